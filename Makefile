@@ -1,0 +1,53 @@
+# Each target works as the first command in a fresh clone; `make PYTHON=python3.12 test` chooses the interpreter.
+# Kept to what the make 3.81 of macOS understands.
+
+VERSION_OK = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))
+PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python3.10; do \
+    if $$each -c '$(VERSION_OK)' >/dev/null 2>&1; then echo $$each; exit; fi; done; echo python3)
+
+VENV = .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKLOADS = fixtures/workloads
+
+.PHONY: help demo test bench clean
+
+help:
+	@echo "make demo   lint the example training programs and show what the fixes would change"
+	@echo "make test   everything a change has to pass: ruff, mypy, pytest"
+	@echo "make bench  measure the linter's speed"
+	@echo "make clean  remove what the other targets made"
+
+demo: $(VENV)/demo-stamp
+	$(BIN)/torchperf-lint --isolated --exit-zero $(WORKLOADS)
+	$(BIN)/torchperf-lint --isolated --exit-zero --diff --unsafe-fixes $(WORKLOADS)
+
+test: $(VENV)/test-stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/test-stamp
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find torchperf_lint tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/demo-stamp: $(VENV)/made pyproject.toml constraints.txt
+	$(PIP) install --editable . --constraint constraints.txt
+	touch $@
+
+$(VENV)/test-stamp: $(VENV)/made pyproject.toml constraints.txt
+	$(PIP) install --editable '.[dev]' --constraint constraints.txt
+	touch $@
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	    echo "torchperf-lint needs Python 3.10 or newer, and '$(PYTHON)' is not one;" \
+	         "name one with: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' || { \
+	    echo "'$(PYTHON)' cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	touch $@

@@ -1,0 +1,50 @@
+"""Runs this checkout's linter as a user would, in a process of its own, and reads what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+COMMAND = (sys.executable, "-m", "torchperf_lint", "--isolated", "--exit-zero")
+
+
+class Found(NamedTuple):
+    """One finding: the file's path below the linted folder, the 1-based line, and the rule's code."""
+
+    path: str
+    line: int
+    code: str
+
+
+class Report(NamedTuple):
+    """What one run said: its findings, sorted, and its lines on stderr."""
+
+    findings: list[Found]
+    complaints: list[str]
+    crashed: bool
+
+
+def environment() -> dict[str, str]:
+    """The environment in which `python -m torchperf_lint` is this checkout's, wherever it is started."""
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), inherited]))}
+
+
+def lint(folder: Path, *options: str) -> Report:
+    """Lint all of `folder`; `crashed`: there is no report, a traceback, or a failure without a word why."""
+    command = [*COMMAND, "--output-format=json", *options, "."]
+    run = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, encoding="utf-8", check=False)
+    complaints = run.stderr.strip().splitlines()
+    try:
+        listed = json.loads(run.stdout)
+    except json.JSONDecodeError:
+        return Report([], complaints, crashed=True)
+    findings = [Found(Path(one["filename"]).as_posix(), one["location"]["row"], one["code"]) for one in listed]
+    silent_failure = run.returncode != 0 and not complaints
+    return Report(sorted(findings), complaints, crashed=silent_failure or "Traceback" in run.stderr)

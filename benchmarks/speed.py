@@ -1,0 +1,114 @@
+"""Measures the linter's CPU time, whole processes from start to end, against two yardsticks.
+
+On torch's sources: a bare `libcst.parse_module` of the same files in one process. On one small clean file:
+`python -c pass`. Each figure is the median of user plus system time over some runs. By default a fixed random sample
+of the sources is taken; `--full` takes all of them, which costs minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from corpus import DEFAULT_CORPUS, python_files
+from linter import COMMAND, environment
+
+SAMPLE, SEED = 300, 0
+MANY_TARGET, ONE_TARGET = 0.4, 8.0
+
+BARE_PARSE = """\
+import sys, libcst
+for path in open(sys.argv[1], encoding="utf-8").read().splitlines():
+    with open(path, "rb") as file:
+        code = file.read()
+    try:
+        libcst.parse_module(code)
+    except Exception as error:
+        print(path, type(error).__name__, file=sys.stderr)
+"""
+
+CLEAN_FILE = """\
+import torch
+
+
+def train(model, loader, optimizer):
+    for images, labels in loader:
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def cpu_seconds(command: list[str], runs: int) -> float:
+    """Median user plus system time of `command` and of the processes that it waits for."""
+    times = []
+    for _ in range(runs):
+        child = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            raise SystemExit(f"exit status {child.returncode}: {' '.join(command)}")
+        times.append(usage.ru_utime + usage.ru_stime)
+    return statistics.median(times)
+
+
+def report(name: str, base: float, measured: float, target: float) -> None:
+    """Print one line: the yardstick, the linter, their ratio and the target."""
+    ratio = measured / base
+    verdict = "met" if ratio <= target else "missed"
+    print(f"{name:<24}{base:>12.3f}{measured:>12.3f}{ratio:>10.2f}{target:>9.1f}  {verdict}")
+
+
+def measure_many(sources: Path, size: int | None, runs: int, scratch: Path) -> None:
+    """Lint the sources, or `size` of them, and parse them."""
+    files = python_files(sources)
+    if not files:
+        raise SystemExit(f"no Python file below {sources}; name torch's sources with --torch")
+    if size is not None and size < len(files):
+        files = sorted(random.Random(SEED).sample(files, size))
+    copy = scratch / "sources"
+    for path in files:
+        target = copy / path.relative_to(sources)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    listed = scratch / "files.txt"
+    listed.write_text("\n".join(map(str, python_files(copy))), encoding="utf-8")
+    base = cpu_seconds([sys.executable, "-c", BARE_PARSE, str(listed)], runs)
+    report(f"{len(files)} files of torch", base, cpu_seconds([*COMMAND, "-j1", str(copy)], runs), MANY_TARGET)
+
+
+def measure_one(runs: int, scratch: Path) -> None:
+    """Lint one small file without a finding, and start Python for nothing."""
+    small = scratch / "small.py"
+    small.write_text(CLEAN_FILE, encoding="utf-8")
+    base = cpu_seconds([sys.executable, "-c", "pass"], runs)
+    report("one small clean file", base, cpu_seconds([*COMMAND, "-j1", str(small)], runs), ONE_TARGET)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help=f"{SAMPLE} files of torch's sources (the default)")
+    size.add_argument("--full", action="store_true", help="all of torch's sources")
+    parser.add_argument("--torch", type=Path, metavar="DIR", help="torch's sources (default: those of the corpus)")
+    parser.add_argument("--corpus", type=Path, default=DEFAULT_CORPUS, metavar="DIR", help="where the projects lie")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of the large measurement (default 3)")
+    options = parser.parse_args()
+    print(f"{'CPU seconds':<24}{'yardstick':>12}{'linter':>12}{'ratio':>10}{'target':>9}")
+    with tempfile.TemporaryDirectory() as scratch:
+        measure_one(5 * options.runs, Path(scratch))
+        sources = options.torch or options.corpus / "torch"
+        measure_many(sources, None if options.full else SAMPLE, options.runs, Path(scratch))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

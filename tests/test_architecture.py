@@ -1,0 +1,173 @@
+"""Who may import whom, what a run of the linter never loads, and how long a module may be."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linting import ROOT
+
+PACKAGE = "torchperf_lint"
+MODULES = sorted((ROOT / PACKAGE).rglob("*.py"))
+LONGEST = 500
+
+# Package or module -> what it may import of ours, by prefix; the longest key that fits a module holds.
+# Imports for type checkers count as well: a direction is a direction.
+MAY_IMPORT: dict[str, tuple[str, ...]] = {
+    "knowledge": ("knowledge",),
+    "syntax": ("syntax", "engine.findings"),
+    "model": ("model", "syntax", "knowledge", "engine.findings"),
+    "rules": ("engine.declare", "engine.findings", "model", "syntax.cst", "syntax.edits", "syntax.site", "knowledge"),
+    "engine": ("engine", "model", "syntax", "knowledge"),
+    "engine.declare": ("engine.findings", "model"),
+    "engine.findings": ("syntax.site",),
+    "engine.registry": ("engine.declare", "rules"),
+    "engine.scan": ("engine.declare",),
+    "engine.project": ("engine", "model", "syntax", "knowledge", "config"),
+    "report": ("report", "engine.findings", "syntax.source"),
+    "config": ("engine.declare", "engine.findings", "engine.registry", "knowledge.versions", "model"),
+    "pages": ("engine.declare", "engine.registry"),
+    "flake8_plugin": ("engine", "knowledge.versions", "model"),
+    "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report"),
+    "check": ("config", "engine", "report", "syntax.source"),
+}
+FOREIGN_TO_RULES = ("ast", "libcst", "tokenize", "torch", "rich", "pathspec", "pathlib", "os", "sys", "io")
+NEVER_LOADED = ("torch", "numpy")
+NOT_LOADED_WITHOUT_A_FINDING = (
+    *NEVER_LOADED,
+    "libcst",
+    "rich",
+    "dataclasses",
+    "pathspec",
+    "inspect",
+    "multiprocessing",
+    "importlib.metadata",
+)
+CLEAN_FILE = "import torch\n\n\ndef add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:\n    return a + b\n"
+SLOW_FILE = """\
+import torch
+
+device = torch.device("cuda")
+model = torch.nn.Linear(2, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(loader):
+    total = 0.0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total
+"""
+
+every_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: _name(path))  # noqa: PLW0108
+
+
+@every_module
+def test_import_directions(path: Path) -> None:
+    name = _name(path)
+    key = max((key for key in MAY_IMPORT if _covers(key, name)), key=len, default=None)
+    if name in ("", "__main__"):
+        allowed: tuple[str, ...] = ("cli",)
+    else:
+        assert key is not None, f"{name} has no place in the house yet: give it one in MAY_IMPORT"
+        allowed = MAY_IMPORT[key]
+    for imported in _imports(path):
+        if imported.split(".")[0] != PACKAGE:
+            continue
+        ours = imported.removeprefix(PACKAGE).lstrip(".")
+        free = ours in ("", "__version__") or (key == "rules" and "._" in ours and ours.startswith("rules."))
+        assert free or any(_covers(prefix, ours) for prefix in allowed), f"{name} must not import {imported}"
+
+
+@every_module
+def test_rules_stay_in_their_room(path: Path) -> None:
+    name = _name(path)
+    if not name.startswith("rules."):
+        return
+    for imported in _imports(path):
+        assert imported.split(".")[0] not in FOREIGN_TO_RULES, f"a rule must not import {imported}"
+
+
+@every_module
+def test_module_tells_what_it_is_for_and_is_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)), "there is no docstring"
+    assert len(text.splitlines()) <= LONGEST, f"longer than {LONGEST} lines"
+
+
+def test_nothing_imports_torch() -> None:
+    for path in MODULES:
+        if _name(path).startswith("verify"):
+            continue
+        assert not {each.split(".")[0] for each in _imports(path)} & {"torch", "torchmetrics"}, _name(path)
+
+
+def test_clean_file_loads_nothing_heavy(tmp_path: Path) -> None:
+    status, loaded = _loaded_by_run(tmp_path, CLEAN_FILE)
+    assert status == 0
+    assert not [each for each in NOT_LOADED_WITHOUT_A_FINDING if each in loaded]
+
+
+def test_finding_does_not_load_torch(tmp_path: Path) -> None:
+    status, loaded = _loaded_by_run(tmp_path, SLOW_FILE)
+    assert status == 1
+    assert "libcst" in loaded, "a finding carries its libcst node"
+    assert not [each for each in NEVER_LOADED if each in loaded]
+
+
+def _loaded_by_run(folder: Path, code: str) -> tuple[int, set[str]]:
+    """Exit status and loaded modules of one run of the command line on a file."""
+    (folder / "example.py").write_text(code, encoding="utf-8")
+    program = (
+        "import json, sys; from torchperf_lint.cli import main\n"
+        "status = main(['--isolated', '--output-format', 'concise', '-j', '1', 'example.py'])\n"
+        "print(json.dumps([status, sorted(sys.modules)]))"
+    )
+    # -I and -S keep the test environment's own start-up hooks, which import what they like, out of the count.
+    places = [str(ROOT), *(each for each in sys.path if each.endswith("site-packages"))]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {places!r}\n{program}"],
+        cwd=folder,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    status, modules = json.loads(done.stdout.splitlines()[-1])
+    return status, set(modules)
+
+
+@functools.cache
+def _imports(path: Path) -> tuple[str, ...]:
+    """Full names of everything a module imports, at any depth; `from a import b` counts as a.b."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{_name(path)}: imports are absolute here"
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(found)
+
+
+def _name(path: Path) -> str:
+    """`engine.scan` for torchperf_lint/engine/scan.py; empty for the package itself."""
+    parts = list(path.relative_to(ROOT / PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _covers(prefix: str, name: str) -> bool:
+    return name == prefix or name.startswith(prefix + ".")

@@ -1,0 +1,210 @@
+"""Input that cannot be linted: one clear line each, everything else is still done, and never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fake_rules import HINTS, TARGET, finds, swaps
+from torchperf_lint.engine import project, registry, runner
+from torchperf_lint.engine.fixer import fix_source
+from torchperf_lint.engine.project import Action, Result, check_paths
+from torchperf_lint.engine.runner import check_source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ITEM = finds("item", fix=swaps("0"))
+GOOD = "y = x.item()\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one good file, `good.py`, and this process's jobs knowing the fake rule."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "all_rules", lambda: (ITEM,))
+    project._rules.cache_clear()
+    (tmp_path / "good.py").write_text(GOOD)
+    yield tmp_path
+    project._rules.cache_clear()
+
+
+def run(*paths: str, action: Action = Action.CHECK) -> list[Result]:
+    return list(check_paths(paths or ["."], lambda path: [ITEM], TARGET, HINTS, action=action))
+
+
+def failures(results: list[Result]) -> list[str]:
+    """The lines for the user; the good file's finding must be among the results."""
+    assert [each.path for each in results if each.report.diagnostics] == ["good.py"]
+    lines = [str(each.report.failure) for each in results if each.report.failure]
+    assert not any("\n" in line for line in lines)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"y = x.item(\n", "bad.py:1:11: error: syntax error: '(' was never closed"),
+        (b"if x.item():\ny\n", "bad.py:2:1: error: syntax error: expected an indented block after 'if' statement"),
+        (b"x.item()\n\ty\n", "bad.py:2"),
+        (b"print x.item()\n", "bad.py:1"),
+        (b"x.item()\0\n", "bad.py"),
+        (b"x.item()\n'\xff'\n", "bad.py:2: error: cannot be decoded as utf-8"),
+        (b"# coding: nonsense\nx.item()\n", "bad.py: error: unknown encoding: nonsense"),
+        (b"# coding: utf-16\nx.item()\n", "bad.py"),
+        (b"# coding: rot13\nx.item()\n", "bad.py"),
+        (b"\xef\xbb\xbf# coding: latin-1\nx.item()\n", "bad.py: error: encoding problem: utf-8"),
+        ("x.item()\n".encode("utf-16"), None),
+        (b"\x7fELF item \x00\xff", "bad.py"),
+        (b"x = 0777 # item\n", "bad.py:1"),
+        (b"x.item()\n" + b"9" * 5000 + b"\n", "bad.py"),
+    ],
+)
+def test_bytes_that_are_no_python(here: Path, data: bytes, line: str | None) -> None:
+    (here / "bad.py").write_bytes(data)
+    lines = failures(run())
+    assert len(lines) == (0 if line is None else 1)
+    assert all(each.startswith(str(line)) and ": error: " in each for each in lines)
+    failures([each for each in run(action=Action.TRY) if each.path != "good.py"] + run("good.py"))
+    assert fix_source("bad.py", data, [ITEM], TARGET, HINTS, True).data == data
+
+
+def test_grammar_that_is_newer_than_this_python(here: Path) -> None:
+    newer = "type X[T] = T\n" if sys.version_info < (3, 12) else "from __future__ import item\nlazy import x.item\n"
+    (here / "bad.py").write_text(newer + GOOD)
+    (line,) = failures(run())
+    assert line.startswith("bad.py:")
+    assert "syntax error" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y = " + "(" * 2000 + "x.item()" + ")" * 2000,
+        "y = " + "[" * 2000 + "x.item()" + "]" * 2000,
+        "y = x.item" + "()" * 1000,
+        "y = x" + ".item()" * 50_000,
+        "y = x" + ".item()" * 600,
+        "y = " + "-" * 100_000 + "x.item()",
+        "y = " + "not " * 900 + "x.item()",
+        "y = x.item()" + " + 1" * 1000,
+        "y = x.item()" + " + x.item()" * 300,
+        "y = x.item()" + " if a else b" * 900,
+        "\n".join(" " * depth + "if x.item():" for depth in range(99)) + "\n" + " " * 99 + "pass",
+        "\n".join(" " * depth + "if x:" for depth in range(2000)) + "\n" + " " * 2000 + "x.item()",
+        "if a:\n  x.item()\n" + "elif b:\n  pass\n" * 900,
+        "y = " + "lambda: " * 900 + "x.item()",
+        "y = f'" + "{x.item()}" * 3000 + "'",
+    ],
+)
+def test_deep_nesting_costs_the_file_at_most(here: Path, text: str) -> None:
+    (here / "bad.py").write_text(text + "\n")
+    results = run()
+    assert [each.path for each in results] == ["bad.py", "good.py"]
+    lines = [str(each.report.failure) for each in results if each.report.failure]
+    assert all("internal error" not in line and "\n" not in line for line in lines)
+    assert results[1].report.diagnostics
+
+
+def test_two_thousand_brackets_say_so(here: Path) -> None:
+    (here / "bad.py").write_text("y = " + "[" * 2000 + "x.item()" + "]" * 2000)
+    (line,) = failures(run())
+    assert "too many nested parentheses" in line or "too deeply nested" in line
+
+
+def test_ten_megabytes_are_linted() -> None:
+    data = b"".join(b"v%d = '%s'\n" % (n, b"text " * 100) for n in range(20_000)) + GOOD.encode()
+    assert len(data) > 10_000_000
+    report = check_source("big.py", data, [ITEM], TARGET, HINTS)
+    assert report.failure is None
+    assert [each.row for each in report.diagnostics] == [20_001]
+
+
+def test_more_than_twenty_megabytes_are_refused_unless_nothing_can_be_found() -> None:
+    data = b"x = 1\n" * 3_400_000
+    assert len(data) > runner.LARGEST
+    assert check_source("big.py", data, [ITEM], TARGET, HINTS) == runner.FileReport()
+    report = check_source("big.py", data + GOOD.encode(), [ITEM], TARGET, HINTS)
+    assert str(report.failure) == "big.py: error: larger than 20 MB, not checked"
+
+
+def test_a_folder_that_cannot_be_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "closed").mkdir()
+    scandir = os.scandir
+
+    def closed(path: str) -> Any:  # not chmod: nothing is closed to root
+        if path == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    assert failures(run()) == ["closed: error: cannot be read: Permission denied"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is closed to root")
+def test_a_folder_and_a_file_that_are_closed_by_their_mode(here: Path) -> None:
+    (here / "closed").mkdir(mode=0)
+    (here / "bad.py").touch(mode=0)
+    assert failures(run()) == [f"{name}: error: cannot be read: Permission denied" for name in ("bad.py", "closed")]
+
+
+def test_a_file_that_cannot_be_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "bad.py").write_text(GOOD)
+
+    def refused(path: str, mode: str) -> Any:
+        if path == "bad.py":
+            raise PermissionError(13, "Permission denied", path)
+        return open(path, mode)
+
+    monkeypatch.setattr(project, "open", refused, raising=False)
+    assert failures(run()) == ["bad.py: error: cannot be read: Permission denied"]
+
+
+def test_a_file_that_vanishes_between_finding_and_reading(here: Path) -> None:
+    (here / "bad.py").write_text(GOOD)
+
+    def vanishing(path: str) -> list[Any]:
+        (here / "bad.py").unlink(missing_ok=True)
+        return [ITEM]
+
+    results = list(check_paths(["."], vanishing, TARGET, HINTS))
+    assert failures(results) == ["bad.py: error: cannot be read: No such file or directory"]
+
+
+def test_a_path_that_does_not_exist(here: Path) -> None:
+    lines = failures(run(".", "nowhere", "no\0name"))
+    assert lines[0].startswith("no\0name: error: cannot be read: ")
+    assert lines[1:] == ["nowhere: error: cannot be read: No such file or directory"]
+
+
+def test_symlink_loops_end_and_no_file_comes_twice(here: Path) -> None:
+    (here / "a").mkdir()
+    (here / "a" / "up").symlink_to("..")
+    (here / "a" / "self").symlink_to(".")
+    (here / "b.py").symlink_to("good.py")
+    (here / "dangling.py").symlink_to("nowhere.py")
+    (here / "folder.py").mkdir()
+    assert [each.path for each in run()] == ["good.py"]
+    assert [each.path for each in run("a/up")] == ["a/up/good.py"]
+    (here / "loop.py").symlink_to("loop.py")
+    assert failures(run()) == [f"loop.py: error: cannot be read: {os.strerror(errno.ELOOP)}"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_named_pipe_does_not_hang_the_run(here: Path) -> None:
+    os.mkfifo(here / "pipe.py")
+    assert failures(run(".", "pipe.py")) == ["pipe.py: error: cannot be read: not a regular file"]
+
+
+def test_read_only_files_are_reported_and_the_others_are_fixed(here: Path) -> None:
+    (here / "bad.py").write_text(GOOD)
+    (here / "bad.py").chmod(0o444)
+    bad, good = run(action=Action.FIX)
+    assert str(bad.report.failure) == "bad.py: error: cannot be written: the file is read-only"
+    assert (here / "bad.py").read_text() == GOOD
+    assert good.report.failure is None
+    assert (here / "good.py").read_text() == "y = 0\n"

@@ -1,0 +1,373 @@
+"""The command line: options, output, exit status; in-process over the rules about words, and as a whole process."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from torchperf_lint import __version__, cli
+from torchperf_lint.engine import registry
+from training_loop import FOUND_AT, LOOP, SLOW_LINE
+from word_rules import RULES, forget_rules, word_rules  # noqa: F401
+
+
+class Faced:
+    """What the command line has printed, and its exit status."""
+
+    def __init__(self, capfd) -> None:
+        self._capfd = capfd
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        try:
+            status = cli.main(arguments)
+        except SystemExit as stopped:
+            status = stopped.code
+        return (status, *self._capfd.readouterr())
+
+
+@pytest.fixture
+def lint(word_rules, capfd, monkeypatch, tmp_path):  # noqa: F811
+    """The command line in an empty folder, with the rules about words."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    return Faced(capfd)
+
+
+def write(path: str, text: str | bytes) -> Path:
+    place = Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(text.encode() if isinstance(text, str) else text)
+    return place
+
+
+def feed(monkeypatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_findings_are_printed_counted_and_told_by_the_status(lint):
+    write("a.py", "x = slow\n")
+    status, out, err = lint()
+    assert (status, err) == (1, "")
+    assert out.splitlines() == [
+        "a.py:1:5: TPL102 [*] `slow` is slow",
+        "  |",
+        "1 | x = slow",
+        "  |     ^^^^",
+        "  = because: a.py:1: the file begins here",
+        "  = fix: say it otherwise (safe, --fix applies it)",
+        "  | - x = slow",
+        "  | + x = fast",
+        "",
+        "Found 1 finding.",
+        "[*] 1 fixable with `--fix`.",
+    ]
+
+
+def test_nothing_found_is_status_0(lint):
+    write("a.py", "x = 1\n")
+    assert lint("a.py") == (0, "No findings.\n", "")
+    assert lint("check", "a.py", "--quiet") == (0, "", "")
+
+
+def test_a_folder_without_python_is_told(lint):
+    assert lint() == (0, "No findings.\n", "warning: there are no Python files in .\n")
+
+
+def test_findings_come_in_the_order_of_paths(lint):
+    for name in ("b.py", "a/z.py", "a/y.py"):
+        write(name, "slow\n")
+    for order in ([], ["b.py", "a"], ["a", "b.py"]):
+        _, out, _ = lint("--output-format", "concise", "-q", *order)
+        assert [line.split(":")[0] for line in out.splitlines()] == ["a/y.py", "a/z.py", "b.py"]
+
+
+def test_fix_writes_the_safe_fixes_only(lint):
+    path = write("a.py", "slow\nrisky\n")
+    status, out, _ = lint("--fix", "--output-format", "concise")
+    assert path.read_text() == "fast\nrisky\n"
+    assert status == 1
+    assert out.splitlines() == [
+        "a.py:2:1: TPL201 `risky` is risky",
+        "Found 2 findings (1 fixed, 1 remaining).",
+        "1 fixable with `--fix --unsafe-fixes`.",
+    ]
+
+
+def test_fix_with_unsafe_fixes_writes_all(lint):
+    path = write("a.py", "slow\nrisky\n")
+    assert lint("--fix", "--unsafe-fixes") == (0, "Found 2 findings (2 fixed, 0 remaining).\n", "")
+    assert path.read_text() == "fast\ndaring\n"
+
+
+def test_unsafe_fixes_alone_only_count_them_in(lint):
+    path = write("a.py", "slow\nrisky\n")
+    _, out, _ = lint("--output-format", "concise")
+    assert out.splitlines()[2:] == ["Found 2 findings.", "[*] 1 fixable with `--fix` (1 more with `--unsafe-fixes`)."]
+    _, out, _ = lint("--output-format", "concise", "--unsafe-fixes")
+    assert out.splitlines()[1:] == [
+        "a.py:2:1: TPL201 [*] `risky` is risky",
+        "Found 2 findings.",
+        "[*] 2 fixable with `--fix`.",
+    ]
+    assert path.read_text() == "slow\nrisky\n"
+
+
+def test_diff_shows_and_does_not_write(lint):
+    path = write("a.py", b"x\r\nslow\r\n")
+    write("b.py", "risky\n")
+    status, out, err = lint("--diff")
+    assert (status, err) == (1, "Would fix 1 finding in 1 file.\n")
+    assert out == "--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n x\r\n-slow\r\n+fast\r\n"
+    assert path.read_bytes() == b"x\r\nslow\r\n"
+    assert lint("--diff", "-q", "b.py") == (0, "", "")
+    assert lint("--diff", "-q", "b.py", "--unsafe-fixes")[0] == 1
+    assert lint("--diff", "--fix", "--exit-zero")[0] == 0
+    assert path.read_bytes() == b"x\r\nslow\r\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        ([], ["TPL102", "TPL201"]),
+        (["--select", "TPL4"], ["TPL401"]),
+        (["--select", "quiet-word,TPL1"], ["TPL102", "TPL401"]),
+        (["--select", "TPL1", "--select", "TPL2"], ["TPL102", "TPL201"]),
+        (["--select", "ALL"], ["TPL102", "TPL201", "TPL401"]),
+        (["--ignore", "TPL1"], ["TPL201"]),
+        (["--extend-select", "TPL401"], ["TPL102", "TPL201", "TPL401"]),
+        (["--isolated"], ["TPL102", "TPL201"]),
+    ],
+)
+def test_selectors(lint, options, codes):
+    write("a.py", "slow\nrisky\nquiet\n")
+    _, out, _ = lint("--output-format", "concise", "-q", *options)
+    assert [line.split()[1] for line in out.splitlines()] == codes
+
+
+def test_configuration_counts_unless_isolated(lint):
+    write("a.py", "slow\nrisky\n")
+    write("tests/b.py", "slow\nrisky\n")
+    write("gone/c.py", "slow\n")
+    write(
+        "pyproject.toml",
+        '[tool.torchperf-lint]\nselect = ["TPL1", "TPL2"]\nextend-exclude = ["gone"]\n'
+        'per-file-ignores = { "tests/" = ["TPL1"] }\n',
+    )
+    quiet = ("--output-format", "concise", "-q")
+    places = [line.split()[0] + line.split()[1] for line in lint(*quiet)[1].splitlines()]
+    assert places == ["a.py:1:1:TPL102", "a.py:2:1:TPL201", "tests/b.py:2:1:TPL201"]
+    assert len(lint("--isolated", *quiet)[1].splitlines()) == 5
+    assert len(lint("--isolated", "--exclude", "gone,tests", *quiet)[1].splitlines()) == 2
+    lint("--fix", "-q", "--unsafe-fixes")
+    assert Path("tests/b.py").read_text() == "slow\ndaring\n", "an ignored rule must not fix either"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["absent.py"], "absent.py: error: cannot be read: No such file or directory"),
+        (["--select", "TPL9"], "torchperf-lint: error: no rule matches the selector `TPL9`"),
+        (["--config", "absent.toml"], "absent.toml: error: cannot be read: No such file or directory"),
+        (["-", "a.py"], "torchperf-lint: error: `-` cannot stand beside other paths"),
+        (["--stdin-filename", "a.py"], "--stdin-filename names what is read from standard input"),
+        (["--target-torch", "new"], "`new` is not a version such as 2.13 or 1.6.2"),
+        (["-j", "0"], "`0` is not a number of processes"),
+        (["--no-such-option"], "unrecognized arguments: --no-such-option"),
+    ],
+)
+def test_a_run_that_fails_says_so_and_is_status_2(lint, arguments, told):
+    status, _, err = lint(*arguments)
+    assert status == 2
+    assert told in err.splitlines()[-1]
+
+
+def test_findings_beside_a_failure_are_still_status_2(lint):
+    write("a.py", "slow\n")
+    write("broken.py", "slow = (\n")
+    status, out, err = lint("--exit-zero", "--output-format", "concise")
+    assert status == 2
+    assert out.startswith("a.py:1:1: TPL102")
+    assert err.startswith("broken.py:1:8: error: syntax error: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_broken_configuration_is_one_line(lint, tmp_path):
+    write("pyproject.toml", "[tool.torchperf-lint]\nselect = [\n")
+    status, out, err = lint()
+    assert (status, out) == (2, "")
+    assert err.startswith(f"{tmp_path}/pyproject.toml:")
+    assert len(err.splitlines()) == 1
+
+
+def test_exit_zero_forgives_findings(lint):
+    write("a.py", "slow\n")
+    assert lint("--exit-zero", "-q")[0] == 0
+
+
+def test_standard_input_is_checked(lint, monkeypatch):
+    feed(monkeypatch, b"x = slow\n")
+    status, out, _ = lint("-", "--output-format", "concise", "-q")
+    assert (status, out) == (1, "-:1:5: TPL102 [*] `slow` is slow\n")
+    write("pyproject.toml", '[tool.torchperf-lint]\nper-file-ignores = { "tests/" = ["TPL1"] }\n')
+    feed(monkeypatch, b"x = slow\n")
+    assert lint("-", "--stdin-filename", "tests/b.py", "-q") == (0, "", "")
+
+
+def test_standard_input_is_fixed_to_standard_output(lint, monkeypatch):
+    feed(monkeypatch, b"slow\r\nrisky")
+    status, out, err = lint("-", "--fix", "--stdin-filename", "b.py", "--output-format", "concise")
+    assert (status, out) == (1, "fast\r\nrisky")
+    assert err.splitlines()[0] == "b.py:2:1: TPL201 `risky` is risky"
+    assert not Path("b.py").exists()
+    feed(monkeypatch, b"slow = (\n")
+    status, out, err = lint("-", "--fix")
+    assert (status, out) == (2, "slow = (\n")
+    feed(monkeypatch, b"slow\n")
+    assert lint("-", "--diff", "-q") == (1, "--- -\n+++ -\n@@ -1 +1 @@\n-slow\n+fast\n", "")
+
+
+def test_json_is_only_json(lint):
+    write("a.py", "slow\nquiet\n")
+    status, out, err = lint("--output-format", "json")
+    assert (status, err) == (1, "")
+    (found,) = json.loads(out)
+    assert (found["code"], found["name"], found["filename"]) == ("TPL102", "slow-word", "a.py")
+    assert found["fix"]["edits"][0]["content"] == "fast"
+    assert json.loads(lint("--output-format", "json", "--select", "TPL4")[1])[0]["fix"] is None
+    assert json.loads(lint("--output-format", "json", "--statistics")[1]) == [
+        {"code": "TPL102", "name": "slow-word", "count": 1, "fixable": 1}
+    ]
+    lint("--fix")
+    assert lint("--output-format", "json") == (0, "[]\n", "")
+
+
+def test_statistics_stand_instead_of_the_findings(lint):
+    write("a.py", "slow\nslow\nrisky\n")
+    status, out, _ = lint("--statistics")
+    assert status == 1
+    assert out.splitlines()[:2] == ["2  TPL102  [*]  slow-word", "1  TPL201  [ ]  risky-word"]
+
+
+def test_colours_follow_the_options_and_the_environment(lint, monkeypatch):
+    write("a.py", "slow\n")
+    assert "\x1b" not in lint()[1]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[31mTPL102" in lint()[1]
+    assert "\x1b" not in lint("--no-color")[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in lint()[1]
+
+
+def test_the_targets_reach_the_run(lint, monkeypatch):
+    write("a.py", "slow\n")
+    gated = RULES[0]._replace(torch=">=2.0")
+    monkeypatch.setattr(registry, "all_rules", lambda: (gated,))
+    forget_rules()
+    assert lint("--target-torch", "2.1", "-q")[0] == 1
+    assert lint("--target-torch", "1.9", "-q")[0] == 0
+    write("pyproject.toml", '[tool.torchperf-lint]\ntarget-torch = "1.13"\n')
+    assert lint("-q")[0] == 0
+    assert lint("-q", "--target-torch", "2.1")[0] == 1
+
+
+def test_suppressions_count_and_idle_ones_are_told(lint):
+    write("a.py", "slow  # noqa: TPL102\nx = 1  # noqa: TPL102\n")
+    _, out, _ = lint("--output-format", "concise", "-q")
+    assert [line.split()[:2] for line in out.splitlines()] == [["a.py:2:8:", "TPL001"]]
+    assert lint("-q", "--ignore", "TPL001")[0] == 0
+
+
+def test_a_folder_named_like_a_command_is_linted_by_its_path(lint):
+    write("rules/a.py", "slow\n")
+    assert lint("rules")[1].startswith("TPL102  slow-word")
+    assert lint("./rules", "-q", "--output-format", "concise")[1].startswith("rules/a.py:1:1:")
+
+
+def test_a_read_only_file_is_told_and_left(lint):
+    path = write("a.py", "slow\n")
+    path.chmod(0o444)
+    status, _, err = lint("--fix")
+    assert (status, err) == (2, "a.py: error: cannot be written: the file is read-only\n")
+    assert path.read_text() == "slow\n"
+
+
+def test_help_and_version(lint):
+    status, out, _ = lint("--version")
+    assert (status, out) == (0, f"torchperf-lint {__version__}\n")
+    status, out, _ = lint("--help")
+    assert status == 0
+    assert "./rules" in out
+
+
+def test_a_long_run_on_a_terminal_shows_a_bar(lint, monkeypatch):
+    from torchperf_lint.report import progress
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    write("a.py", "slow\n")
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    monkeypatch.setattr("sys.stderr", Terminal())
+    lint()
+    assert "linting" in sys.stderr.getvalue()
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setattr(progress, "PATIENCE", 60.0)
+    lint()
+    assert sys.stderr.getvalue() == ""
+
+
+def run(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "torchperf_lint", *arguments], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_the_whole_process_on_a_training_loop(tmp_path):
+    train = tmp_path / "train.py"
+    train.write_text(LOOP)
+    done = run("--output-format", "concise", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith(f"train.py:{FOUND_AT}: TPL102 [*] ")
+    done = run("--fix", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Found 1 finding (1 fixed, 0 remaining).\n", "")
+    assert SLOW_LINE not in train.read_text()
+    assert run("--diff", "--unsafe-fixes", cwd=tmp_path).returncode == 0
+    assert run("absent.py", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("arguments", [["rules"], ["rules", "--output-format", "json"], ["-", "--fix"]])
+def test_a_reader_that_goes_away_leaves_no_traceback(arguments):
+    read, written = os.pipe()
+    os.close(read)
+    with os.fdopen(written, "wb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "torchperf_lint", *arguments],
+            input=b"x = 1\n",
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.stderr in (b"", b"No findings.\n")
+    assert done.returncode == 141
+
+
+def test_ctrl_c_leaves_no_traceback(tmp_path):
+    # Standard input that never ends keeps the run waiting, as a long one would.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "torchperf_lint", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, cwd=tmp_path,
+    )  # fmt: skip
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, b"")

@@ -1,0 +1,88 @@
+"""The pre-commit hooks, under the real pre-commit on a copy of this checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from training_loop import FOUND_AT, LOOP, SLOW_LINE
+
+CHECKOUT = Path(__file__).parent.parent
+
+SHIPPED = ("torchperf_lint", "rules", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
+"""What the hook's environment is built from."""
+
+# A git command or hook around the tests must not turn those of the tests to its own repository.
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=test", "-c", "user.email=test@example.invalid", "-c", "core.autocrlf=false")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, env=CLEAN)
+
+
+def repository(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", "-A", "-f")
+    git(folder, "commit", "-q", "-m", "start")
+    return folder
+
+
+@pytest.fixture
+def offered(tmp_path):
+    """A git repository that offers the hooks."""
+    folder = tmp_path / "torchperf-lint"
+    folder.mkdir()
+    for name in SHIPPED:
+        source = CHECKOUT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "_pages"))
+        else:
+            shutil.copy2(source, folder / name)
+    return repository(folder)
+
+
+def try_repo(offered: Path, project: Path) -> tuple[int, str, str]:
+    """Run both hooks on all files: the exit status, and what is printed of the one and of the other."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pre_commit", "try-repo", str(offered), "--all-files", "--verbose"],
+        cwd=project,
+        env=CLEAN | {"PRE_COMMIT_HOME": str(offered.parent / "store"), "PRE_COMMIT_COLOR": "never"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    parts = re.split(r"^torchperf-lint(?:-fix)?\.{3,}", done.stdout, flags=re.MULTILINE)
+    assert len(parts) == 3, done.stdout + done.stderr
+    return done.returncode, parts[1], parts[2]
+
+
+def test_one_hook_reports_and_the_other_repairs(offered, tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    train, notes = project / "train.py", project / "notes.txt"
+    train.write_text(LOOP)
+    notes.write_text(LOOP)
+    repository(project)
+
+    status, checked, fixed = try_repo(offered, project)
+    assert status == 1
+    assert f"train.py:{FOUND_AT}: TPL102 [*] " in checked
+    assert "files were modified" not in checked
+    assert "files were modified by this hook" in fixed
+    assert SLOW_LINE not in train.read_text()
+    assert notes.read_text() == LOOP
+    assert "notes.txt" not in checked + fixed
+
+    git(project, "commit", "-q", "-a", "-m", "fixed")
+    status, checked, fixed = try_repo(offered, project)
+    assert status == 0, checked + fixed
+    assert checked.startswith("Passed")
+    assert fixed.startswith("Passed")

@@ -1,0 +1,216 @@
+"""The check command: from parsed options through the engine to printed findings and an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.files import DEFAULT_EXCLUDE
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.project import Action, Job, Result, check_paths, run_on
+from torchperf_lint.report import Context, paint, printable
+from torchperf_lint.report.progress import progress_bar
+from torchperf_lint.report.sources import unified_diff
+from torchperf_lint.syntax.source import Source
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TextIO
+
+    from torchperf_lint.engine.findings import Diagnostic
+
+STANDARD_INPUT = "-"
+
+CLEAN, FINDINGS, FAILED = 0, 1, 2
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check what the options name; return the exit status."""
+    try:
+        settings = settings_for(options)
+    except BadConfig as error:
+        return complain(str(error.failure))
+    except registry.UnknownSelector as error:
+        return complain(f"torchperf-lint: error: {error}")
+    if STANDARD_INPUT not in options.paths:
+        return _finish(_results(options, settings), options, sys.stdout)
+    if len(options.paths) > 1:
+        return complain("torchperf-lint: error: `-` cannot stand beside other paths")
+    result = _result_of_input(options, settings)
+    # As for any filter, what is fixed is the output, and what is said about it is not.
+    return _finish([result], options, sys.stderr if _action(options) is Action.FIX else sys.stdout)
+
+
+def _action(options: argparse.Namespace) -> Action:
+    if options.diff:
+        return Action.TRY
+    return Action.FIX if options.fix else Action.CHECK
+
+
+def _results(options: argparse.Namespace, settings: Settings) -> list[Result]:
+    exclude = DEFAULT_EXCLUDE if settings.exclude is None else settings.exclude
+    with progress_bar(sys.stderr) if not options.quiet else contextlib.nullcontext() as progress:
+        results = list(
+            check_paths(
+                options.paths,
+                settings.rules_for,
+                settings.target,
+                settings.hints,
+                reports_unused=settings.reports_unused_in,
+                action=_action(options),
+                unsafe=options.unsafe_fixes,
+                exclude=(*exclude, *settings.extend_exclude),
+                root=settings.root,
+                jobs=options.jobs,
+                progress=progress,
+            )
+        )
+    if not results:
+        print(f"warning: there are no Python files in {', '.join(map(printable, options.paths))}", file=sys.stderr)
+    return results
+
+
+def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
+    path = options.stdin_filename or STANDARD_INPUT
+    codes = tuple(rule.code for rule in settings.rules_for(path))
+    action, unused = _action(options), settings.reports_unused_in(path)
+    job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused)
+    data = sys.stdin.buffer.read()
+    result = run_on(job, data, lambda path, fixed: None)
+    if action is Action.FIX:
+        sys.stdout.buffer.write(result.data if result.applied else data)
+        sys.stdout.buffer.flush()
+    return result
+
+
+def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO) -> int:
+    """Print everything that is to be said of the results; return the exit status."""
+    texts = {result.path: result.data for result in results}
+    context = Context(texts.__getitem__, colours_on(out, options), options.unsafe_fixes)
+    outcome = Outcome(
+        [found for result in results for found in result.report.diagnostics],
+        sum(len(result.applied) for result in results),
+    )
+    changed = [result for result in results if result.data != result.before]
+    if options.diff:
+        for result in changed:
+            for line in _diff(result, context):
+                print(line, file=out)
+        if not options.quiet:
+            files = f"{len(changed)} file{'' if len(changed) == 1 else 's'}"
+            print(f"Would fix {_counted(outcome.fixed)} in {files}.", file=sys.stderr)
+    else:
+        report(outcome, options, context, out)
+    out.flush()
+    failures = [result.report.failure for result in results if result.report.failure is not None]
+    for result in results:
+        for each in result.withdrawn:
+            place = f"{printable(result.path)}:{each.row}"
+            print(f"{place}: warning: the fix of {each.code} was withdrawn: {printable(each.reason)}", file=sys.stderr)
+    for failure in failures:
+        complain(str(failure))
+    if failures:
+        return FAILED
+    found = changed if options.diff else outcome.diagnostics
+    return FINDINGS if found and not options.exit_zero else CLEAN
+
+
+def _diff(result: Result, context: Context) -> Iterator[str]:
+    before, after = (Source(result.path, data).text for data in (result.before, result.data))
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for line in unified_diff(before, after, result.path):
+        style = styles.get(line[:1])
+        yield paint(line, style, context) if style else line
+
+
+def complain(line: str) -> int:
+    """Print one line about a run that failed; return its exit status."""
+    print(printable(line), file=sys.stderr)
+    return FAILED
+
+
+def settings_for(options: argparse.Namespace) -> Settings:
+    """The configuration under the command line's options; raise BadConfig or registry.UnknownSelector."""
+    first = options.stdin_filename if options.paths[0] == STANDARD_INPUT else options.paths[0]
+    settings = Settings() if options.isolated else load(first or ".", options.config)
+    given = (
+        None if options.select is None else checked_selectors(options.select),
+        checked_selectors(options.ignore),
+        checked_selectors(options.extend_select),
+    )
+    return settings.with_selectors(*given)._replace(
+        extend_exclude=(*settings.extend_exclude, *options.exclude),
+        target_torch=options.target_torch or settings.target_torch,
+        target_torchmetrics=options.target_torchmetrics or settings.target_torchmetrics,
+    )
+
+
+class Outcome(NamedTuple):
+    """What is left to report, sorted by path, and how many findings were fixed."""
+
+    diagnostics: list[Diagnostic]
+    fixed: int = 0
+
+
+def report(outcome: Outcome, options: argparse.Namespace, context: Context, out: TextIO) -> None:
+    """Print the findings, or their statistics, and what can be said of them together."""
+    for line in _renderer(options)(outcome.diagnostics, context):
+        print(line, file=out)
+    if not options.quiet and options.output_format != "json":
+        for line in summary(outcome, context):
+            print(line, file=out)
+
+
+def _renderer(options: argparse.Namespace) -> Callable[[Iterable[Diagnostic], Context], Iterator[str]]:
+    if options.statistics:
+        from torchperf_lint.report import statistics
+
+        return statistics.render_json if options.output_format == "json" else statistics.render
+    if options.output_format == "json":
+        from torchperf_lint.report import json
+
+        return json.render
+    if options.output_format == "concise":
+        from torchperf_lint.report import concise
+
+        return concise.render
+    from torchperf_lint.report import text
+
+    return text.render
+
+
+def summary(outcome: Outcome, context: Context) -> Iterator[str]:
+    """How many findings there were, and how many of those that remain a fix would repair."""
+    remaining = len(outcome.diagnostics)
+    total = remaining + outcome.fixed
+    if not total:
+        yield "No findings."
+        return
+    split = f" ({outcome.fixed} fixed, {remaining} remaining)" if outcome.fixed else ""
+    yield f"Found {_counted(total)}{split}."
+    fixable = sum(map(context.fixable, outcome.diagnostics))
+    unsafe = sum(1 for each in outcome.diagnostics if each.fix and each.fix.safety is Safety.UNSAFE)
+    hidden = 0 if context.unsafe else unsafe
+    if fixable:
+        more = f" ({hidden} more with `--unsafe-fixes`)" if hidden else ""
+        yield f"[*] {fixable} fixable with `--fix`{more}."
+    elif hidden:
+        yield f"{hidden} fixable with `--fix --unsafe-fixes`."
+
+
+def _counted(findings: int) -> str:
+    return f"{findings} finding{'' if findings == 1 else 's'}"
+
+
+def colours_on(stream: TextIO, options: argparse.Namespace) -> bool:
+    """Whether to print colours: options first, then NO_COLOR and FORCE_COLOR, then what the stream is."""
+    if options.no_color or os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,193 @@
+"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain RULE`, `torchperf-lint rules`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from torchperf_lint import __version__
+from torchperf_lint.check import CLEAN, STANDARD_INPUT, complain, run
+from torchperf_lint.engine import registry
+from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.engine.declare import Rule
+
+INTERRUPTED, PIPE_CLOSED = 130, 141
+
+_MORE = """\
+other commands:
+  torchperf-lint explain RULE   the page of a rule, by code or name
+  torchperf-lint rules          the list of all rules
+  torchperf-lint check PATHS    the same as without `check`
+
+A folder called rules, explain or check is linted as ./rules, ./explain or ./check.
+Exit status: 0 nothing found, 1 findings, 2 the run itself failed."""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help of a given width: to ask for the terminal's, argparse loads shutil at every start."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=110)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # file names and source lines need not fit the terminal's encoding
+            stream.reconfigure(errors="backslashreplace")
+    commands = {"explain": _explain, "rules": _rules, "check": _check}
+    try:
+        try:
+            if arguments and arguments[0] in commands:
+                return commands[arguments[0]](arguments[1:])
+            return _check(arguments)
+        finally:
+            sys.stdout.flush()  # here, and not at exit, where a closed pipe could not be handled
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit; let that go nowhere instead of failing again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+
+
+def _check(arguments: Sequence[str]) -> int:
+    parser = _check_parser()
+    options = parser.parse_args(arguments)
+    if options.stdin_filename is not None and options.paths != [STANDARD_INPUT]:
+        parser.error("--stdin-filename names what is read from standard input: it needs the path `-`")
+    return run(options)
+
+
+def _check_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="torchperf-lint",
+        description="Find PyTorch performance anti-patterns, and fix them.",
+        epilog=_MORE,
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "paths", nargs="*", default=["."], metavar="PATH", help="files and folders, or - for standard input (default .)"
+    )
+    add("--version", action="version", version=f"torchperf-lint {__version__}")
+
+    add = parser.add_argument_group("fixes").add_argument
+    add("--fix", action="store_true", help="apply the safe fixes")
+    add("--unsafe-fixes", action="store_true", help="count the unsafe fixes in, for --fix and --diff")
+    add("--diff", action="store_true", help="show what --fix would change, and write nothing")
+
+    add = parser.add_argument_group("rules").add_argument
+    selectors = "comma-separated codes, prefixes of codes, names, or ALL"
+    add("--select", action="extend", type=_listed, metavar="RULES", help=f"run only these: {selectors}")
+    add("--ignore", action="extend", type=_listed, metavar="RULES", default=[], help="leave these out")
+    add("--extend-select", action="extend", type=_listed, metavar="RULES", default=[], help="run these as well")
+    add("--target-torch", type=_version, metavar="VERSION", help="the torch version that the code runs on")
+    add("--target-torchmetrics", type=_version, metavar="VERSION", help="the same for torchmetrics")
+
+    add = parser.add_argument_group("files").add_argument
+    add("--exclude", action="extend", type=_listed, metavar="GLOBS", default=[], help="leave these files out, too")
+    add("--stdin-filename", metavar="PATH", help="what standard input is called in the report")
+    add("-j", "--jobs", type=_jobs, metavar="N", help="worker processes (default: as many as are worth it)")
+    add("--config", metavar="FILE", help="read [tool.torchperf-lint] from this file")
+    add("--isolated", action="store_true", help="read no configuration file")
+
+    add = parser.add_argument_group("output").add_argument
+    add("--output-format", choices=("text", "concise", "json"), default="text", help="how findings are printed")
+    add("--statistics", action="store_true", help="print the number of findings per rule instead")
+    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add("-q", "--quiet", action="store_true", help="print the findings and nothing else")
+    add("--no-color", action="store_true", help="no colours, as with the environment variable NO_COLOR")
+    return parser
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _version(text: str) -> Version:
+    try:
+        return parse_version(text)
+    except BadVersion as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of processes")
+    return int(text)
+
+
+def _explain(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="torchperf-lint explain", description="Print the page of a rule.")
+    parser.add_argument("rule", help="code or name, such as TPL101 or item-in-hot-loop")
+    wanted: str = parser.parse_args(arguments).rule
+    from torchperf_lint import pages
+
+    rule = registry.find_rule(wanted) or registry.find_rule(wanted.upper()) or registry.find_rule(wanted.lower())
+    if wanted.upper() == registry.UNUSED_SUPPRESSION or wanted.lower() == registry.UNUSED_SUPPRESSION_NAME:
+        text = pages.UNUSED_SUPPRESSION_PAGE
+    elif rule is None:
+        return complain(f"torchperf-lint: error: {_no_rule(wanted)}")
+    else:
+        try:
+            text = pages.page_text(rule)
+        except (pages.BadPage, OSError) as error:
+            return complain(f"torchperf-lint: error: {error}")
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(text))
+    else:
+        print(text, end="" if text.endswith("\n") else "\n")
+    return CLEAN
+
+
+def _no_rule(wanted: str) -> str:
+    from difflib import get_close_matches
+
+    names = [text for rule in registry.all_rules() for text in (rule.code, rule.name)]
+    near = get_close_matches(wanted, names, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else "`torchperf-lint rules` lists them"
+    return f"there is no rule `{wanted}`; {hint}"
+
+
+def _rules(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="torchperf-lint rules", description="List all rules.", epilog="A folder called rules is linted as ./rules."
+    )
+    parser.add_argument("--output-format", choices=("text", "json"), default="text")
+    rules = registry.all_rules()
+    if parser.parse_args(arguments).output_format == "json":
+        import json
+
+        print(json.dumps([_described(rule) for rule in rules], indent=2))
+        return CLEAN
+    width = max((len(rule.name) for rule in rules), default=0)
+    for rule in rules:
+        fix = f"fix: {rule.fix.value}" if rule.fix else ""
+        print(f"{rule.code}  {rule.name:<{width}}  {'on ' if rule.default else 'off'}  {fix:<11}  {rule.summary}")
+    return CLEAN
+
+
+def _described(rule: Rule) -> dict[str, str | bool | None]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "category": rule.category.name.lower(),
+        "severity": rule.severity.value,
+        "default": rule.default,
+        "fix": rule.fix.value if rule.fix else None,
+        "summary": rule.summary,
+        "torch": rule.torch,
+        "torchmetrics": rule.torchmetrics,
+    }

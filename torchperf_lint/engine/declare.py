@@ -1,0 +1,108 @@
+"""How a rule is declared: `@rule(...)` over a function from the Model to Findings."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Safety, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torchperf_lint.engine.findings import Finding
+    from torchperf_lint.model import Model
+
+    Check = Callable[[Model], Iterator[Finding]]
+
+
+class Category(enum.Enum):
+    """The group of a rule; its digit is the first one of the rule's code."""
+
+    SYNC = 1
+    TRANSFER = 2
+    METRICS = 3
+    DATA = 4
+    DISTRIBUTED = 5
+    COMPUTE = 6
+    MEMORY = 7
+    OPS = 8
+
+
+class Rule(NamedTuple):
+    """A declared rule: what it is called, what it finds, when it may speak, and the function that finds it."""
+
+    code: str
+    name: str
+    category: Category
+    summary: str
+    message: str
+    severity: Severity
+    default: bool
+    fix: Safety | None  # the best grade that a fix of this rule may carry; None: it never has a fix
+    triggers: tuple[tuple[bytes, ...], ...]  # every group needs one of its tokens in the file
+    torch: str | None  # version specifier, e.g. ">=1.8": silent when the target is known to lie outside
+    torchmetrics: str | None
+    check: Check
+
+    @property
+    def stem(self) -> str:
+        """The name that module, page and fixture folder share."""
+        return self.name.replace("-", "_")
+
+
+class BadDeclaration(TypeError):
+    """A rule is declared against the conventions; raised when its module is imported."""
+
+
+def rule(
+    *,
+    code: str,
+    name: str,
+    category: Category,
+    summary: str,
+    message: str,
+    severity: Severity,
+    triggers: tuple[str | tuple[str, ...], ...],
+    fix: Safety | None = None,
+    default: bool = True,
+    torch: str | None = None,
+    torchmetrics: str | None = None,
+) -> Callable[[Check], Rule]:
+    """Declare a rule.
+
+    `triggers` is a conjunction: each item is a token, or a tuple of alternative tokens, that must occur in the
+    file's bytes; without them the rule is not run (and a file where no rule is left is not even parsed).
+    `message` may hold `{placeholders}` that each Finding's `fields` fill.
+    """
+
+    def declare(check: Check) -> Rule:
+        groups = tuple(
+            tuple(token.encode() for token in ((group,) if isinstance(group, str) else group)) for group in triggers
+        )
+        declared = Rule(
+            code, name, category, summary, message, severity, default, fix, groups, torch, torchmetrics, check
+        )
+        _refuse_bad(declared)
+        return declared
+
+    return declare
+
+
+def _refuse_bad(declared: Rule) -> None:
+    problem = None
+    if not re.fullmatch(r"TPL[1-8]\d\d", declared.code):
+        problem = "the code must be TPL and three digits"
+    elif int(declared.code[3]) != declared.category.value:
+        problem = "the code's first digit must be the category's"
+    elif not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)+", declared.name):
+        problem = "the name must be kebab-case words"
+    elif not declared.triggers or not all(group and all(group) for group in declared.triggers):
+        problem = "there must be at least one trigger token, and none may be empty"
+    else:
+        for text in (declared.summary, declared.message):
+            if not text or text.endswith(".") or text[0].isupper():
+                problem = "summary and message start in lower case and have no final stop"
+    if problem:
+        raise BadDeclaration(f"{declared.code} {declared.name}: {problem}")

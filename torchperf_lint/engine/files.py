@@ -1,0 +1,244 @@
+"""Files on disk: finding the ones to lint, and replacing one without ever leaving half of it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint.engine.findings import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+DEFAULT_EXCLUDE = (
+    ".bzr", ".direnv", ".eggs", ".git", ".hg", ".hypothesis", ".ipynb_checkpoints", ".mypy_cache", ".nox",
+    ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", "__pycache__", "__pypackages__", "build",
+    "dist", "node_modules", "site-packages", "venv",
+)  # fmt: skip
+"""What discovery leaves out unless told otherwise, as lines of a `.gitignore`."""
+
+_GLOB = frozenset("*?[]!/\\#")
+
+
+class Discovery(NamedTuple):
+    """The files to lint, sorted, and what could not be looked into."""
+
+    files: tuple[str, ...]
+    failures: tuple[Failure, ...]
+
+
+def discover(paths: Iterable[str], exclude: Sequence[str] = DEFAULT_EXCLUDE, root: str = ".") -> Discovery:
+    """The Python files (`.py`) under `paths`; the order of `paths` does not matter.
+
+    A file that is named itself is always in. Folders are searched without what `.gitignore` files and
+    `exclude` (lines as in a `.gitignore`, relative to `root`) leave out. Links to folders are not followed:
+    what they lead to is in the project at its own place, or is not the project's. No file comes twice.
+    """
+    search = _Search(_Exclusion(exclude, os.path.abspath(root)))
+    for path in sorted({_tidy(path) for path in paths}):
+        search.add(path)
+    return Discovery(tuple(sorted(search.shown())), tuple(sorted(search.failures)))
+
+
+def _tidy(path: str) -> str:
+    """Drop `./` in front and slashes at the end, which would show in every reported path."""
+    while path.startswith("./") and path.strip("./"):
+        path = path[2:].lstrip("/")
+    return path.rstrip("/") or path[:1]
+
+
+class _Search:
+    def __init__(self, exclusion: _Exclusion) -> None:
+        self.failures: list[Failure] = []
+        self._exclusion = exclusion
+        self._folders: set[str] = set()
+        self._files: dict[str, tuple[bool, str]] = {}
+
+    def shown(self) -> list[str]:
+        return [path for _, path in self._files.values()]
+
+    def add(self, path: str) -> None:
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError) as error:
+            self._fail(path, error)
+            return
+        if stat.S_ISDIR(mode):
+            place = os.path.abspath(path)
+            self._walk("" if path == "." else path, os.path.realpath(path), place, _ignores_above(place))
+        elif stat.S_ISREG(mode):
+            self._keep(path, os.path.realpath(path), os.path.islink(path))
+        else:
+            self.failures.append(Failure(path, None, None, "cannot be read: not a regular file"))
+
+    def _walk(self, shown: str, real: str, place: str, ignores: _Ignores) -> None:
+        """`shown`, `real`, `place`: one folder's path as reported, without links, and absolute."""
+        pending = [(shown, real, place, ignores)]
+        while pending:
+            shown, real, place, ignores = pending.pop()
+            if real in self._folders:
+                continue
+            self._folders.add(real)
+            try:
+                with os.scandir(shown or ".") as entries:
+                    inside = sorted(entries, key=lambda entry: entry.name)
+            except OSError as error:
+                self._fail(shown or ".", error)
+                continue
+            ignores = _with_own(ignores, place, inside)
+            for entry in inside:
+                below = os.path.join(place, entry.name)
+                try:
+                    folder, file = entry.is_dir(follow_symlinks=False), entry.is_file()
+                except OSError as error:  # a link that leads to itself
+                    if entry.name.endswith(".py"):
+                        self._fail(os.path.join(shown, entry.name), error)
+                    continue
+                if not folder and not (file and entry.name.endswith(".py")):
+                    continue
+                if self._exclusion.leaves_out(entry.name, below, folder) or _ignored(ignores, below, folder):
+                    continue
+                path, target = os.path.join(shown, entry.name), os.path.join(real, entry.name)
+                if folder:
+                    pending.append((path, target, below, ignores))
+                elif entry.is_symlink():
+                    self._keep(path, os.path.realpath(path), True)
+                else:
+                    self._keep(path, target, False)
+
+    def _keep(self, path: str, real: str, link: bool) -> None:
+        # Of several names of one file the plain one is shown, whatever was searched first.
+        self._files[real] = min((link, path), self._files.get(real, (True, path)))
+
+    def _fail(self, path: str, error: OSError | ValueError) -> None:
+        self.failures.append(unreadable(path, error))
+
+
+def unreadable(path: str, error: OSError | ValueError) -> Failure:
+    """The line for a file or folder that the system does not let us read."""
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return Failure(path, None, None, f"cannot be read: {reason}")
+
+
+class _Exclusion:
+    """The user's globs; plain names, as all defaults are, are told without importing pathspec."""
+
+    def __init__(self, lines: Sequence[str], root: str) -> None:
+        self._names = frozenset(line for line in lines if not _GLOB & set(line))
+        globs = [line for line in lines if line not in self._names]
+        self._globs = _spec(globs) if globs else None
+        self._root = root
+
+    def leaves_out(self, name: str, place: str, folder: bool) -> bool:
+        return name in self._names or (
+            self._globs is not None and _verdict(self._globs, self._root, place, folder) is True
+        )
+
+
+_Ignores = tuple[tuple[str, "Any"], ...]
+"""The `.gitignore` files that hold in a folder, outermost first: where each lies and its spec."""
+
+
+def _ignores_above(place: str) -> _Ignores:
+    """Those of the folders around `place`, up to the top of its git repository if it lies in one."""
+    around = []
+    folder = place
+    while not os.path.exists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return ()
+        folder = parent
+        around.append(folder)
+    ignores: _Ignores = ()
+    for folder in reversed(around):
+        ignores = _with_file(ignores, folder)
+    return ignores
+
+
+def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]) -> _Ignores:
+    return _with_file(ignores, place) if any(entry.name == ".gitignore" for entry in entries) else ignores
+
+
+def _with_file(ignores: _Ignores, folder: str) -> _Ignores:
+    try:
+        with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ignores
+    return (*ignores, (folder, _spec(lines)))
+
+
+def _spec(lines: Sequence[str]) -> Any:
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError:  # like git, pass over the lines that mean nothing
+        return GitIgnoreSpec([pattern for line in lines for pattern in _lone_pattern(line)])
+
+
+def _lone_pattern(line: str) -> Sequence[Any]:
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return list(GitIgnoreSpec.from_lines([line]).patterns)
+    except ValueError:
+        return ()
+
+
+def _ignored(ignores: _Ignores, place: str, folder: bool) -> bool:
+    """The innermost `.gitignore` that says anything of a path decides."""
+    for base, spec in reversed(ignores):
+        verdict = _verdict(spec, base, place, folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _verdict(spec: Any, base: str, place: str, folder: bool) -> bool | None:
+    """Whether the spec at `base` takes a path in (True), re-admits it (False) or is silent."""
+    relative = os.path.relpath(place, base).replace(os.sep, "/")
+    if relative.startswith("../"):
+        return None
+    verdict: bool | None = spec.check_file(relative + "/" if folder else relative).include
+    return verdict
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Replace a file's bytes in one step, keeping its mode and, where possible, its owner.
+
+    A link stays and its target is replaced. Raise OSError, with the file as it was, if that cannot be done; a
+    file without write permission counts as such even for root.
+    """
+    import tempfile
+
+    target = os.path.realpath(path)
+    was = os.stat(target)
+    if not was.st_mode & 0o222 or not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "the file is read-only", path)
+    folder, name = os.path.split(target)
+    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            _take_after(file.fileno(), was)
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _take_after(handle: int, was: os.stat_result) -> None:
+    """Give the new file the old one's owner and mode (in this order: changing the owner may drop mode bits)."""
+    if not hasattr(os, "fchown"):  # Windows: mode and owner come with the folder
+        return
+    now = os.fstat(handle)
+    if (now.st_uid, now.st_gid) != (was.st_uid, was.st_gid):
+        with contextlib.suppress(PermissionError):  # only root may give files away
+            os.fchown(handle, was.st_uid, was.st_gid)
+    os.fchmod(handle, stat.S_IMODE(was.st_mode))

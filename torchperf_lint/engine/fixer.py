@@ -1,0 +1,180 @@
+"""Fixing one file: passes of fixes that fit together, each result checked, until nothing changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.compose import BadEdits, apply_edits, compatible, moved
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.runner import FileReport, check_source
+from torchperf_lint.syntax.source import Source, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.engine.findings import Diagnostic, Edit
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model import Hints
+
+MOST_PASSES = 10
+
+
+class Applied(NamedTuple):
+    """A fix that was made."""
+
+    code: str
+    message: str
+
+
+class Withdrawn(NamedTuple):
+    """A fix that was not made; `row` is the 1-based row of its finding in the text where it was tried."""
+
+    code: str
+    reason: str
+    row: int
+
+
+class FixReport(NamedTuple):
+    """A fixed file: its bytes in its own encoding, what was done and not done, and what remains to be said."""
+
+    data: bytes
+    applied: tuple[Applied, ...]
+    withdrawn: tuple[Withdrawn, ...]
+    report: FileReport
+
+
+class _Rejected(Exception):
+    """The result of fixes cannot be accepted; the text says why."""
+
+
+class _State(NamedTuple):
+    """The file after some passes, and what was withdrawn on the way: code and place of the finding."""
+
+    data: bytes
+    report: FileReport
+    applied: tuple[Applied, ...] = ()
+    withdrawn: tuple[Withdrawn, ...] = ()
+    barred: frozenset[tuple[str, int]] = frozenset()
+
+
+def fix_source(
+    path: str,
+    data: bytes,
+    rules: Sequence[Rule],
+    target: Target,
+    hints: Hints,
+    unsafe: bool,
+    *,
+    noqa: bool = True,
+    report_unused: bool = True,
+) -> FixReport:
+    """Fix the bytes of one file; never raises for anything that the file holds.
+
+    SAFE fixes are made and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as
+    such, if its result does not parse or does not lessen its rule's findings. Where the passes do not settle,
+    the state with the fewest findings stands.
+    """
+
+    def check(text: bytes) -> FileReport:
+        return check_source(path, text, rules, target, hints, noqa=noqa, report_unused=report_unused)
+
+    state = _State(data, check(data))
+    best = state
+    for _ in range(MOST_PASSES):
+        wanted = _wanted(state, unsafe)
+        if not wanted:
+            return _finished(state)
+        state = _one_pass(path, state, wanted, check)
+        if len(state.report.diagnostics) < len(best.report.diagnostics):
+            best = state
+    if not _wanted(state, unsafe):
+        return _finished(state)
+    unsettled = f"the fixes of the file do not settle within {MOST_PASSES} passes"
+    return _finished(best, _withdraw(_wanted(best, unsafe), unsettled))
+
+
+def _finished(state: _State, further: Sequence[Withdrawn] = ()) -> FixReport:
+    return FixReport(state.data, state.applied, (*state.withdrawn, *further), state.report)
+
+
+def _wanted(state: _State, unsafe: bool) -> list[Diagnostic]:
+    """The findings whose fixes may be made and have not failed before."""
+    worst = Safety.UNSAFE if unsafe else Safety.SAFE
+    return [
+        each
+        for each in state.report.diagnostics
+        if each.fix is not None and each.fix.safety.rank <= worst.rank and (each.code, each.start) not in state.barred
+    ]
+
+
+def _one_pass(path: str, state: _State, wanted: Sequence[Diagnostic], check: Callable[[bytes], FileReport]) -> _State:
+    source = Source(path, state.data)
+    if not source.editable:
+        return _barring(state, wanted, _withdraw(wanted, f"{source.encoding} text cannot be written back unchanged"))
+    accepted = [wanted[index] for index in compatible(each.fix for each in wanted if each.fix)]
+    refused: list[Diagnostic] = []
+    withdrawn: list[Withdrawn] = []
+    try:
+        data, report = _attempt(source, state.report, accepted, check)
+    except _Rejected:
+        chosen, accepted, data, report = accepted, [], state.data, state.report
+        for each in chosen:
+            try:
+                data, report = _attempt(source, state.report, [*accepted, each], check)
+                accepted.append(each)
+            except _Rejected as error:
+                refused.append(each)
+                withdrawn += _withdraw([each], str(error))
+    state = _barring(state, refused, withdrawn)
+    edits = _edits(accepted)
+    return _State(
+        data,
+        report,
+        (*state.applied, *(Applied(each.code, each.fix.message) for each in accepted if each.fix)),
+        state.withdrawn,
+        frozenset((code, moved(start, edits)) for code, start in state.barred),
+    )
+
+
+def _attempt(
+    source: Source, before: FileReport, chosen: Sequence[Diagnostic], check: Callable[[bytes], FileReport]
+) -> tuple[bytes, FileReport]:
+    """The file after these fixes and what is then to be said of it; raise _Rejected if it must not be so."""
+    try:
+        text = apply_edits(source.utf8, _edits(chosen))
+        data = source.encode(text)
+        result = Source(source.path, data)
+        result.parse()
+    except (BadEdits, UnicodeError) as error:
+        reason = str(error) if isinstance(error, BadEdits) else f"its text has no place in {source.encoding}"
+        raise _Rejected(reason) from None
+    except Unreadable as error:
+        raise _Rejected(f"the result does not parse ({error.reason})") from None
+    if (result.encoding, result.utf8) != (source.encoding, text):
+        raise _Rejected("the result would be read in another encoding")
+    after = check(data)
+    if after.failure is not None and before.failure is None:
+        raise _Rejected(f"the result cannot be checked ({after.failure.reason})")
+    were, are = (Counter(each.code for each in report.diagnostics) for report in (before, after))
+    for code, count in Counter(each.code for each in chosen).items():
+        if are[code] > were[code] - count:
+            raise _Rejected(f"{code} would still be found afterwards")
+    return data, after
+
+
+def _barring(state: _State, refused: Sequence[Diagnostic], withdrawn: Sequence[Withdrawn]) -> _State:
+    """The state with these fixes noted as withdrawn, so that no later pass tries them again."""
+    return state._replace(
+        withdrawn=(*state.withdrawn, *withdrawn),
+        barred=state.barred | {(each.code, each.start) for each in refused},
+    )
+
+
+def _withdraw(refused: Sequence[Diagnostic], reason: str) -> list[Withdrawn]:
+    return [Withdrawn(each.code, reason, each.row) for each in refused]
+
+
+def _edits(chosen: Sequence[Diagnostic]) -> list[Edit]:
+    return [edit for each in chosen if each.fix is not None for edit in each.fix.edits]

@@ -1,0 +1,136 @@
+"""Every rule there is, found by walking `torchperf_lint.rules`, and the selectors that name them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import torchperf_lint.rules
+from torchperf_lint.engine.declare import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+UNUSED_SUPPRESSION = "TPL001"
+"""The code under which an unused `# noqa` of ours is reported; it is the engine's own and has no page."""
+
+UNUSED_SUPPRESSION_NAME = "unused-suppression"
+
+
+class UnknownSelector(ValueError):
+    """A selector names no rule; the message says which one comes nearest."""
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """All declared rules, ordered by code."""
+    found: dict[str, Rule] = {}
+    for name in _rule_modules():
+        module = importlib.import_module(name)
+        for value in vars(module).values():
+            if isinstance(value, Rule):
+                if name.rpartition(".")[2] != value.stem:
+                    raise TypeError(f"{value.code}: its module must be called {value.stem}, not {name}")
+                if value.code in found:
+                    raise TypeError(f"{value.code} is declared twice")
+                found[value.code] = value
+    return tuple(found[code] for code in sorted(found))
+
+
+def _rule_modules() -> list[str]:
+    """Module names `torchperf_lint.rules.<category>.<stem>`; pkgutil would do, but it imports inspect."""
+    found = []
+    for folder in torchperf_lint.rules.__path__:
+        for category in os.scandir(folder):
+            if category.is_dir() and category.name.isidentifier() and not category.name.startswith("_"):
+                found += [
+                    f"{torchperf_lint.rules.__name__}.{category.name}.{module.name[:-3]}"
+                    for module in os.scandir(category)
+                    if module.name.endswith(".py") and module.name != "__init__.py"
+                ]
+    return sorted(found)
+
+
+def find_rule(text: str) -> Rule | None:
+    """The rule of that code or name, if there is one."""
+    for declared in all_rules():
+        if text in (declared.code, declared.name):
+            return declared
+    return None
+
+
+def matches(selector: str, declared: Rule) -> bool:
+    """Whether a selector (`ALL`, a code, a code's prefix, a name) covers the rule."""
+    return covers(selector, declared.code, declared.name)
+
+
+def covers(selector: str, code: str, name: str) -> bool:
+    """Whether a selector covers the code or name of a rule, or of the engine's own report."""
+    return selector in ("ALL", name) or code.startswith(selector)
+
+
+def check_selector(selector: str) -> None:
+    """Raise UnknownSelector unless the selector covers at least one rule."""
+    known = [(declared.code, declared.name) for declared in all_rules()]
+    known.append((UNUSED_SUPPRESSION, UNUSED_SUPPRESSION_NAME))
+    if any(covers(selector, *names) for names in known):
+        return
+    names = [text for both in known for text in both]
+    near = get_close_matches(selector, names, n=1)
+    hint = f"; did you mean `{near[0]}`?" if near else ""
+    raise UnknownSelector(f"no rule matches the selector `{selector}`{hint}")
+
+
+def select(
+    selected: Iterable[str] | None = None, ignored: Iterable[str] = (), extended: Iterable[str] = ()
+) -> tuple[Rule, ...]:
+    """The rules that selectors leave on, ordered by code.
+
+    `selected` None means the default set; the longest (most exact) selector that covers a rule decides, and
+    at equal length `ignored` wins, as in ruff.
+    """
+    return tuple(
+        declared
+        for declared in all_rules()
+        if _is_on(declared.code, declared.name, declared.default, selected, ignored, extended)
+    )
+
+
+def reports_unused(
+    selected: Iterable[str] | None = None, ignored: Iterable[str] = (), extended: Iterable[str] = ()
+) -> bool:
+    """Whether the same selectors leave TPL001 on, the report of unused suppressions."""
+    return _is_on(UNUSED_SUPPRESSION, UNUSED_SUPPRESSION_NAME, True, selected, ignored, extended)
+
+
+def _is_on(
+    code: str,
+    name: str,
+    default: bool,
+    selected: Iterable[str] | None,
+    ignored: Iterable[str],
+    extended: Iterable[str],
+) -> bool:
+    def strongest(selectors: Iterable[str]) -> int:
+        return max((_strength(selector, code, name) for selector in selectors), default=-1)
+
+    if selected is None:
+        on, strength = default, 0
+    else:
+        strength = strongest(selected)
+        on = strength >= 0
+    extend = strongest(extended)
+    if extend >= 0:
+        on, strength = True, max(strength, extend)
+    return on and strongest(ignored) < max(strength, 0)
+
+
+def _strength(selector: str, code: str, name: str) -> int:
+    if selector == "ALL":
+        return 0
+    if not covers(selector, code, name):
+        return -1
+    return 100 if selector == name else len(selector)

@@ -1,0 +1,121 @@
+"""One file: from its bytes to its diagnostics, with every mishap turned into one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Diagnostic, Failure
+from torchperf_lint.engine.scan import rules_worth_running
+from torchperf_lint.engine.suppress import Suppressions, mentions_ours
+from torchperf_lint.syntax.source import Source, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.engine.findings import Finding
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model import Hints
+
+LARGEST = 20_000_000
+"""Bytes of the largest file that is parsed; a tree takes about a hundred times its source in memory."""
+
+
+class FileReport(NamedTuple):
+    """What is to be said of one file; `failure` tells why the diagnostics are not complete."""
+
+    diagnostics: tuple[Diagnostic, ...] = ()
+    failure: Failure | None = None
+
+
+def check_source(
+    path: str,
+    data: bytes,
+    rules: Sequence[Rule],
+    target: Target,
+    hints: Hints,
+    *,
+    noqa: bool = True,
+    report_unused: bool = True,
+) -> FileReport:
+    """Check the bytes of one file; never raises for anything that the file holds.
+
+    `noqa` False disregards `# noqa` comments. `report_unused` says whether TPL001 is on: suppressions that
+    name one of `rules` and silence nothing. The diagnostics come sorted by place, then code.
+    """
+    enabled = [rule for rule in rules if _may_speak(rule, target)]
+    awake = rules_worth_running(data, enabled)
+    if not awake and not (report_unused and mentions_ours(data)):
+        return FileReport()
+    if len(data) > LARGEST:
+        return FileReport((), Failure(path, None, None, f"larger than {LARGEST // 1_000_000} MB, not checked"))
+    try:
+        source = Source(path, data)
+        suppressions = Suppressions(source, noqa=noqa)
+        if suppressions.cover_the_file:
+            return FileReport()
+        tree = source.parse()
+    except Unreadable as error:
+        return FileReport((), Failure(path, error.row, error.column, _one_line(error.reason)))
+    found: list[Diagnostic] = []
+    broken: dict[str, Exception] = {}
+    if awake:
+        from torchperf_lint.model import Model
+
+        try:
+            model = Model(source, tree, target, hints)
+        except Exception as error:
+            return FileReport((), _broken(path, {"the model": error}))
+        for rule in awake:
+            try:
+                found.extend(_diagnostic(rule, finding, source) for finding in rule.check(model))
+            except Exception as error:
+                broken[rule.code] = error
+    ran = [rule for rule in enabled if rule.code not in broken]
+    kept = suppressions.sift(found, ran, report_unused=report_unused)
+    kept.sort(key=lambda each: (each.start, each.code, each.end, each.message))
+    return FileReport(tuple(kept), _broken(path, broken) if broken else None)
+
+
+def _may_speak(rule: Rule, target: Target) -> bool:
+    """Whether the rule's version gates are not known to be shut."""
+    if rule.torch is not None and target.torch_is(rule.torch) is False:
+        return False
+    return rule.torchmetrics is None or target.torchmetrics_is(rule.torchmetrics) is not False
+
+
+def _diagnostic(rule: Rule, finding: Finding, source: Source) -> Diagnostic:
+    site = finding.site
+    row, column = source.position(site.start)
+    end_row, end_column = source.position(site.end)
+    return Diagnostic(
+        path=source.path,
+        row=row,
+        column=column,
+        end_row=end_row,
+        end_column=end_column,
+        code=rule.code,
+        name=rule.name,
+        severity=rule.severity.value,
+        message=rule.message.format(**finding.fields),
+        because=finding.because,
+        fix=finding.fix,
+        start=site.start,
+        end=site.end,
+        noqa_rows=site.rows,
+    )
+
+
+def _broken(path: str, errors: dict[str, Exception]) -> Failure:
+    """The one line for what has gone wrong in the model or in rules, by where it has."""
+    if all(isinstance(error, RecursionError) for error in errors.values()):
+        return Failure(path, None, None, "too deeply nested to check")
+    causes = ", ".join(
+        f"internal error in {where}: {type(error).__name__}: {_one_line(str(error))}" for where, error in errors.items()
+    )
+    return Failure(path, None, None, f"{causes}; please report this")
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else line[:197] + "..."

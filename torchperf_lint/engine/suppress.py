@@ -1,0 +1,214 @@
+"""Suppressions: `# noqa` comments, whole files that are left out, and the report of those that silence nothing."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import io
+import re
+import tokenize
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.findings import Diagnostic, Edit, Fix, Safety, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.syntax.source import Source
+
+# Codes are read as flake8 reads them: after `noqa` and a colon, words that are no codes silence everything.
+_NOQA = re.compile(
+    r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<items>[A-Z]+[0-9]+(?![\w-])(?:[\s,]+[A-Z]+[0-9]+(?![\w-]))*))?", re.IGNORECASE
+)
+_IGNORE_FILE = re.compile(
+    r"#\s*torchperf-lint\s*:\s*ignore-file(?:\s*\[(?P<items>[^\]]*)\](?!\S)|(?!\S)(?!\s*\[))", re.IGNORECASE
+)
+_LINE_END = re.compile("\r\n?")
+_OURS = re.compile(rb"noqa\s*:[^\r\n]*\btpl\d|ignore-file\s*\[")
+
+
+class _Item(NamedTuple):
+    """One code (or, for whole files, any selector) of a comment, as it is compared, and its bytes' place."""
+
+    selector: str
+    start: int
+    end: int
+
+
+class _Directive(NamedTuple):
+    """One suppression in a comment; places are byte offsets in `Source.utf8`."""
+
+    row: int
+    whole_file: bool
+    comment: tuple[int, int]
+    start: int
+    end: int
+    items: tuple[_Item, ...] | None  # None: everything
+
+
+def mentions_ours(data: bytes) -> bool:
+    """Whether the bytes may hold a suppression that names codes of ours (and so may be an unused one)."""
+    lowered = data.lower()
+    return (b"noqa" in lowered or b"torchperf-lint" in lowered) and _OURS.search(lowered) is not None
+
+
+class Suppressions:
+    """The suppressions of one file; its comments are read at the first question that needs them."""
+
+    def __init__(self, source: Source, *, noqa: bool = True) -> None:
+        """`noqa` False leaves `# noqa` to someone else (flake8) and keeps what is said of the whole file."""
+        self._source = source
+        self._noqa = noqa
+        self._lowered = source.utf8.lower()
+
+    @property
+    def cover_the_file(self) -> bool:
+        """Whether the file asks to be left out altogether."""
+        return b"ignore-file" in self._lowered and any(
+            each.whole_file and each.items is None for each in self._directives
+        )
+
+    def sift(self, found: Sequence[Diagnostic], enabled: Sequence[Rule], *, report_unused: bool) -> list[Diagnostic]:
+        """The diagnostics that no comment silences and, with `report_unused`, a TPL001 per idle comment.
+
+        Idle are codes whose rules are all `enabled` (they ran on this file) and that have silenced nothing.
+        """
+        if not self._matter_to(found, report_unused):
+            return list(found)
+        lines = [each for each in self._directives if not each.whole_file]
+        whole = [each for each in self._directives if each.whole_file]
+        rows = [each.row for each in lines]
+        used: set[int] = set()
+        kept = []
+        for diagnostic in found:
+            first, last = diagnostic.noqa_rows
+            near = lines[bisect.bisect_left(rows, first) : bisect.bisect_right(rows, last)]
+            silenced = False
+            for directive in (*whole, *near):
+                silenced |= directive.items is None
+                for item in directive.items or ():
+                    if registry.covers(item.selector, diagnostic.code, diagnostic.name):
+                        used.add(item.start)
+                        silenced = True
+            if not silenced:
+                kept.append(diagnostic)
+        if report_unused and not any(map(_spares_unused, whole)):
+            kept.extend(self._unused(used, enabled))
+        return kept
+
+    def _matter_to(self, found: Sequence[Diagnostic], report_unused: bool) -> bool:
+        """Whether the comments can change anything: reading them costs more than parsing the file."""
+        if b"ignore-file" in self._lowered or (report_unused and _OURS.search(self._lowered)):
+            return True
+        rows = [self._source.row(match.start()) for match in re.finditer(rb"noqa", self._lowered)]
+        return any(
+            bisect.bisect_left(rows, each.noqa_rows[0]) < bisect.bisect_right(rows, each.noqa_rows[1]) for each in found
+        )
+
+    @functools.cached_property
+    def _directives(self) -> list[_Directive]:
+        found = []
+        for row, column, comment in _comments(self._source.text):
+            start = self._source.line_starts[row - 1]
+            before = self._source.line(row)[:column]
+            start += len(before.encode())
+            own_line = not before.strip()
+            for whole_file, pattern in ((True, _IGNORE_FILE), (False, _NOQA)):
+                match = pattern.match(comment) if whole_file else pattern.search(comment)
+                if match and (own_line if whole_file else self._noqa):
+                    found.append(_directive(row, start, comment, match, whole_file))
+        return found
+
+    def _unused(self, used: set[int], enabled: Sequence[Rule]) -> Iterator[Diagnostic]:
+        for directive in self._directives:
+            idle = [
+                item
+                for item in directive.items or ()
+                if item.start not in used and _all_enabled(item.selector, enabled)
+            ]
+            if idle and not _spares_unused(directive):
+                yield self._report(directive, idle)
+
+    def _report(self, directive: _Directive, idle: Sequence[_Item]) -> Diagnostic:
+        row, column = self._source.position(directive.start)
+        end_row, end_column = self._source.position(directive.end)
+        names = ", ".join(f"`{item.selector}`" for item in idle)
+        return Diagnostic(
+            path=self._source.path,
+            row=row,
+            column=column,
+            end_row=end_row,
+            end_column=end_column,
+            code=registry.UNUSED_SUPPRESSION,
+            name=registry.UNUSED_SUPPRESSION_NAME,
+            severity=Severity.WARNING.value,
+            message=f"nothing is left to suppress for {names}",
+            because=(),
+            fix=Fix("remove the unused suppression", Safety.SAFE, (self._removal(directive, idle),)),
+            start=directive.start,
+            end=directive.end,
+            noqa_rows=(row, row),
+        )
+
+    def _removal(self, directive: _Directive, idle: Sequence[_Item]) -> Edit:
+        """Take the idle codes out, or the suppression, or the comment, whichever is all that goes."""
+        text, items = self._source.utf8, directive.items or ()
+        left = [item for item in items if item not in idle]
+        if left:
+            separator = text[items[0].end : items[1].start]
+            codes = separator.join(text[item.start : item.end] for item in left)
+            return Edit(items[0].start, items[-1].end, codes)
+        start, end = directive.start, directive.comment[1]
+        rest = text[directive.end : end]
+        if rest.strip():  # other words of the comment stay, behind a `#` of their own
+            kept = rest.lstrip()
+            return Edit(start, end - len(kept), b"" if kept.startswith(b"#") else b"# ")
+        line_start = self._source.line_starts[directive.row - 1]
+        while start > line_start and text[start - 1 : start] in b" \t":
+            start -= 1
+        if start == line_start and directive.row < len(self._source.line_starts):
+            end = self._source.line_starts[directive.row]
+        return Edit(start, end, b"")
+
+
+def _directive(row: int, start: int, comment: str, match: re.Match[str], whole_file: bool) -> _Directive:
+    def place(index: int) -> int:
+        return start + len(comment[:index].encode())
+
+    items = None
+    if match["items"] is not None:
+        offset = match.start("items")
+        pieces = re.finditer(r"[^\s,]+", match["items"])
+        items = tuple(
+            _Item(_normal(piece.group()), place(offset + piece.start()), place(offset + piece.end()))
+            for piece in pieces
+        )
+    return _Directive(row, whole_file, (start, place(len(comment))), place(match.start()), place(match.end()), items)
+
+
+def _normal(selector: str) -> str:
+    """Codes in upper case, names in lower case, as the registry has them."""
+    return selector.upper() if re.fullmatch(r"(?i)[A-Z]+\d*", selector) else selector.lower()
+
+
+def _comments(text: str) -> Iterator[tuple[int, int, str]]:
+    """Row (1-based), column (0-based, characters) and text of every comment."""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(_LINE_END.sub("\n", text)).readline):
+            if token.type == tokenize.COMMENT:
+                yield *token.start, token.string
+    except (tokenize.TokenError, SyntaxError):
+        return  # the file does not parse; what stands before the break may still ask to leave it out
+
+
+def _spares_unused(directive: _Directive) -> bool:
+    names = (registry.UNUSED_SUPPRESSION, registry.UNUSED_SUPPRESSION_NAME)
+    return any(registry.covers(item.selector, *names) for item in directive.items or ())
+
+
+def _all_enabled(selector: str, enabled: Sequence[Rule]) -> bool:
+    """Whether the selector covers rules of ours and all of them ran: only then can it be called unused."""
+    ran = {each.code for each in enabled if registry.matches(selector, each)}
+    return bool(ran) and all(each.code in ran for each in registry.all_rules() if registry.matches(selector, each))

@@ -1,0 +1,37 @@
+"""Names that the field uses for one thing only: evidence where a value itself cannot be seen."""
+
+from __future__ import annotations
+
+LOADER_ENDINGS = ("loader", "dataloader", "_dl", "loaders")
+LOADER_WRAPPERS = frozenset(
+    "enumerate tqdm trange zip islice cycle iter prepare setup_dataloaders log_every track prefetch chain "
+    "ParallelLoader MpDeviceLoader DataPrefetcher progress_bar skip_first_batches".split()
+)
+"""Calls that iterate what they are given."""
+
+MODEL_NAMES = frozenset(
+    "model net network student teacher generator discriminator encoder decoder backbone unet vae ema_model netG netD "
+    "text_encoder image_encoder policy critic actor model_engine ddp_model model_without_ddp".split()
+)
+MODEL_ENDINGS = ("_model", "_net", "_network", "_encoder", "_decoder")
+CRITERION_NAMES = frozenset("criterion loss_fn loss_func criteria loss_function objective lossfn".split())
+CRITERION_ENDINGS = ("_criterion", "_loss_fn", "_loss_func")
+OPTIMIZER_NAMES = frozenset("optimizer optim opt optimizers optimizerG optimizerD optimizer_g optimizer_d".split())
+OPTIMIZER_ENDINGS = ("_optimizer", "_optim", "_opt")
+SCALER_NAMES = frozenset("scaler grad_scaler loss_scaler amp_scaler".split())
+DEVICE_NAMES = frozenset("device dev torch_device gpu cuda_device gpu_id local_rank device_id".split())
+DEVICE_ATTRIBUTES = frozenset("device _device gpu torch_device cuda_device main_device execution_device".split())
+
+ACCUMULATION_WORDS = ("accum", "accumulate", "grad_acc", "acc_steps", "iter_size", "update_freq", "cumulative")
+"""A modulus over one of these is once per optimizer step, which is no throttle."""
+
+COUNTER_WORDS = ("step", "iter", "batch_idx", "batch_index", "count", "idx", "i", "n_iter", "batch", "it", "num_updates")
+LOG_FLAG_WORDS = ("log", "print", "verbose", "debug", "viz", "visual", "plot", "save", "display", "report", "dump", "vis")
+FLAG_PREFIXES = ("should_", "do_", "need_", "is_log", "time_to", "to_log", "will_", "log_this", "must_")
+CUDA_WORDS = ("cuda", "gpu", "device", "accelerator", "mps", "npu", "xpu", "no_cuda")
+"""Words in a condition that ask about the accelerator."""
+
+METER_CLASSES = ("AverageMeter", "SmoothedValue", "RunningAverage", "AvgMeter", "Meter", "Averager", "MetricLogger")
+
+EPOCH_WORDS = ("epoch", "epochs", "ep")
+EVAL_WORDS = ("eval", "valid", "val", "test", "infer", "predict")

@@ -1,0 +1,131 @@
+"""Methods that frameworks call for every batch: who owns them, and which of their parameters are on the device."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class HookTable(NamedTuple):
+    """The per-batch hooks of one kind of class.
+
+    `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes of the
+    qualified base that are required with them (empty: any). `placed` are parameters whose tensors the framework
+    has put on the device; `unplaced` are batches that are still on the host.
+    """
+
+    framework: str
+    bases: frozenset[str]
+    roots: tuple[str, ...]
+    hot: frozenset[str]
+    placed: frozenset[str]
+    unplaced: frozenset[str] = frozenset()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+LIGHTNING_MODULE_HOOKS = _words(
+    "training_step validation_step test_step predict_step optimizer_step optimizer_zero_grad "
+    "configure_gradient_clipping lr_scheduler_step on_before_backward on_after_backward on_before_zero_grad "
+    "on_before_optimizer_step on_train_batch_start on_train_batch_end on_validation_batch_start "
+    "on_validation_batch_end on_test_batch_start on_test_batch_end on_predict_batch_start on_predict_batch_end "
+    "on_after_batch_transfer transfer_batch_to_device training_step_end validation_step_end test_step_end "
+    "shared_step _shared_step _step"
+)
+_LIGHTNING_ROOTS = ("lightning.", ".", "pl_bolts.")
+
+HOOK_TABLES = (
+    HookTable(
+        "Lightning",
+        _words("LightningModule"),
+        (),
+        LIGHTNING_MODULE_HOOKS - _words("shared_step _shared_step _step"),
+        _words("batch outputs loss train_batch val_batch x y"),
+    ),
+    HookTable(
+        "Lightning",
+        _words("Callback"),
+        ("lightning.",),
+        LIGHTNING_MODULE_HOOKS - _words("shared_step _shared_step _step"),
+        _words("batch outputs loss"),
+    ),
+    HookTable(
+        "the Trainer",
+        _words("Trainer Seq2SeqTrainer SFTTrainer DPOTrainer PPOTrainer"),
+        ("transformers.", "trl."),
+        _words("compute_loss compute_loss_func training_step prediction_step preprocess_logits_for_metrics"),
+        _words("inputs logits labels outputs"),
+    ),
+    HookTable(
+        "the Trainer",
+        _words("TrainerCallback"),
+        (),
+        _words(
+            "on_step_begin on_step_end on_substep_end on_pre_optimizer_step on_optimizer_step on_prediction_step"
+        ),
+        _words(""),
+    ),
+    HookTable(
+        "fastai",
+        _words("Callback"),
+        ("fastai.",),
+        _words(
+            "before_batch after_pred after_loss before_backward after_backward before_step after_step after_batch "
+            "after_cancel_batch"
+        ),
+        _words(""),
+    ),
+    HookTable(
+        "Composer",
+        _words("ComposerModel"),
+        (),
+        _words("loss update_metric eval_forward forward"),
+        _words("batch outputs"),
+    ),
+    HookTable(
+        "MMEngine",
+        _words("BaseModel BaseDetector SingleStageDetector TwoStageDetector BaseDenseHead AnchorHead AnchorFreeHead"),
+        (),
+        _words("train_step val_step loss loss_by_feat forward"),
+        _words("batch_inputs x cls_scores bbox_preds"),
+    ),
+    HookTable("MMEngine", _words("Hook"), ("mmengine.", "mmcv."), _words("before_train_iter after_train_iter"), _words("outputs")),
+    HookTable("Detectron2", _words("SimpleTrainer TrainerBase HookBase"), (), _words("run_step before_step after_step"), _words("")),
+    HookTable("torchtnt", _words("TrainUnit EvalUnit AutoUnit"), (), _words("train_step eval_step compute_loss"), _words("")),
+    HookTable("skorch", _words("NeuralNet NeuralNetClassifier"), (), _words("train_step_single train_step get_loss"), _words("")),
+    HookTable("Keras", _words("Model"), ("keras.",), _words("train_step test_step predict_step compute_loss"), _words("")),
+    HookTable(
+        "fairseq",
+        _words("FairseqTask FairseqCriterion LegacyFairseqTask LegacyFairseqCriterion"),
+        ("fairseq.",),
+        _words("train_step valid_step forward compute_loss"),
+        _words("sample net_output"),
+    ),
+)
+
+FORWARD_HOOK_REGISTRARS = _words(
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook "
+    "register_full_backward_pre_hook register_post_accumulate_grad_hook register_hook"
+)
+
+IGNITE_HOT_EVENTS = _words(
+    "ITERATION_STARTED ITERATION_COMPLETED GET_BATCH_STARTED GET_BATCH_COMPLETED"
+)
+
+MODULE_BASES = _words(
+    "Module LightningModule PreTrainedModel ModelMixin ComposerModel BaseModule GenerationMixin PyTorchModelHubMixin "
+    "Sequential ModuleList ModuleDict"
+)
+
+STAR_IMPORTS = {
+    "torch": "Tensor nn optim tensor zeros ones cat stack device no_grad randn rand arange full empty from_numpy sum mean",
+    "torch.nn": "Module Linear Conv1d Conv2d Conv3d ReLU Sequential ModuleList Parameter DataParallel CrossEntropyLoss "
+    "MSELoss L1Loss BCELoss BCEWithLogitsLoss NLLLoss Dropout BatchNorm1d BatchNorm2d LayerNorm Embedding functional",
+    "torch.nn.functional": "cross_entropy relu softmax log_softmax mse_loss nll_loss dropout interpolate pad "
+    "binary_cross_entropy_with_logits",
+    "torch.utils.data": "DataLoader Dataset TensorDataset random_split Subset DistributedSampler",
+    "torch.optim": "SGD Adam AdamW RMSprop lr_scheduler",
+    "torchmetrics": "MeanMetric SumMetric MaxMetric MinMetric CatMetric Accuracy MetricCollection",
+}
+"""What a star import of a known module brings: the names that rules and values ask about."""

@@ -1,0 +1,17 @@
+"""Calls that show values to a person or a tracker: printing, progress bars, loggers, experiment trackers."""
+
+from __future__ import annotations
+
+DISPLAYS = frozenset(
+    "print debug info warning error set_postfix set_description set_postfix_str set_description_str write "
+    "add_scalar add_scalars log_metric log_metrics log_scalar scalar_summary add_text".split()
+)
+"""Last names of functions that format or record their arguments at once."""
+
+LAZY_LOGGERS = frozenset("debug info warning error".split())
+"""Logging methods that format their arguments only if the level is on."""
+
+LOG_OBJECTS = frozenset(
+    "wandb mlflow swanlab comet neptune aim run writer tb_writer tensorboard summary_writer sw logger logging".split()
+)
+"""Names of loggers and trackers: whatever method is called on them records its arguments."""

@@ -1,0 +1,236 @@
+"""What torch's functions and methods give: kinds, devices, shapes. Evidence: SYNC semantics of torch 1.13 to 2.13."""
+
+from __future__ import annotations
+
+FACTORIES = frozenset(
+    {
+        "torch." + name
+        for name in (
+            "zeros ones full empty eye arange linspace logspace rand randn randint randperm tensor as_tensor "
+            "scalar_tensor tril_indices triu_indices hann_window hamming_window blackman_window kaiser_window "
+            "bartlett_window empty_strided asarray"
+        ).split()
+    }
+)
+"""Build a tensor from nothing or from host data: on the CPU unless `device=` says otherwise."""
+
+HOST_DATA_FACTORIES = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
+"""Factories whose first argument may already be a tensor."""
+
+LEGACY_FACTORIES = {
+    "torch.FloatTensor": "float32",
+    "torch.LongTensor": "int64",
+    "torch.DoubleTensor": "float64",
+    "torch.IntTensor": "int32",
+    "torch.BoolTensor": "bool",
+    "torch.ByteTensor": "uint8",
+    "torch.HalfTensor": "float16",
+    "torch.Tensor": "float32",
+}
+"""Typed constructors: always on the CPU."""
+
+SCALAR_FACTORIES = frozenset({"torch.scalar_tensor"})
+VECTOR_FACTORIES = frozenset(
+    "torch." + name for name in "arange linspace logspace randperm hann_window hamming_window".split()
+)
+
+HOST_RESULTS = {
+    "torch.is_tensor": "number",
+    "torch.is_floating_point": "number",
+    "torch.is_grad_enabled": "number",
+    "torch.equal": "number",
+    "torch.allclose": "number",
+    "torch.numel": "number",
+    "torch.get_num_threads": "number",
+    "torch.cuda.is_available": "number",
+    "torch.cuda.device_count": "number",
+    "torch.cuda.current_device": "number",
+    "torch.cuda.memory_allocated": "number",
+    "torch.cuda.max_memory_allocated": "number",
+    "torch.cuda.memory_reserved": "number",
+    "torch.cuda.max_memory_reserved": "number",
+    "torch.cuda.get_device_name": "string",
+    "torch.initial_seed": "number",
+    "torch.get_default_dtype": "dtype",
+    "torch.finfo": "unknown",
+    "torch.iinfo": "unknown",
+    "torch.load": "unknown",
+    "torch.save": "None",
+    "torch.manual_seed": "unknown",
+    "torch.no_grad": "unknown",
+    "torch.enable_grad": "unknown",
+    "torch.inference_mode": "unknown",
+    "torch.set_grad_enabled": "unknown",
+    "torch.autocast": "unknown",
+    "torch.get_rng_state": "unknown",
+    "torch.Generator": "unknown",
+    "torch.Size": "unknown",
+    "torch.typename": "string",
+    "torch.broadcast_shapes": "unknown",
+    "torch.result_type": "dtype",
+    "torch.promote_types": "dtype",
+}
+"""Functions of `torch` that give no tensor: what they give."""
+
+NOT_TENSOR_MODULES = (
+    "torch.cuda.",
+    "torch.utils.",
+    "torch.distributed.",
+    "torch.optim.",
+    "torch.backends.",
+    "torch.jit.",
+    "torch.onnx.",
+    "torch.profiler.",
+    "torch.autograd.profiler",
+    "torch.multiprocessing.",
+    "torch.hub.",
+    "torch.random.",
+    "torch.amp.",
+    "torch.testing.",
+    "torch.version.",
+    "torch.package.",
+    "torch.fx.",
+    "torch.export.",
+    "torch.library.",
+    "torch.ops.",
+    "torch._",
+    "torch.mps.",
+    "torch.xpu.",
+    "torch.overrides.",
+    "torch.futures.",
+    "torch.monitor.",
+    "torch.nn.init.",
+    "torch.nn.utils.rnn.",
+    "torch.nn.utils.parametriz",
+    "torch.quantization.",
+    "torch.ao.",
+    "torch.distributions.",
+    "torch.func.",
+    "torch.autograd.",
+    "torch.nn.parallel.",
+    "torch.compiler.",
+)
+"""Below these prefixes a function's result is not assumed to be a tensor."""
+
+SEVERAL_TENSORS = frozenset(
+    "chunk split tensor_split unbind topk sort kthvalue mode unique unique_consecutive std_mean var_mean meshgrid "
+    "split_with_sizes hsplit vsplit dsplit aminmax broadcast_tensors atleast_1d qr svd eigh eig slogdet lu "
+    "nonzero_tuple max_pool2d_with_indices lstsq cummax cummin median_with_indices frexp".split()
+)
+"""Functions and methods that give a tuple of tensors."""
+
+DIM_GIVES_PAIR = frozenset("max min median nanmedian mode kthvalue".split())
+"""Reductions that give a (values, indices) pair when called with a dimension."""
+
+FULL_REDUCTIONS = frozenset(
+    "sum mean prod std var max min norm any all median nansum nanmean amax amin logsumexp count_nonzero argmax argmin "
+    "dist dot trace numel".split()
+)
+"""Give one element when called without a dimension."""
+
+COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose".split())
+
+SCALAR_LOSSES = frozenset(
+    "cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy "
+    "binary_cross_entropy_with_logits kl_div cosine_embedding_loss margin_ranking_loss triplet_margin_loss ctc_loss "
+    "hinge_embedding_loss multi_margin_loss multilabel_margin_loss poisson_nll_loss soft_margin_loss gaussian_nll_loss "
+    "triplet_margin_with_distance_loss multilabel_soft_margin_loss".split()
+)
+"""torch.nn.functional losses: one element unless `reduction` says otherwise."""
+
+SEVERAL_OUTPUT_MODULES = frozenset(
+    "torch.nn." + name for name in "RNN LSTM GRU MultiheadAttention LSTMCell AdaptiveLogSoftmaxWithLoss".split()
+)
+
+HOST_READS = {"item": "number", "tolist": "unknown", "numpy": "numpy", "__array__": "numpy"}
+"""Tensor methods that wait for the device and give host data."""
+
+METADATA_METHODS = frozenset(
+    "size dim ndimension numel nelement stride storage_offset element_size data_ptr is_contiguous is_floating_point "
+    "is_complex get_device type_as_string is_pinned is_shared has_names untyped_storage storage".split()
+)
+"""Tensor methods that answer from the host's own records: never a wait."""
+
+METADATA_ATTRIBUTES = frozenset(
+    "shape dtype layout ndim is_cuda is_cpu is_leaf requires_grad grad_fn names itemsize nbytes is_sparse "
+    "is_quantized is_mps is_meta _version output_nr".split()
+)
+
+TENSOR_ATTRIBUTES = frozenset("T H mT mH data grad real imag".split())
+
+NEW_TENSOR_METHODS = frozenset("new_zeros new_ones new_full new_empty new_tensor".split())
+
+INPLACE_NONE_METHODS = frozenset("backward register_hook retain_grad share_memory_ record_stream".split())
+
+DTYPE_METHODS = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+}
+
+DTYPES = {
+    "torch." + name: real
+    for name, real in (
+        ("float", "float32"),
+        ("double", "float64"),
+        ("half", "float16"),
+        ("long", "int64"),
+        ("int", "int32"),
+        ("short", "int16"),
+        *((same, same) for same in "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 bool".split()),
+    )
+}
+
+KEEP_MODULE = frozenset(
+    {
+        "torch.compile",
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+        "torch.jit.script",
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "apex.parallel.DistributedDataParallel",
+        "apex.parallel.convert_syncbn_model",
+        "copy.deepcopy",
+        "copy.copy",
+    }
+)
+"""Wrappers that give back (a view of) the object that they are given first."""
+
+ON_CURRENT_DEVICE = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
+
+LOADERS = frozenset(
+    {
+        "torch.utils.data.DataLoader",
+        "torch.utils.data.dataloader.DataLoader",
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.data.DataLoader",
+        "monai.data.DataLoader",
+        "monai.data.dataloader.DataLoader",
+    }
+)
+"""Loader classes with torch's keywords (num_workers, pin_memory, ...)."""
+
+SCALERS = frozenset({"torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"})
+
+CUDA_LEGACY_PREFIX = "torch.cuda."
+"""`torch.cuda.FloatTensor` and its like build on the device."""
+
+DATASET_PARTS = frozenset({"torch.utils.data.Subset", "torch.utils.data.random_split"})
+"""Give (a list of) parts of the dataset that they are given first."""
+
+VIEW_METHODS = frozenset(
+    "view reshape flatten squeeze unsqueeze permute transpose movedim t expand narrow select unflatten view_as".split()
+)
+"""Tensor methods whose result shares the memory of the tensor, so that it is pinned if the tensor is."""
+
+LOADER_POSITIONS = {"dataset": 0, "batch_size": 1, "num_workers": 5, "collate_fn": 6, "pin_memory": 7}
+"""0-based positions of DataLoader's parameters."""

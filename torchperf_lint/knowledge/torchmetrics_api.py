@@ -1,0 +1,28 @@
+"""torchmetrics: which classes are metrics, and how each update behaves. Evidence: runs of 0.11 to 1.9."""
+
+from __future__ import annotations
+
+AGGREGATORS = frozenset("MeanMetric SumMetric MaxMetric MinMetric CatMetric RunningMean RunningSum".split())
+"""Subclasses of BaseAggregator: they test every update for NaN unless `nan_strategy="disable"`."""
+
+DISABLE_SINCE = ">=1.6.2"
+"""`nan_strategy="disable"` exists, and MeanMetric's default weight no longer is a copied 1.0."""
+
+_SUBMODULES = frozenset(
+    "aggregation classification regression audio image text detection retrieval functional nominal clustering "
+    "multimodal wrappers shape segmentation collections metric".split()
+)
+_NOT_METRICS = frozenset("MetricTracker BootStrapper".split())
+
+
+def metric_class(ref: str) -> str | None:
+    """`torchmetrics.MeanMetric` for any public path to that class; None if `ref` is no metric class."""
+    root, _, rest = ref.partition(".")
+    if root != "torchmetrics" or not rest:
+        return None
+    *between, name = rest.split(".")
+    if not name[:1].isupper() or "functional" in between or name in _NOT_METRICS:
+        return None
+    if between and between[0] not in _SUBMODULES:
+        return None
+    return "torchmetrics." + name

@@ -1,0 +1,312 @@
+"""Expressions to Values: the dense, flow-sensitive part of the model, one method per kind of expression."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions, torch_api
+from torchperf_lint.model import calls
+from torchperf_lint.model.index import dotted
+from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join, join_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_lint.model.interpret import Env, Frame, World
+
+_BUILTINS = frozenset(dir(builtins))
+
+
+class Evaluator:
+    """Evaluates the expressions of one frame; every value is noted in `frame.values`."""
+
+    def __init__(self, world: World, frame: Frame) -> None:
+        self.world = world
+        self.frame = frame
+        self._by_type: dict[type, Callable[[ast.expr, Env], Value]] = {
+            ast.Constant: self._constant,
+            ast.Name: self._name,
+            ast.Attribute: self._attribute,
+            ast.Call: self._call,
+            ast.BinOp: self._binary,
+            ast.UnaryOp: self._unary,
+            ast.Compare: self._compare,
+            ast.BoolOp: self._boolean,
+            ast.IfExp: self._conditional,
+            ast.Subscript: self._subscript,
+            ast.Tuple: self._sequence,
+            ast.List: self._sequence,
+            ast.Set: self._sequence,
+            ast.Dict: self._dict,
+            ast.ListComp: self._comprehension,
+            ast.SetComp: self._comprehension,
+            ast.GeneratorExp: self._comprehension,
+            ast.DictComp: self._comprehension,
+            ast.JoinedStr: self._formatted,
+            ast.FormattedValue: self._formatted,
+            ast.Lambda: self._lambda,
+            ast.NamedExpr: self._walrus,
+            ast.Starred: self._starred,
+            ast.Await: self._awaited,
+            ast.Yield: self._yielded,
+            ast.YieldFrom: self._yielded,
+            ast.Slice: self._slice,
+        }
+
+    def __call__(self, node: ast.expr, env: Env) -> Value:
+        """The value of `node` in `env`, noted for the rules."""
+        evaluate = self._by_type.get(type(node))
+        value = UNKNOWN if evaluate is None else evaluate(node, env)
+        self.frame.values[node] = value
+        return value
+
+    def because(self, node: ast.AST, text: str) -> Because:
+        """Evidence at a node's row."""
+        return Because(getattr(node, "lineno", 1), text)
+
+    def _constant(self, node: ast.expr, env: Env) -> Value:
+        constant = node.value  # type: ignore[attr-defined]
+        if constant is None:
+            return NONE
+        if isinstance(constant, (bool, int, float)):
+            dtype = "bool" if isinstance(constant, bool) else "int" if isinstance(constant, int) else "float"
+            return Value(Kind.NUMBER, dtype=dtype, constant=constant)
+        if isinstance(constant, str):
+            return Value(Kind.STRING, constant=constant)
+        return UNKNOWN
+
+    def _name(self, node: ast.expr, env: Env) -> Value:
+        name: str = node.id  # type: ignore[attr-defined]
+        value = env.get(name)
+        if value is None:
+            value = self.world.free_name(self.frame, name)
+        if value is None:
+            return Value(Kind.LIBRARY, ref="builtins." + name) if name in _BUILTINS else UNKNOWN
+        return value
+
+    def _attribute(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Attribute)
+        base = self(node.value, env)
+        path = dotted(node)
+        if path is not None and path in env:
+            return env[path]
+        return self.attribute_of(base, node.attr, node)
+
+    def attribute_of(self, base: Value, name: str, node: ast.AST) -> Value:
+        """`base.name`."""
+        kind = base.kind
+        if kind is Kind.LIBRARY:
+            ref = f"{base.ref}.{name}"
+            if ref in torch_api.DTYPES or ref == "torch.bool":
+                return Value(Kind.DTYPE, dtype=torch_api.DTYPES.get(ref))
+            return Value(Kind.LIBRARY, ref=ref)
+        if base.holds_tensors:
+            return calls.tensor_attribute(base, name)
+        if kind in (Kind.INSTANCE, Kind.MODULE, Kind.CLASS) and base.cls is not None:
+            method = self.world.method(base.cls, name)
+            if method is not None:
+                if any(isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in method.decorators):
+                    return calls.conventional(name, self.world.called(method, [base], {}))
+                return Value(Kind.METHOD, element=base, ref=name, function=method)
+            value = self.world.attribute(base.cls, name)
+            if value.kind is not Kind.UNKNOWN:
+                return calls.inside_module(base, value)
+        if kind is Kind.MODULE:
+            return calls.module_attribute(base, name)
+        if kind is Kind.DEVICE:
+            return Value(Kind.STRING) if name == "type" else UNKNOWN
+        if kind in (Kind.OPTIMIZER, Kind.SCALER, Kind.LOADER, Kind.METRIC, Kind.CONTAINER, Kind.NUMPY, Kind.STRING):
+            return Value(Kind.METHOD, element=base, ref=name)
+        if name in conventions.DEVICE_ATTRIBUTES:
+            return Value(
+                Kind.DEVICE, Device.LIKELY, because=(self.because(node, f"`{name}` names the device the program picks"),)
+            )
+        if kind is Kind.UNKNOWN and base.device.on_accelerator:
+            # Something that was moved to the device: what hangs on it lives there too, whatever it is.
+            return Value(Kind.METHOD, element=base, ref=name, device=base.device, because=base.because)
+        value = Value(Kind.METHOD, element=base, ref=name) if kind is not Kind.UNKNOWN or base.ref else UNKNOWN
+        named = calls.conventional(name, UNKNOWN)
+        return named if named.kind is not Kind.UNKNOWN else value
+
+    def _call(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Call)
+        callee = self(node.func, env)
+        arguments = [self(argument, env) for argument in node.args]
+        keywords = {keyword.arg or "**": self(keyword.value, env) for keyword in node.keywords}
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
+        result = calls.result(self, node, callee, arguments, keywords, starred)
+        self._mutate(node, callee, arguments, env)
+        return result
+
+    def _mutate(self, node: ast.Call, callee: Value, arguments: list[Value], env: Env) -> None:
+        """What a call changes in its receiver: a moved module, a list that grew."""
+        if not isinstance(node.func, ast.Attribute):
+            return
+        path, name = dotted(node.func.value), node.func.attr
+        if path is None:
+            return
+        receiver = self.frame.values.get(node.func.value, UNKNOWN)
+        if receiver.kind is Kind.MODULE and name in ("to", "cuda", "cpu"):
+            env[path] = calls.moved(self, node, receiver, name, arguments, {})
+        elif receiver.kind is Kind.CONTAINER and name in ("append", "add", "extend", "insert", "appendleft") and arguments:
+            added = arguments[-1]
+            if name == "extend":
+                added = calls.element_of(added)
+            grown = added if receiver.element is None else join(receiver.element, added)
+            env[path] = receiver._replace(element=grown, items=None)
+
+    def _binary(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.BinOp)
+        return self.combine(self(node.left, env), self(node.right, env), node.op)
+
+    def combine(self, left: Value, right: Value, operator: ast.operator) -> Value:
+        """The result of an arithmetic operator."""
+        if left.kind is Kind.STRING or (left.kind is Kind.STRING and isinstance(operator, ast.Mod)):
+            return STRING
+        if left.holds_tensors or right.holds_tensors:
+            return calls.tensor_from([left, right], true_division=isinstance(operator, ast.Div))
+        if Kind.NUMPY in (left.kind, right.kind):
+            return Value(Kind.NUMPY)
+        if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
+            return NUMBER
+        if left.kind is Kind.CONTAINER and right.kind is Kind.CONTAINER and isinstance(operator, ast.Add):
+            return join(left._replace(items=None), right._replace(items=None))
+        for side in (left, right):
+            if side.kind is Kind.UNKNOWN and side.device.on_accelerator:
+                return side._replace(ref=None)
+        return UNKNOWN
+
+    def _unary(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.UnaryOp)
+        value = self(node.operand, env)
+        if isinstance(node.op, ast.Not):
+            return NUMBER
+        return value._replace(constant=None) if value.kind is Kind.NUMBER else value
+
+    def _compare(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Compare)
+        sides = [self(node.left, env), *(self(comparator, env) for comparator in node.comparators)]
+        if all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
+            return NUMBER
+        if any(side.holds_tensors for side in sides):
+            return calls.tensor_from(sides)._replace(dtype="bool")
+        return Value(Kind.NUMPY) if any(side.kind is Kind.NUMPY for side in sides) else NUMBER
+
+    def _boolean(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.BoolOp)
+        return join_all([self(value, env) for value in node.values])
+
+    def _conditional(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.IfExp)
+        self(node.test, env)
+        lean = asks_about_accelerator(node.test)
+        left, right = self(node.body, env), self(node.orelse, env)
+        if lean is not None:
+            chosen = _accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
+            if chosen is not None:
+                return chosen
+        return join(left, right, lean)
+
+    def _subscript(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Subscript)
+        base, index = self(node.value, env), self(node.slice, env)
+        path = subscript_path(node)
+        if path is not None and path in env:
+            return env[path]
+        return calls.item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
+
+    def _sequence(self, node: ast.expr, env: Env) -> Value:
+        elements: list[ast.expr] = node.elts  # type: ignore[attr-defined]
+        values = [self(element, env) for element in elements]
+        ref = type(node).__name__.lower()
+        if any(isinstance(element, ast.Starred) for element in elements):
+            return container(join_all(values), ref=ref)
+        return container(join_all(values) if values else None, list(enumerate(values)), ref)
+
+    def _dict(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Dict)
+        values = [self(value, env) for value in node.values]
+        keys = [None if key is None else self(key, env).constant for key in node.keys]
+        items = list(zip(keys, values, strict=True)) if all(key is not None for key in keys) else None
+        return container(join_all(values) if values else None, items, "dict")
+
+    def _comprehension(self, node: ast.expr, env: Env) -> Value:
+        inner = env.copy()
+        for generator in node.generators:  # type: ignore[attr-defined]
+            source = self(generator.iter, inner)
+            self.world.bind(self, generator.target, calls.element_of(source), inner)
+            for condition in generator.ifs:
+                self(condition, inner)
+        if isinstance(node, ast.DictComp):
+            self(node.key, inner)
+            return container(self(node.value, inner), ref="dict")
+        return container(self(node.elt, inner))  # type: ignore[attr-defined]
+
+    def _formatted(self, node: ast.expr, env: Env) -> Value:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self(child, env)
+        return STRING
+
+    def _lambda(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Lambda)
+        inner = env.copy()
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            inner[argument.arg] = UNKNOWN
+        self(node.body, inner)
+        return UNKNOWN
+
+    def _walrus(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.NamedExpr)
+        value = self(node.value, env)
+        self.world.bind(self, node.target, value, env)
+        return value
+
+    def _starred(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Starred)
+        return calls.element_of(self(node.value, env))
+
+    def _awaited(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Await)
+        self(node.value, env)
+        return UNKNOWN
+
+    def _yielded(self, node: ast.expr, env: Env) -> Value:
+        value: ast.expr | None = node.value  # type: ignore[attr-defined]
+        if value is not None:
+            yielded = self(value, env)
+            if isinstance(node, ast.Yield):
+                self.frame.yields.append(yielded)
+        return UNKNOWN
+
+    def _slice(self, node: ast.expr, env: Env) -> Value:
+        self._formatted(node, env)
+        return UNKNOWN
+
+
+def subscript_path(node: ast.Subscript) -> str | None:
+    """`batch["x"]` as a key of the environment; None unless the index is a literal."""
+    base = dotted(node.value)
+    if base is None or not isinstance(node.slice, ast.Constant):
+        return None
+    return f"{base}[{node.slice.value!r}]"
+
+
+def asks_about_accelerator(test: ast.expr) -> Device | None:
+    """LIKELY if the condition asks whether (or which) accelerator is used, else None."""
+    for node in ast.walk(test):
+        text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+        if text is not None and any(word in text.lower() for word in conventions.CUDA_WORDS):
+            return Device.LIKELY
+    return None
+
+
+def _accelerator_choice(left: Value, right: Value, because: Because) -> Value | None:
+    """`"cuda" if available else "cpu"`: the device that the program picks."""
+    devices = [calls.as_device(side) for side in (left, right)]
+    if any(device is not None and device.on_accelerator for device in devices):
+        return Value(Kind.DEVICE, Device.LIKELY, because=(because,))
+    return None

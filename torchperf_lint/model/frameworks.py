@@ -1,0 +1,165 @@
+"""Contracts with frameworks: which functions they call for every batch, and where they have put the data by then."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge import hooks
+from torchperf_lint.model.values import Device, Kind, Value
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.interpret import World
+
+_PREFIXES = (
+    ("pytorch_lightning.", "lightning.pytorch."),
+    ("lightning.fabric.", "lightning.fabric."),
+    ("lightning_fabric.", "lightning.fabric."),
+    ("lightning.pytorch.", "lightning.pytorch."),
+    ("lightning.", "lightning.pytorch."),
+    ("torch.utils.data.dataloader.", "torch.utils.data."),
+    ("torch.utils.data.distributed.", "torch.utils.data."),
+    ("torch.nn.parallel.data_parallel.", "torch.nn."),
+    ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
+    ("torch.nn.parameter.", "torch.nn."),
+    ("torch._tensor.", "torch."),
+)
+_ACCELERATOR_WORDS = re.compile(
+    r"cuda|device|\.to\(|accelerat|lightning|Trainer|fabric|deepspeed|\bmps\b|\bgpu|ignite|fastai|composer", re.IGNORECASE
+)
+
+
+class Contract(NamedTuple):
+    """What a framework promises about a function: it is called for every batch, with these data placed."""
+
+    hot: bool
+    says: str
+    device: Device = Device.UNKNOWN
+    all_tensors: bool = False
+    tensors: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset(
+        {"batch_idx", "dataloader_idx", "optimizer_idx", "batch_index", "batch_nb", "step", "epoch", "idx", "i"}
+    )
+    origin: str | None = None
+
+
+def canonical(ref: str) -> str:
+    """One name for each public path to the same library object."""
+    if ref in ("pytorch_lightning", "lightning"):
+        return "lightning.pytorch"
+    for prefix, replacement in _PREFIXES:
+        if ref.startswith(prefix):
+            return replacement + ref[len(prefix) :]
+    if ref.startswith("torch.nn.modules."):
+        return "torch.nn." + ref.rpartition(".")[2]
+    return ref
+
+
+def star_import(root: str) -> dict[str, Value]:
+    """The names that `from root import *` binds, as far as rules ask about them."""
+    names = hooks.STAR_IMPORTS.get(canonical(root), "")
+    return {name: Value(Kind.LIBRARY, ref=canonical(f"{root}.{name}")) for name in names.split()}
+
+
+def is_cpu_only(text: str) -> bool:
+    """Whether nothing in the file speaks of an accelerator or of a framework that would use one."""
+    return _ACCELERATOR_WORDS.search(text) is None
+
+
+def is_module(refs: list[str]) -> bool:
+    """Whether one of these base classes makes a class an nn.Module."""
+    return any(
+        ref.rpartition(".")[2] in hooks.MODULE_BASES or (ref.startswith("torch.nn.") and "functional" not in ref)
+        for ref in refs
+    )
+
+
+def is_lightning_module(world: World, cls: ClassInfo) -> bool:
+    """A LightningModule, or a class shaped like one whose base is in another file."""
+    refs = world.library_bases(cls)
+    if any(ref.rpartition(".")[2] == "LightningModule" for ref in refs):
+        return True
+    shaped = {"training_step", "configure_optimizers"} <= set(cls.methods)
+    return shaped and any(not ref.startswith("torch.") for ref in refs)
+
+
+def contract_of(world: World, function: FunctionInfo) -> Contract | None:
+    """The contract under which a framework calls the function, or None."""
+    cls = function.cls
+    if cls is not None:
+        contract = _method_contract(world, function, cls)
+        if contract is not None:
+            return contract
+    return _callback_contract(world, function)
+
+
+def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
+    name = function.name
+    refs = world.library_bases(cls)
+    if name in hooks.LIGHTNING_MODULE_HOOKS and is_lightning_module(world, cls):
+        if name in ("shared_step", "_shared_step", "_step"):
+            return None
+        return Contract(
+            True,
+            f"Lightning calls `{name}` for every batch, with the batch on the device",
+            Device.LIKELY,
+            all_tensors=True,
+            origin="batch",
+        )
+    for table in hooks.HOOK_TABLES:
+        if name in table.hot and any(_is_a(ref, table) for ref in refs):
+            return Contract(
+                True, f"{table.framework} calls `{name}` for every batch", Device.LIKELY, tensors=table.placed, origin="batch"
+            )
+    if world.cpu_only:
+        return None
+    if name == "forward" and (is_module(refs) or _looks_like_module(cls, refs)):
+        return Contract(True, "`forward` runs for every batch, where the module lives", Device.LIKELY, all_tensors=True)
+    if name in ("forward", "backward") and "torch.autograd.Function" in refs:
+        return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
+    if name == "step" and any(ref.startswith("torch.optim.") or ref.endswith(".Optimizer") for ref in refs):
+        return Contract(True, "an optimizer's `step` runs for every batch")
+    return None
+
+
+def _is_a(ref: str, table: hooks.HookTable) -> bool:
+    return ref.rpartition(".")[2] in table.bases and (not table.roots or ref.startswith(table.roots))
+
+
+def _looks_like_module(cls: ClassInfo, refs: list[str]) -> bool:
+    """`forward` beside an `__init__` and a base class from elsewhere whose name says module, model, net, head ..."""
+    names = [ref.rpartition(".")[2] for ref in refs]
+    return any(re.search(r"(Module|Model|Net|Head|Backbone|Block|Layer|Loss|Encoder|Decoder|Attention)$", n) for n in names)
+
+
+def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
+    """Functions handed to a framework by name: ignite's process functions and handlers, torch's hooks."""
+    for decorator in function.decorators:
+        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute) and decorator.func.attr == "on":
+            if any(_is_hot_event(argument) for argument in decorator.args):
+                return Contract(True, "ignite calls this handler at every iteration")
+    if function.cls is not None:
+        return None
+    for record in world.index.calls.get("Engine", ()):
+        if record.call.args and _names(record.call.args[0], function.name):
+            ref = world.frame_value(record.function, record.call.func).ref or ""
+            if ref.startswith("ignite."):
+                return Contract(True, "ignite's Engine calls this function for every batch", tensors=frozenset({"batch"}))
+    for registrar in hooks.FORWARD_HOOK_REGISTRARS:
+        for record in world.index.calls.get(registrar, ()):
+            if record.call.args and _names(record.call.args[0], function.name):
+                return Contract(True, f"`{registrar}` has it called for every batch", Device.LIKELY, all_tensors=True)
+    return None
+
+
+def _is_hot_event(event: ast.expr) -> bool:
+    """`Events.ITERATION_COMPLETED`, but not `Events.ITERATION_COMPLETED(every=100)`."""
+    if isinstance(event, ast.BinOp):
+        return _is_hot_event(event.left) or _is_hot_event(event.right)
+    return isinstance(event, ast.Attribute) and event.attr in hooks.IGNITE_HOT_EVENTS
+
+
+def _names(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

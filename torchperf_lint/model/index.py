@@ -1,0 +1,250 @@
+"""One pass over the file's `ast`: functions, classes, imports' aliases, calls by name, and where each statement stands."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple, Union
+
+FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
+Block = list[ast.stmt]
+
+
+class Place(NamedTuple):
+    """Where a statement stands: its parent statement (None at the top of a function), the block and its index."""
+
+    function: FunctionInfo
+    parent: ast.stmt | None
+    field: str  # of the parent: body, orelse, finalbody, handlers (for a handler's body)
+    block: Block
+    position: int
+
+
+class CallRecord(NamedTuple):
+    """A call and the statement that holds it."""
+
+    call: ast.Call
+    statement: ast.stmt
+    function: FunctionInfo
+
+
+class FunctionInfo:
+    """A function, a method, or the module itself (`node` is then the Module)."""
+
+    __slots__ = ("body", "calls_made", "cls", "is_generator", "name", "node", "outer")
+
+    def __init__(self, node: FunctionNode | ast.Module, cls: ClassInfo | None, outer: FunctionInfo | None) -> None:
+        self.node = node
+        self.name = "<module>" if isinstance(node, ast.Module) else node.name
+        self.cls = cls
+        self.outer = outer
+        self.body: Block = node.body
+        self.is_generator = False
+        self.calls_made: list[CallRecord] = []
+
+    @property
+    def decorators(self) -> list[ast.expr]:
+        """The decorator expressions."""
+        return [] if isinstance(self.node, ast.Module) else self.node.decorator_list
+
+    @property
+    def arguments(self) -> ast.arguments | None:
+        """The parameters, or None for the module."""
+        return None if isinstance(self.node, ast.Module) else self.node.args
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """All parameters in order: positional, `*args`, keyword-only, `**kwargs`."""
+        arguments = self.arguments
+        if arguments is None:
+            return []
+        named = [*arguments.posonlyargs, *arguments.args]
+        if arguments.vararg:
+            named.append(arguments.vararg)
+        named += arguments.kwonlyargs
+        if arguments.kwarg:
+            named.append(arguments.kwarg)
+        return [argument.arg for argument in named]
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is a staticmethod."""
+        return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in self.decorators)
+
+    @property
+    def self_name(self) -> str | None:
+        """The name of a method's first parameter."""
+        arguments = self.arguments
+        if self.cls is None or arguments is None or self.is_static:
+            return None
+        positional = [*arguments.posonlyargs, *arguments.args]
+        return positional[0].arg if positional else None
+
+
+class AttributeStore(NamedTuple):
+    """`self.x = value` in a method, or `x = value` in a class body; `target` is the stored-to node."""
+
+    function: FunctionInfo
+    target: ast.expr
+
+
+class ClassInfo:
+    """A class with its methods and the places that set its attributes."""
+
+    __slots__ = ("attributes", "methods", "name", "node", "scope")
+
+    def __init__(self, node: ast.ClassDef, scope: FunctionInfo) -> None:
+        self.node = node
+        self.name = node.name
+        self.scope = scope
+        self.methods: dict[str, FunctionInfo] = {}
+        self.attributes: dict[str, list[AttributeStore]] = {}
+
+
+class Index:
+    """What one pass over the tree collects; rules never see it, the model's other rooms do."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.module = FunctionInfo(tree, None, None)
+        self.functions: list[FunctionInfo] = [self.module]
+        self.classes: list[ClassInfo] = []
+        self.calls: dict[str, list[CallRecord]] = {}
+        self.places: dict[ast.stmt, Place] = {}
+        self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}
+        self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
+        self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
+        self._aliases: dict[str, set[str]] = {}
+        self._block(tree.body, self.module, None, "body", None)
+
+    def calls_named(self, name: str) -> list[CallRecord]:
+        """Calls whose function ends in `name`, or in a name that the file binds to something of that name."""
+        found = list(self.calls.get(name, ()))
+        for alias in sorted(self._aliases.get(name, ())):
+            if alias != name:
+                found += self.calls.get(alias, ())
+        return found
+
+    def _block(self, block: Block, function: FunctionInfo, parent: ast.stmt | None, field: str, cls: ClassInfo | None) -> None:
+        for position, statement in enumerate(block):
+            self.places[statement] = Place(function, parent, field, block, position)
+            self._statement(statement, function, cls)
+
+    def _statement(self, statement: ast.stmt, function: FunctionInfo, cls: ClassInfo | None) -> None:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._function(statement, function, cls)
+        elif isinstance(statement, ast.ClassDef):
+            info = ClassInfo(statement, function)
+            self.info_of[statement] = info
+            self.classes.append(info)
+            for expression in (*statement.decorator_list, *statement.bases, *statement.keywords):
+                self._expression(expression, statement, function)
+            self._block(statement.body, function, statement, "body", info)
+        else:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                self._import(statement)
+            elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                self._assignment(statement, function, cls)
+            elif isinstance(statement, ast.AugAssign):
+                self.augmented.append((statement, function))
+            elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+                self.loops.append((statement, function))
+            self._parts(statement, statement, function, cls)
+
+    def _parts(self, node: ast.AST, statement: ast.stmt, function: FunctionInfo, cls: ClassInfo | None) -> None:
+        """The expressions and blocks of a statement (or of a handler or match case inside it)."""
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                if value and isinstance(value[0], ast.stmt):
+                    self._block(value, function, statement, "handlers" if node is not statement else field, cls)
+                    continue
+                for item in value:
+                    if isinstance(item, (ast.excepthandler, ast.match_case)):
+                        self._parts(item, statement, function, cls)
+                    elif isinstance(item, ast.withitem):
+                        self._expression(item.context_expr, statement, function)
+                        if item.optional_vars is not None:
+                            self._expression(item.optional_vars, statement, function)
+                    elif isinstance(item, ast.expr):
+                        self._expression(item, statement, function)
+            elif isinstance(value, ast.expr):
+                self._expression(value, statement, function)
+
+    def _function(self, node: FunctionNode, outer: FunctionInfo, cls: ClassInfo | None) -> None:
+        info = FunctionInfo(node, cls, outer)
+        self.info_of[node] = info
+        self.functions.append(info)
+        if cls is not None:
+            cls.methods[node.name] = info
+        for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
+            if expression is not None:
+                self._expression(expression, node, outer)
+        self._block(node.body, info, None, "body", None)
+
+    def _assignment(self, statement: ast.Assign | ast.AnnAssign, function: FunctionInfo, cls: ClassInfo | None) -> None:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        value = statement.value
+        for target in targets:
+            if isinstance(target, ast.Name) and isinstance(value, ast.Attribute):
+                self._aliases.setdefault(value.attr, set()).add(target.id)
+            elif isinstance(target, ast.Name) and isinstance(value, ast.Name):
+                self._aliases.setdefault(value.id, set()).add(target.id)
+            self._attribute_stores(target, function, cls)
+
+    def _attribute_stores(self, target: ast.expr, function: FunctionInfo, cls: ClassInfo | None) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for item in target.elts:
+                self._attribute_stores(item, function, cls)
+        elif isinstance(target, ast.Name) and cls is not None:
+            cls.attributes.setdefault(target.id, []).append(AttributeStore(function, target))
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            owner = function
+            if owner.cls is not None and target.value.id == owner.self_name:
+                owner.cls.attributes.setdefault(target.attr, []).append(AttributeStore(function, target))
+
+    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
+        for alias in statement.names:
+            if alias.asname:
+                self._aliases.setdefault(alias.name.rpartition(".")[2], set()).add(alias.asname)
+
+    def _expression(self, expression: ast.AST, statement: ast.stmt, function: FunctionInfo) -> None:
+        pending = [expression]
+        while pending:
+            node = pending.pop()
+            kind = type(node)
+            if kind is ast.Name or kind is ast.Constant:
+                continue
+            if kind is ast.Call:
+                record = CallRecord(node, statement, function)  # type: ignore[arg-type]
+                name = last_name(node.func)  # type: ignore[attr-defined]
+                if name is not None:
+                    self.calls.setdefault(name, []).append(record)
+                function.calls_made.append(record)
+            elif kind is ast.Yield or kind is ast.YieldFrom:
+                function.is_generator = True
+            for field in node._fields:
+                value = getattr(node, field, None)
+                if isinstance(value, list):
+                    pending.extend(item for item in value if isinstance(item, ast.AST))
+                elif isinstance(value, ast.AST) and field != "ctx":
+                    pending.append(value)
+
+
+def last_name(expression: ast.expr) -> str | None:
+    """`c` of `a.b.c`, `f` of `f`; None for anything else."""
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    if isinstance(expression, ast.Name):
+        return expression.id
+    return None
+
+
+def dotted(expression: ast.expr) -> str | None:
+    """`a.b.c` as text for a chain of names and attributes; None for anything else."""
+    parts: list[str] = []
+    while isinstance(expression, ast.Attribute):
+        parts.append(expression.attr)
+        expression = expression.value
+    if not isinstance(expression, ast.Name):
+        return None
+    parts.append(expression.id)
+    return ".".join(reversed(parts))

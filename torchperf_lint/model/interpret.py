@@ -1,0 +1,542 @@
+"""Functions to frames: statements run over an environment of Values, calls inside the file followed, cycles cut."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model import calls, frameworks, parameters
+from torchperf_lint.model.evaluate import Evaluator, asks_about_accelerator, subscript_path
+from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
+from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value, container, join, join_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Env = dict[str, Value]
+_R = TypeVar("_R")
+
+MAX_CALL_DEPTH = 6
+"""How many calls deep a value is followed."""
+
+
+class Frame:
+    """One interpretation of a function: the value of every expression in it, and what it gives back."""
+
+    __slots__ = ("backward", "env", "function", "returns", "values", "yields")
+
+    def __init__(self, function: FunctionInfo) -> None:
+        self.function = function
+        self.values: dict[ast.expr, Value] = {}
+        self.returns: list[Value] = []
+        self.yields: list[Value] = []
+        self.env: Env = {}
+        self.backward: set[str] = set()
+
+
+class World:
+    """All that can be asked about the values of one file. Answers are computed on demand and kept."""
+
+    def __init__(self, index: Index, text: str) -> None:
+        self.index = index
+        self.default_device: Device | None = None
+        self.metric_device = Device.UNKNOWN
+        self.cpu_only = frameworks.is_cpu_only(text)
+        self._memo: dict[object, Any] = {}
+        self._active: set[object] = set()
+        self._provisional: list[object] = []
+        self._cut = False
+        self._depth = 0
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    def frame(self, function: FunctionInfo) -> Frame:
+        """The function as it is run in general: parameters from call sites, annotations, contracts, names."""
+        return self._ask(("frame", function), lambda: self._run(function, None), Frame(function))
+
+    def called(
+        self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
+    ) -> Value:
+        """What the function returns for these arguments."""
+        if self._depth >= MAX_CALL_DEPTH or starred or function.is_generator:
+            return self._generated(function, arguments, keywords) if function.is_generator else UNKNOWN
+        bound = parameters.bind(self, function, arguments, keywords)
+        key = ("call", function, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
+        self._depth += 1
+        try:
+            frame: Frame = self._ask(key, lambda: self._run(function, bound), Frame(function))
+        finally:
+            self._depth -= 1
+        return join_all(frame.returns) if frame.returns else UNKNOWN
+
+    def _generated(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+        """A generator that hands on what it is given (`for x in self.log_every(loader, ...)`)."""
+        given = [value for value in (*arguments, *keywords.values()) if value.kind is Kind.LOADER]
+        return given[0] if given else UNKNOWN
+
+    def attribute(self, cls: ClassInfo, name: str) -> Value:
+        """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
+        return self._ask(("attribute", cls, name), lambda: self._attribute(cls, name), UNKNOWN)
+
+    def _attribute(self, cls: ClassInfo, name: str) -> Value:
+        for owner in self.lineage(cls):
+            stores = owner.attributes.get(name)
+            if stores:
+                return calls.conventional(name, join_all([self._stored(store) for store in stores]))
+        registered = self._registered(cls, name)
+        return calls.conventional(name, UNKNOWN) if registered is None else registered
+
+    def _stored(self, store: AttributeStore) -> Value:
+        return self.frame(store.function).values.get(store.target, UNKNOWN)
+
+    def _registered(self, cls: ClassInfo, name: str) -> Value | None:
+        for record in self.index.calls.get("register_buffer", ()):
+            first = record.call.args[0] if record.call.args else None
+            if record.function.cls is cls and isinstance(first, ast.Constant) and first.value == name:
+                return Value(Kind.TENSOR, ref="torch.nn.Parameter")
+        return None
+
+    def instance(self, cls: ClassInfo) -> Value:
+        """A new object of the class: a module, a metric, or a plain instance."""
+        refs = self.library_bases(cls)
+        kind = Kind.MODULE if frameworks.is_module(refs) else Kind.INSTANCE
+        return Value(kind, cls=cls, ref=next(iter(refs), None))
+
+    def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The class and its bases in this file, nearest first."""
+        found = [cls]
+        for current in found:
+            for base in current.node.bases:
+                value = self.frame_value(current.scope, base)
+                if value.kind is Kind.CLASS and value.cls is not None and value.cls not in found and len(found) < 20:
+                    found.append(value.cls)
+        return found
+
+    def library_bases(self, cls: ClassInfo) -> list[str]:
+        """Qualified names of the library classes that it descends from."""
+        return self._ask(("bases", cls), lambda: self._library_bases(cls), [])
+
+    def _library_bases(self, cls: ClassInfo) -> list[str]:
+        refs: list[str] = []
+        for current in self.lineage(cls):
+            for base in current.node.bases:
+                value = self.frame_value(current.scope, base)
+                if value.kind is Kind.LIBRARY and value.ref is not None:
+                    refs.append(frameworks.canonical(value.ref))
+                elif value.kind is Kind.METRIC and value.ref is not None:
+                    refs.append(value.ref)
+        return refs
+
+    def method(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
+        """The method of that name, looked up through the bases in this file."""
+        for owner in self.lineage(cls):
+            if name in owner.methods:
+                return owner.methods[name]
+        return None
+
+    def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression that stands in the function."""
+        return self.frame(function).values.get(node, UNKNOWN)
+
+    def free_name(self, frame: Frame, name: str) -> Value | None:
+        """A name that the frame's function does not bind: from the functions around it, then the module."""
+        outer = frame.function.outer
+        while outer is not None:
+            value = self.frame(outer).env.get(name)
+            if value is not None:
+                return value
+            outer = outer.outer
+        return None
+
+    def callers(self, function: FunctionInfo) -> list[CallRecord]:
+        """The calls in this file that reach the function."""
+        return self._ask(("callers", function), lambda: self._callers(function), [])
+
+    def _callers(self, function: FunctionInfo) -> list[CallRecord]:
+        if isinstance(function.node, ast.Module):
+            return []
+        found = []
+        for record in self.index.calls_named(function.name):
+            callee = self.frame_value(record.function, record.call.func)
+            if callee.function is function:
+                found.append(record)
+        return found
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    def _ask(self, key: object, compute: Callable[[], _R], default: _R) -> _R:
+        """Memoise; a question that is already being answered gets `default`.
+
+        An answer that rests on such a default holds only for the outermost question that was being asked: it
+        is forgotten afterwards, so that no answer depends on which question came first.
+        """
+        if key in self._memo:
+            return self._memo[key]  # type: ignore[no-any-return]
+        if key in self._active:
+            self._cut = True
+            return default
+        outermost = not self._active
+        before, self._cut = self._cut, False
+        self._active.add(key)
+        try:
+            answer = compute()
+        finally:
+            self._active.discard(key)
+        self._memo[key] = answer
+        if outermost:
+            for provisional in self._provisional:
+                self._memo.pop(provisional, None)
+            self._provisional.clear()
+            self._memo[key] = answer
+            self._cut = False
+        else:
+            if self._cut:
+                self._provisional.append(key)
+            self._cut = self._cut or before
+        return answer
+
+    # -- running a function ----------------------------------------------------------------------------------------
+
+    def _run(self, function: FunctionInfo, bound: Env | None) -> Frame:
+        frame = Frame(function)
+        frame.backward = _names_sent_backward(function)
+        evaluator = Evaluator(self, frame)
+        env: Env = {}
+        if not isinstance(function.node, ast.Module):
+            env = parameters.initial(self, function) if bound is None else dict(bound)
+        frame.env = env
+        runner = _Runner(self, evaluator, frame)
+        final = runner.block(function.body, env)
+        merged = runner.exits if final is None else [*runner.exits, final]
+        if merged:
+            frame.env = merged[0] if len(merged) == 1 else _merge_all(merged)
+        return frame
+
+    def bind(self, evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None:
+        """Assign a value to a target: a name, an attribute, a literal subscript, or a tuple of targets."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            self._bind_parts(evaluator, target, value, env)
+            return
+        if isinstance(target, ast.Starred):
+            self.bind(evaluator, target.value, container(value), env)
+            return
+        path = subscript_path(target) if isinstance(target, ast.Subscript) else dotted(target)
+        if isinstance(target, ast.Subscript):
+            evaluator(target.value, env)
+            evaluator(target.slice, env)
+            self._store_item(target, value, env)
+        elif isinstance(target, ast.Attribute):
+            evaluator(target.value, env)
+        if path is None:
+            return
+        if not isinstance(target, ast.Subscript):
+            value = calls.conventional(path.rpartition(".")[2], value)
+            for key in [key for key in env if key.startswith((path + ".", path + "["))]:
+                del env[key]
+        env[path] = value
+        evaluator.frame.values[target] = value
+
+    def _bind_parts(self, evaluator: Evaluator, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
+        literal = value.items if value.kind is Kind.CONTAINER else None
+        for position, part in enumerate(target.elts):
+            item = calls.element_of(value)
+            if literal is not None and position < len(literal) and literal[position][0] == position:
+                item = literal[position][1]
+            self.bind(evaluator, part, item, env)
+
+    def _store_item(self, target: ast.Subscript, value: Value, env: Env) -> None:
+        base = dotted(target.value)
+        held = env.get(base) if base is not None else None
+        if base is not None and held is not None and held.kind is Kind.CONTAINER:
+            env[base] = held._replace(element=value if held.element is None else join(held.element, value), items=None)
+
+
+class _Runner:
+    """Runs statements; an environment of None means that the place is not reached."""
+
+    def __init__(self, world: World, evaluator: Evaluator, frame: Frame) -> None:
+        self.world = world
+        self.evaluate = evaluator
+        self.frame = frame
+        self.exits: list[Env] = []
+        self.breaks: list[list[Env]] = []
+        self.continues: list[list[Env]] = []
+
+    def block(self, statements: list[ast.stmt], env: Env | None) -> Env | None:
+        for statement in statements:
+            if env is None:
+                # Dead code still gets values, so that a question about it has an answer.
+                env = {}
+                self.statement(statement, env)
+                return None
+            env = self.statement(statement, env)
+        return env
+
+    def statement(self, node: ast.stmt, env: Env) -> Env | None:
+        run = getattr(self, "_" + type(node).__name__.lower(), None)
+        if run is not None:
+            result: Env | None = run(node, env)
+            return result
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.evaluate(child, env)
+        return env
+
+    def _functiondef(self, node: ast.FunctionDef, env: Env) -> Env:
+        info = self.world.index.info_of[node]
+        assert isinstance(info, FunctionInfo)
+        for decorator in node.decorator_list:
+            self.evaluate(decorator, env)
+        for default in (*node.args.defaults, *node.args.kw_defaults):
+            if default is not None:
+                self.evaluate(default, env)
+        env[node.name] = Value(Kind.FUNCTION, function=info)
+        return env
+
+    _asyncfunctiondef = _functiondef
+
+    def _classdef(self, node: ast.ClassDef, env: Env) -> Env:
+        info = self.world.index.info_of[node]
+        assert isinstance(info, ClassInfo)
+        for base in (*node.bases, *(keyword.value for keyword in node.keywords), *node.decorator_list):
+            self.evaluate(base, env)
+        env[node.name] = Value(Kind.CLASS, cls=info)
+        self.block([s for s in node.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))], env.copy())
+        return env
+
+    def _import(self, node: ast.Import, env: Env) -> Env:
+        for alias in node.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            ref = alias.name if alias.asname else name
+            env[name] = Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
+        return env
+
+    def _importfrom(self, node: ast.ImportFrom, env: Env) -> Env:
+        root = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name == "*":
+                env.update(frameworks.star_import(root))
+            else:
+                env[alias.asname or alias.name] = Value(Kind.LIBRARY, ref=frameworks.canonical(f"{root}.{alias.name}"))
+        return env
+
+    def _assign(self, node: ast.Assign, env: Env) -> Env:
+        value = self.evaluate(node.value, env)
+        for target in node.targets:
+            self.world.bind(self.evaluate, target, self._backward_evidence(target, node.value, value), env)
+        return env
+
+    def _backward_evidence(self, target: ast.expr, source: ast.expr, value: Value) -> Value:
+        """An unknown call's result on which `.backward()` is called is a loss computed where its inputs live."""
+        path = dotted(target)
+        if path not in self.frame.backward:
+            return value
+        if value.kind in (Kind.STRUCTURE, Kind.TENSOR):
+            return value._replace(kind=Kind.TENSOR, scalar=True, dtype=value.dtype or "float")
+        if value.kind is not Kind.UNKNOWN or not isinstance(source, ast.Call):
+            return value
+        given = [*source.args, *(keyword.value for keyword in source.keywords)]
+        for argument in given:
+            known = self.frame.values.get(argument, UNKNOWN)
+            if known.kind is Kind.CONTAINER and known.element is not None:
+                known = known.element
+            if known.device.on_accelerator:
+                return Value(Kind.TENSOR, Device.LIKELY, True, dtype="float", because=known.because)
+        return value
+
+    def _annassign(self, node: ast.AnnAssign, env: Env) -> Env:
+        if node.value is not None:
+            value = self.evaluate(node.value, env)
+            if value.kind is Kind.UNKNOWN:
+                value = parameters.annotated(node.annotation, self.world, self.frame) or value
+            self.world.bind(self.evaluate, node.target, value, env)
+        return env
+
+    def _augassign(self, node: ast.AugAssign, env: Env) -> Env:
+        target: Any = node.target
+        left = self.evaluate(target, env)
+        right = self.evaluate(node.value, env)
+        if left.kind is Kind.CONTAINER and isinstance(node.op, ast.Add):
+            added = calls.element_of(right)
+            value = left._replace(element=added if left.element is None else join(left.element, added), items=None)
+        else:
+            value = self.evaluate.combine(left, right, node.op)
+        self.world.bind(self.evaluate, target, value, env)
+        return env
+
+    def _expr(self, node: ast.Expr, env: Env) -> Env:
+        self.evaluate(node.value, env)
+        return env
+
+    def _return(self, node: ast.Return, env: Env) -> None:
+        if node.value is not None:
+            self.frame.returns.append(self.evaluate(node.value, env))
+        self.exits.append(env)
+
+    def _raise(self, node: ast.Raise, env: Env) -> None:
+        for child in (node.exc, node.cause):
+            if child is not None:
+                self.evaluate(child, env)
+
+    def _break(self, node: ast.Break, env: Env) -> None:
+        if self.breaks:
+            self.breaks[-1].append(env)
+
+    def _continue(self, node: ast.Continue, env: Env) -> None:
+        if self.continues:
+            self.continues[-1].append(env)
+
+    def _if(self, node: ast.If, env: Env) -> Env | None:
+        self.evaluate(node.test, env)
+        lean = asks_about_accelerator(node.test)
+        taken = self.block(node.body, env.copy())
+        skipped = self.block(node.orelse, env.copy())
+        if taken is None or skipped is None:
+            return skipped if taken is None else taken
+        return _merge(taken, skipped, lean)
+
+    def _while(self, node: ast.While, env: Env) -> Env | None:
+        self.evaluate(node.test, env)
+        return self._loop(node, env, lambda inner: self.evaluate(node.test, inner))
+
+    def _for(self, node: ast.For | ast.AsyncFor, env: Env) -> Env | None:
+        source = self.evaluate(node.iter, env)
+
+        def advance(inner: Env) -> None:
+            self.world.bind(self.evaluate, node.target, calls.element_of(source), inner)
+
+        return self._loop(node, env, advance)
+
+    _asyncfor = _for
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, advance: Callable[[Env], object]) -> Env | None:
+        left: list[Env] = []
+        head = env
+        for _ in range(2):
+            self.breaks.append([])
+            self.continues.append([])
+            inner = head.copy()
+            advance(inner)
+            end = self.block(node.body, inner)
+            left = self.breaks.pop()
+            again = [*self.continues.pop(), *([] if end is None else [end])]
+            widened = _merge_all([head, *again])
+            if widened == head:
+                break
+            head = widened
+        after = self.block(node.orelse, head.copy())
+        outcomes = [*left, *([] if after is None else [after])]
+        return _merge_all(outcomes) if outcomes else None
+
+    def _with(self, node: ast.With | ast.AsyncWith, env: Env) -> Env | None:
+        for item in node.items:
+            value = self.evaluate(item.context_expr, env)
+            if item.optional_vars is not None:
+                self.world.bind(self.evaluate, item.optional_vars, value, env)
+        return self.block(node.body, env)
+
+    _asyncwith = _with
+
+    def _try(self, node: ast.Try, env: Env) -> Env | None:
+        before = env.copy()
+        body = self.block(node.body, env)
+        thrown = _merge_all([before, env])
+        outcomes = []
+        if body is not None:
+            done = self.block(node.orelse, body)
+            if done is not None:
+                outcomes.append(done)
+        for handler in node.handlers:
+            inner = thrown.copy()
+            if handler.type is not None:
+                self.evaluate(handler.type, inner)
+            if handler.name:
+                inner[handler.name] = UNKNOWN
+            caught = self.block(handler.body, inner)
+            if caught is not None:
+                outcomes.append(caught)
+        if not outcomes:
+            self.block(node.finalbody, thrown)
+            return None
+        return self.block(node.finalbody, _merge_imports(outcomes))
+
+    _trystar = _try
+
+    def _match(self, node: Any, env: Env) -> Env | None:
+        self.evaluate(node.subject, env)
+        outcomes = [env]
+        for case in node.cases:
+            inner = env.copy()
+            for pattern in ast.walk(case.pattern):
+                name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
+                if isinstance(name, str):
+                    inner[name] = UNKNOWN
+            if case.guard is not None:
+                self.evaluate(case.guard, inner)
+            done = self.block(case.body, inner)
+            if done is not None:
+                outcomes.append(done)
+        return _merge_all(outcomes)
+
+    def _delete(self, node: ast.Delete, env: Env) -> Env:
+        for target in node.targets:
+            path = dotted(target)
+            if path is not None:
+                env.pop(path, None)
+        return env
+
+    def _global(self, node: ast.Global | ast.Nonlocal, env: Env) -> Env:
+        return env
+
+
+def _names_sent_backward(function: FunctionInfo) -> set[str]:
+    """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
+    names: set[str] = set()
+    for record in function.calls_made:
+        func = record.call.func
+        if isinstance(func, ast.Attribute) and func.attr in ("backward", "scale", "manual_backward"):
+            for place in (func.value, *record.call.args[:1]):
+                path = dotted(place)
+                if path is not None:
+                    names.add(path)
+    return names
+
+
+def _merge(left: Env, right: Env, lean: Device | None = None) -> Env:
+    if left is right:
+        return left
+    merged: Env = {}
+    for key, value in left.items():
+        other = right.get(key)
+        if other is None:
+            # Bound on one path only: reading it presumes that path, unless the key is an attribute's.
+            if "." in key or "[" in key:
+                continue
+            merged[key] = value
+        else:
+            merged[key] = value if value is other else join(value, other, lean)
+    for key, value in right.items():
+        if key not in left and "." not in key and "[" not in key:
+            merged[key] = value
+    return merged
+
+
+def _merge_all(envs: list[Env]) -> Env:
+    merged = envs[0]
+    for env in envs[1:]:
+        merged = _merge(merged, env)
+    return merged.copy() if merged is envs[0] else merged
+
+
+def _merge_imports(envs: list[Env]) -> Env:
+    """After a try: where the paths differ in what they imported, the first (the intended one) holds."""
+    merged = _merge_all(envs)
+    for key, value in envs[0].items():
+        if value.kind is Kind.LIBRARY and merged.get(key, UNKNOWN).kind is not Kind.LIBRARY:
+            merged[key] = value
+        elif value.kind is Kind.LIBRARY and merged[key].ref is None:
+            merged[key] = value
+    return merged
+
+

@@ -1,0 +1,185 @@
+"""Loops: which ones take a batch per pass, which count epochs, and how a function's body lies in them."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.values import Kind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.interpret import World
+
+
+class LoopKind(enum.Enum):
+    """BATCH runs once per batch, EPOCH holds batch loops, OTHER is neither."""
+
+    BATCH = "batch"
+    EPOCH = "epoch"
+    OTHER = "other"
+
+
+class LoopInfo(NamedTuple):
+    """A classified loop, with what shows its kind."""
+
+    kind: LoopKind
+    says: str
+    trains: bool
+
+
+_STEP_RECEIVERS = (Kind.OPTIMIZER, Kind.SCALER)
+_BACKWARD = frozenset({"backward", "manual_backward"})
+_STEP = frozenset({"step", "train_step", "training_step"})
+
+
+class Loops:
+    """Classifies the loops of one file on demand."""
+
+    def __init__(self, world: World, loader_names: tuple[str, ...]) -> None:
+        self.world = world
+        self.loader_names = loader_names
+        self._known: dict[ast.stmt, LoopInfo] = {}
+        self._training: dict[FunctionInfo, list[tuple[CallRecord, ast.stmt | None]]] = {}
+
+    def enclosing(self, statement: ast.stmt) -> list[ast.For | ast.AsyncFor | ast.While]:
+        """The loops of the same function around a statement, innermost first."""
+        found = []
+        places = self.world.index.places
+        current: ast.stmt | None = statement
+        while current is not None:
+            place = places[current]
+            if isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)) and place.field == "body":
+                found.append(place.parent)
+            current = place.parent
+        return found
+
+    def classify(self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo) -> LoopInfo:
+        """What kind of loop this is."""
+        known = self._known.get(loop)
+        if known is None:
+            known = self._known[loop] = self._classify(loop, function)
+        return known
+
+    def _classify(self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo) -> LoopInfo:
+        training = [record for record, innermost in self._training_calls(function) if innermost is loop]
+        if training:
+            called = _call_text(training[0])
+            return LoopInfo(LoopKind.BATCH, f"this loop trains: it calls `{called}` in every pass", True)
+        if isinstance(loop, (ast.For, ast.AsyncFor)):
+            loader = self.loader_in(loop.iter, function)
+            if loader is not None:
+                return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{loader}`", False)
+            if self._evaluates(loop, function):
+                return LoopInfo(LoopKind.BATCH, "this loop runs the model on one item per pass", False)
+        holds_batches = any(
+            self.classify(inner, owner).kind is LoopKind.BATCH
+            for inner, owner in self.world.index.loops
+            if owner is function and inner is not loop and loop in self.enclosing(inner)
+        )
+        return LoopInfo(LoopKind.EPOCH if holds_batches else LoopKind.OTHER, "", False)
+
+    def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
+        """The text of the loader that an iterable walks over, through enumerate, tqdm, zip and the like."""
+        value = self.world.frame_value(function, iterable)
+        if value.kind is Kind.LOADER:
+            return _loader_text(iterable)
+        name = last_name(iterable)
+        if name is not None and name in self.loader_names:
+            return name
+        if isinstance(iterable, ast.Call):
+            called = last_name(iterable.func)
+            if called in ("range", "len", "trange"):
+                return self._counted(iterable, function) if called == "range" else None
+            if isinstance(iterable.func, ast.Attribute) and called in ("items", "values", "keys"):
+                return None
+            given = [*iterable.args, *(keyword.value for keyword in iterable.keywords)]
+            wrapper = called in conventions.LOADER_WRAPPERS or value.kind is not Kind.CONTAINER
+            for argument in given if wrapper else ():
+                found = self.loader_in(argument, function)
+                if found is not None:
+                    return found
+        return None
+
+    def _counted(self, iterable: ast.Call, function: FunctionInfo) -> str | None:
+        """`range(len(loader))` counts batches."""
+        for argument in iterable.args:
+            if isinstance(argument, ast.Call) and last_name(argument.func) == "len" and argument.args:
+                return self.loader_in(argument.args[0], function)
+        return None
+
+    def _training_calls(self, function: FunctionInfo) -> list[tuple[CallRecord, ast.stmt | None]]:
+        """Calls that make a training step, each with the loop whose pass it belongs to."""
+        known = self._training.get(function)
+        if known is None:
+            known = self._training[function] = [
+                (record, self._step_loop(record, function))
+                for record in function.calls_made
+                if self._is_training_call(record, function)
+            ]
+        return known
+
+    def _is_training_call(self, record: CallRecord, function: FunctionInfo) -> bool:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute):
+            return False
+        if func.attr in _BACKWARD:
+            return True
+        return func.attr in _STEP and self.world.frame_value(function, func.value).kind in _STEP_RECEIVERS
+
+    def _step_loop(self, record: CallRecord, function: FunctionInfo) -> ast.stmt | None:
+        """The innermost loop around a training call that is not a walk over optimizers, losses or models."""
+        for loop in self.enclosing(record.statement):
+            if isinstance(loop, (ast.For, ast.AsyncFor)) and self._walks_parts(loop, record, function):
+                continue
+            return loop
+        return None
+
+    def _walks_parts(self, loop: ast.For | ast.AsyncFor, record: CallRecord, function: FunctionInfo) -> bool:
+        """`for optimizer in optimizers: optimizer.step()`: the walk's own element takes the step."""
+        func = record.call.func
+        receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
+        targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        return receiver is not None and receiver.partition(".")[0] in targets
+
+    def _evaluates(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
+        """A loop over a collection that gives each of its items to a model."""
+        iterable = loop.iter
+        if isinstance(iterable, ast.Call) and last_name(iterable.func) in ("range", "items", "values", "keys", "trange"):
+            return False
+        value = self.world.frame_value(function, iterable)
+        if value.kind in (Kind.MODULE, Kind.TENSOR, Kind.NUMBER, Kind.STRING):
+            return False
+        targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        for record in function.calls_made:
+            if loop not in self.enclosing(record.statement)[:1]:
+                continue
+            callee = self.world.frame_value(function, record.call.func)
+            if callee.kind is not Kind.MODULE or (callee.ref or "").startswith("torch.nn.") or callee.cls is None and last_name(record.call.func) not in conventions.MODEL_NAMES:
+                continue
+            given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+            named = {node.id for argument in given for node in ast.walk(argument) if isinstance(node, ast.Name)}
+            if named & targets and _names_batches(iterable):
+                return True
+        return False
+
+
+def _names_batches(iterable: ast.expr) -> bool:
+    names = [last_name(node) or "" for node in ast.walk(iterable) if isinstance(node, (ast.Name, ast.Attribute))]
+    return any(word in name.lower() for name in names for word in ("batch", "data", "loader", "dataset", "iterator"))
+
+
+def _loader_text(iterable: ast.expr) -> str:
+    if isinstance(iterable, ast.Call) and iterable.args:
+        return _loader_text(iterable.args[0])
+    return dotted(iterable) or "the loader"
+
+
+def _call_text(record: CallRecord) -> str:
+    func = record.call.func
+    assert isinstance(func, ast.Attribute)
+    receiver = dotted(func.value)
+    return f"{receiver}.{func.attr}()" if receiver else f"....{func.attr}()"[1:]

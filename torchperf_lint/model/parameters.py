@@ -1,0 +1,239 @@
+"""What a function's parameters are: by the calls that reach it, annotations, framework contracts, defaults, names."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model import calls, frameworks
+from torchperf_lint.model.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.interpret import Env, Frame, World
+
+_ANNOTATED = {
+    "int": NUMBER,
+    "float": NUMBER,
+    "bool": NUMBER,
+    "str": STRING,
+    "torch.device": Value(Kind.DEVICE, Device.LIKELY),
+    "torch.Tensor": Value(Kind.TENSOR),
+    "torch.FloatTensor": Value(Kind.TENSOR),
+    "torch.LongTensor": Value(Kind.TENSOR),
+    "torch.BoolTensor": Value(Kind.TENSOR),
+    "torch.nn.Module": Value(Kind.MODULE),
+    "torch.optim.Optimizer": Value(Kind.OPTIMIZER),
+    "numpy.ndarray": Value(Kind.NUMPY),
+}
+
+
+def initial(world: World, function: FunctionInfo) -> Env:
+    """The environment in which the function is run in general."""
+    env: Env = {}
+    arguments = function.arguments
+    if arguments is None:
+        return env
+    contract = frameworks.contract_of(world, function)
+    by_calls = _from_calls(world, function)
+    defaults = _defaults(function)
+    everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    for argument in everything:
+        name = argument.arg
+        if name == function.self_name:
+            env[name] = _self(world, function)
+            continue
+        value = by_calls.get(name, UNKNOWN)
+        if value.kind is Kind.UNKNOWN and argument.annotation is not None:
+            value = annotated(argument.annotation, world, None, function) or value
+        if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
+            value = _by_contract(function, contract, name, value, defaults.get(name))
+        if value.kind is Kind.UNKNOWN:
+            value = _by_default(name, defaults.get(name))
+        if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
+            value = Value(Kind.DEVICE, Device.LIKELY, because=(Because(argument.lineno, f"parameter `{name}`"),))
+        env[name] = calls.conventional(name, value)
+    for collected in (arguments.vararg, arguments.kwarg):
+        if collected is not None:
+            env[collected.arg] = container(None, ref="tuple" if collected is arguments.vararg else "dict")
+    return env
+
+
+def _self(world: World, function: FunctionInfo) -> Value:
+    assert function.cls is not None
+    value = world.instance(function.cls)
+    if value.kind is Kind.MODULE and not world.cpu_only:
+        step = Because(function.node.lineno, "a module's tensors live where the module lives")  # type: ignore[union-attr]
+        return value._replace(device=Device.LIKELY, because=(step,))
+    return value
+
+
+def _by_contract(
+    function: FunctionInfo, contract: frameworks.Contract, name: str, value: Value, default: ast.expr | None
+) -> Value:
+    if default is not None and not (isinstance(default, ast.Constant) and default.value is None):
+        return value
+    if value.kind is Kind.UNKNOWN and name not in contract.tensors and not contract.all_tensors:
+        return value
+    if value.kind is Kind.UNKNOWN and name in contract.numbers:
+        return NUMBER
+    if value.device is not Device.UNKNOWN or contract.device is Device.UNKNOWN:
+        return value
+    step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
+    kind = value.kind if value.kind is Kind.TENSOR else Kind.STRUCTURE
+    return value._replace(kind=kind, device=contract.device, because=(step,), origin=contract.origin)
+
+
+def _by_default(name: str, default: ast.expr | None) -> Value:
+    if isinstance(default, ast.Constant):
+        if isinstance(default.value, (bool, int, float)):
+            return NUMBER
+        if isinstance(default.value, str):
+            return Value(Kind.DEVICE, Device.LIKELY) if name in conventions.DEVICE_NAMES else STRING
+    return UNKNOWN
+
+
+def _defaults(function: FunctionInfo) -> dict[str, ast.expr]:
+    arguments = function.arguments
+    assert arguments is not None
+    positional = [*arguments.posonlyargs, *arguments.args]
+    found = dict(
+        zip((a.arg for a in positional[len(positional) - len(arguments.defaults) :]), arguments.defaults, strict=True)
+    )
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if default is not None:
+            found[argument.arg] = default
+    return found
+
+
+def _from_calls(world: World, function: FunctionInfo) -> Env:
+    """Each parameter joined over the calls of the file that reach the function."""
+    records = world.callers(function)
+    if not records:
+        return {}
+    per_call: list[Env] = []
+    for record in records:
+        if record.function is function:
+            continue
+        frame = world.frame(record.function)
+        call = record.call
+        if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+            return {}
+        arguments = [frame.values.get(argument, UNKNOWN) for argument in call.args]
+        keywords = {k.arg: frame.values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
+        if function.self_name is not None:
+            arguments.insert(0, UNKNOWN)
+        per_call.append(_positional(function, arguments, keywords))
+    names = {name for env in per_call for name in env}
+    return {name: join_all([env[name] for env in per_call if name in env]) for name in names}
+
+
+def _positional(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
+    assert function.arguments is not None
+    named = [a.arg for a in (*function.arguments.posonlyargs, *function.arguments.args)]
+    env = dict(zip(named, arguments, strict=False))
+    accepted = {*named, *(a.arg for a in function.arguments.kwonlyargs)}
+    env.update({name: value for name, value in keywords.items() if name in accepted})
+    return env
+
+
+def bind(world: World, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
+    """The environment of one particular call: given arguments, the rest by default or annotation."""
+    env = _positional(function, arguments, keywords)
+    assert function.arguments is not None
+    defaults = _defaults(function)
+    parameters = (*function.arguments.posonlyargs, *function.arguments.args, *function.arguments.kwonlyargs)
+    for argument in parameters:
+        name = argument.arg
+        value = env.get(name, UNKNOWN)
+        if name not in env and isinstance(defaults.get(name), ast.Constant):
+            value = NUMBER if isinstance(defaults[name].value, (bool, int, float)) else UNKNOWN  # type: ignore[attr-defined]
+        if value.kind is Kind.UNKNOWN and argument.annotation is not None:
+            known = annotated(argument.annotation, world, None, function)
+            value = value if known is None else known._replace(device=value.device, because=value.because)
+        env[name] = calls.conventional(name, value)
+    for collected in (function.arguments.vararg, function.arguments.kwarg):
+        if collected is not None:
+            env[collected.arg] = container(None, ref="tuple")
+    return env
+
+
+def annotated(
+    annotation: ast.expr, world: World, frame: Frame | None, function: FunctionInfo | None = None
+) -> Value | None:
+    """The value that an annotation promises; None if it says nothing that the model knows."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError):
+            return None
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        sides = [annotated(side, world, frame, function) for side in (annotation.left, annotation.right)]
+        some = [side for side in sides if side is not None]
+        is_optional = any(isinstance(s, ast.Constant) and s.value is None for s in (annotation.left, annotation.right))
+        return some[0] if is_optional and len(some) == 1 else None
+    if isinstance(annotation, ast.Subscript):
+        return _generic(annotation, world, frame, function)
+    ref = _resolve(annotation, world, frame, function)
+    if ref is None:
+        return None
+    if isinstance(ref, Value):
+        return ref
+    if ref.endswith("DataLoader"):
+        return calls.conventional("loader", UNKNOWN)
+    known = _ANNOTATED.get(ref)
+    if known is None and ref.startswith("torch.nn.") and ref.rpartition(".")[2][:1].isupper():
+        return Value(Kind.MODULE, ref=ref)
+    if known is None and ref.startswith("torch.optim.") and ".lr_scheduler" not in ref:
+        return Value(Kind.OPTIMIZER)
+    if known is None and not ref.startswith(("builtins.", "typing.")) and ref.rpartition(".")[2][:1].isupper():
+        return Value(Kind.INSTANCE, ref=ref)
+    return known
+
+
+def _generic(
+    annotation: ast.Subscript, world: World, frame: Frame | None, function: FunctionInfo | None
+) -> Value | None:
+    base = _resolve(annotation.value, world, frame, function)
+    name = base.rpartition(".")[2] if isinstance(base, str) else ""
+    inner = annotation.slice
+    if name == "Optional":
+        return annotated(inner, world, frame, function)
+    if name in ("DataLoader",):
+        return calls.conventional("loader", UNKNOWN)
+    if name in ("list", "List", "Sequence", "Iterable", "set", "Set", "Iterator"):
+        return container(annotated(inner, world, frame, function))
+    if name in ("tuple", "Tuple") and isinstance(inner, ast.Tuple):
+        parts = [annotated(part, world, frame, function) or UNKNOWN for part in inner.elts]
+        return container(join_all(parts), list(enumerate(parts)), "tuple")
+    if name in ("dict", "Dict", "Mapping") and isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+        return container(annotated(inner.elts[1], world, frame, function), ref="dict")
+    return None
+
+
+def _resolve(
+    annotation: ast.expr, world: World, frame: Frame | None, function: FunctionInfo | None
+) -> str | Value | None:
+    """The qualified name of a class in an annotation, or an instance of a class of this file."""
+    parts: list[str] = []
+    node = annotation
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    value: Value | None = frame.env.get(node.id) if frame is not None else None
+    outer = function.outer if function is not None else frame.function.outer if frame is not None else None
+    if value is None:
+        while outer is not None and value is None:
+            value = world.frame(outer).env.get(node.id)
+            outer = outer.outer
+    if value is None:
+        return node.id if node.id in _ANNOTATED else "builtins." + node.id
+    if value.kind is Kind.CLASS and value.cls is not None:
+        return world.instance(value.cls)
+    if value.kind is Kind.LIBRARY and value.ref is not None:
+        return frameworks.canonical(".".join([value.ref, *reversed(parts)]))
+    return None

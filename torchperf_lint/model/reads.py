@@ -1,0 +1,189 @@
+"""Host reads of device scalars (`x.item()`, `float(x)`, `int(x)`) and what each is read for.
+
+The rules of the sync group share this room: each read has one role, and one rule owns each role.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
+from torchperf_lint.model.heat import Heat
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Model, Site
+
+_BEFORE_READ = frozenset({"detach", "cpu", "data", "clone", "contiguous"})
+
+
+class Role(enum.Enum):
+    """What a read is for; the first that fits."""
+
+    ACCUMULATED = "added to a running sum"
+    COLLECTED = "appended to a list"
+    FRAMEWORK_LOG = "logged through a framework that takes tensors"
+    METER = "fed to an average meter"
+    METRIC = "fed to a torchmetrics metric"
+    SHOWN = "shown or logged"
+    ELEMENT = "one of many elements read one by one"
+    CONDITION = "decides a branch"
+    INDEX = "used as a size or index"
+    OTHER = "kept as a number"
+
+
+COLD = Heat(None, "", False, ())
+"""The heat of a read that does not run in every step."""
+
+
+class HostRead(NamedTuple):
+    """A read of a device scalar that runs in every step."""
+
+    site: Site  # the whole read: `loss.detach().cpu().item()`
+    tensor: cst.BaseExpression  # what is read: `loss`
+    role: Role
+    sink: str  # text of the call or name that takes the number, e.g. `self.log`, `losses.append`
+    parent: cst.CSTNode | None  # the node that takes the number: a Call, AugAssign, ...
+    heat: Heat
+    because: tuple[Because, ...]
+
+
+def hot_reads(model: Model) -> Iterator[HostRead]:
+    """The reads of device scalars that run in every step, in source order, one per chain."""
+    for site in model.scalar_reads(hot=True):
+        heat = model.heat(site)
+        if heat is not None:
+            yield from _read(model, site, heat)
+
+
+def element_reads(model: Model) -> Iterator[HostRead]:
+    """The reads of device scalars that a comprehension repeats for every element, hot or not."""
+    for site in model.scalar_reads(hot=False):
+        for read in _read(model, site, model.heat(site)):
+            if read.role is Role.ELEMENT:
+                yield read
+
+
+def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
+    call = site.node
+    assert isinstance(call, cst.Call)
+    tensor = _read_tensor(model, call)
+    because = None if tensor is None else model.on_device(tensor)
+    if tensor is None or because is None:
+        return
+    role, sink, parent = _role(model, site)
+    read = HostRead(site, tensor, role, sink, parent, heat or COLD, because)
+    if heat is not None and role in (Role.ACCUMULATED, Role.COLLECTED):
+        read = read._replace(role=_role_by_reads(model, read))
+    yield read
+
+
+def _role_by_reads(model: Model, read: HostRead) -> Role:
+    """A sum or list that is looked at in every pass cannot wait for the end of the loop."""
+    name = read.sink.rpartition(".")[0] if read.role is Role.COLLECTED else read.sink
+    if not name.isidentifier():
+        return read.role
+    looked_at = [
+        use
+        for use in model.uses(name, read.site, read.heat).of("load")
+        if use.inside and not use.throttled and not (use.call or "").startswith(name + ".append")
+    ]
+    if not looked_at:
+        return read.role
+    return Role.SHOWN if all(use.displayed for use in looked_at) else Role.OTHER
+
+
+def _read_tensor(model: Model, call: cst.Call) -> cst.BaseExpression | None:
+    """What `.item()`, `float(...)` or `int(...)` reads: the tensor below detach() and cpu()."""
+    if isinstance(call.func, cst.Attribute):
+        if call.args:
+            return None
+        inner = call.func.value
+    else:
+        if len(call.args) != 1 or call.args[0].keyword is not None or call.args[0].star:
+            return None
+        inner = call.args[0].value
+        value = model.value(inner)
+        # float() of anything but a tensor is no read: a batch's or an output's field may be a number.
+        if value.kind is not Kind.TENSOR or value.mixed:
+            return None
+    return shape.without_calls(inner, _BEFORE_READ)
+
+
+def _role(model: Model, site: Site) -> tuple[Role, str, cst.CSTNode | None]:
+    node: cst.CSTNode = site.node
+    parent = model.parent(node)
+    while parent is not None:
+        found = _role_under(model, site, node, parent)
+        if found is not None:
+            return found
+        node, parent = parent, model.parent(parent)
+    return Role.OTHER, "", None
+
+
+def _role_under(
+    model: Model, site: Site, node: cst.CSTNode, parent: cst.CSTNode
+) -> tuple[Role, str, cst.CSTNode | None] | None:
+    """The role that a parent gives its child, or None to look further out."""
+    if isinstance(parent, cst.AugAssign):
+        if isinstance(parent.operator, cst.AddAssign) and node is parent.value:
+            return Role.ACCUMULATED, model.text(parent.target), parent
+        return Role.OTHER, "", parent
+    if isinstance(parent, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)) and not isinstance(node, cst.CompFor):
+        return Role.ELEMENT, "", parent
+    if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
+        return Role.CONDITION, "", parent
+    if isinstance(parent, (cst.Comparison, cst.BooleanOperation)):
+        return Role.CONDITION, "", parent
+    if isinstance(parent, (cst.Index, cst.Slice)):
+        return Role.INDEX, "", parent
+    if isinstance(parent, (cst.FormattedStringExpression,)):
+        return Role.SHOWN, "an f-string", parent
+    if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo) and _is_text(parent.left):
+        return Role.SHOWN, "a formatted string", parent
+    if isinstance(parent, cst.Call) and isinstance(node, cst.Arg):
+        return _role_in_call(model, site, parent)
+    if isinstance(parent, cst.Return) and (model.framework(site) or "").startswith("ignite"):
+        return Role.FRAMEWORK_LOG, "the engine", parent
+    if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return)):
+        return Role.OTHER, "", parent
+    return None
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, cst.CSTNode | None] | None:
+    sink = model.text(call.func)
+    name = shape.method_name(call) or ""
+    owner = shape.receiver(call)
+    owner_name = (shape.dotted(owner) or "").rpartition(".")[2] if owner is not None else ""
+    if name in ("log", "log_dict") and owner_name == "self" and model.in_lightning_module(site):
+        return Role.FRAMEWORK_LOG, sink, call
+    if owner is not None:
+        value = model.value(owner)
+        if value.kind is Kind.METRIC and name in ("update", "forward"):
+            return Role.METRIC, sink, call
+        if name == "append" and value.kind is not Kind.LIBRARY:
+            return Role.COLLECTED, sink, call
+        if name in ("update", "add", "step", "__call__") and model.is_meter(value, owner_name):
+            return Role.METER, sink, call
+    elif model.value(call.func).kind is Kind.METRIC:
+        return Role.METRIC, sink, call
+    if name in DISPLAYS or owner_name in LOG_OBJECTS:
+        return Role.SHOWN, sink, call
+    if name in ("str", "format", "repr") or (name == "log" and owner_name in ("accelerator", "fabric")):
+        return Role.SHOWN, sink, call
+    if name in ("range", "zeros", "ones", "arange", "view", "reshape"):
+        return Role.INDEX, sink, call
+    if name in ("round", "abs", "float", "int", "dict", "list", "tuple", "exp", "sqrt", "log10", "pow", "min", "max"):
+        return None
+    if name in ("isnan", "isfinite", "isinf"):
+        return Role.CONDITION, sink, call
+    return Role.OTHER, sink, call

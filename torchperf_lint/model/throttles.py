@@ -1,0 +1,129 @@
+"""Conditions that let a step through only now and then: every n steps, first steps, by time, by a logging flag."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model.index import last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FEW_STEPS = 100
+"""`step < n` with a literal n up to this is a warm-up, not the whole run."""
+
+_CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
+_COUNTER = re.compile(r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$")
+_FLAG = re.compile(
+    r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
+    r"|every_n|_every$|(^|_)(verbose|debug|debugging|visualize|is_last_batch|last_batch|should_log|should_stop)$"
+    r"|^(log|logging|do_log|display|visualise|plot|profile|profiling|dump|save_now)$"
+)
+_NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
+
+
+def throttles(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int = 0) -> bool:
+    """Whether the branch of `test` (the true one if `taken`) is entered only now and then.
+
+    `lookup` gives the expressions that a local name is bound to, so that `log_now = step % 50 == 0` is seen.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return throttles(test.operand, not taken, lookup, depth)
+    if isinstance(test, ast.BoolOp):
+        answers = [throttles(value, taken, lookup, depth) for value in test.values]
+        conjunction = isinstance(test.op, ast.And) == taken
+        return any(answers) if conjunction else all(answers)
+    if isinstance(test, ast.Compare):
+        return _comparison(test, taken, lookup, depth)
+    if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
+        return not taken and _is_period(test)
+    if isinstance(test, ast.Call):
+        name = last_name(test.func)
+        return taken and name is not None and _is_flag(name)
+    if isinstance(test, (ast.Name, ast.Attribute)):
+        return _flag(test, taken, lookup, depth)
+    return False
+
+
+def _flag(test: ast.Name | ast.Attribute, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
+    if isinstance(test, ast.Name) and depth < 3:
+        bound = lookup(test.id)
+        if bound and all(throttles(value, taken, lookup, depth + 1) or _is_constant_false(value) for value in bound):
+            return any(not _is_constant_false(value) for value in bound)
+    name = last_name(test)
+    return taken and name is not None and _is_flag(name)
+
+
+def _is_constant_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
+
+
+def _is_flag(name: str) -> bool:
+    lower = name.lower()
+    return _FLAG.search(lower) is not None and _NOT_FLAG.search(lower) is None
+
+
+def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
+    if len(test.ops) != 1:
+        return False
+    left, operator, right = test.left, test.ops[0], test.comparators[0]
+    if isinstance(left, ast.Name) and depth < 3:
+        bound = lookup(left.id)
+        if len(bound) == 1 and isinstance(bound[0], ast.BinOp) and isinstance(bound[0].op, ast.Mod):
+            left = bound[0]
+    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and _is_period(left):
+        if isinstance(operator, (ast.Eq, ast.Lt, ast.LtE)):
+            return taken
+        return not taken and isinstance(operator, (ast.NotEq, ast.Gt))
+    if isinstance(operator, (ast.Is, ast.IsNot)):
+        return False
+    if any(_reads_clock(side, lookup) for side in (left, right)):
+        return taken == isinstance(operator, (ast.Gt, ast.GtE)) or taken
+    for counter, bound_side in ((left, right), (right, left)):
+        if not _is_counter(counter):
+            continue
+        if isinstance(operator, ast.Eq):
+            return taken
+        if isinstance(operator, ast.NotEq):
+            return not taken
+        if isinstance(operator, (ast.In, ast.NotIn)) and counter is left:
+            return taken == isinstance(operator, ast.In)
+        small = isinstance(bound_side, ast.Constant) and isinstance(bound_side.value, int) and bound_side.value <= FEW_STEPS
+        below = isinstance(operator, (ast.Lt, ast.LtE)) == (counter is left)
+        if small and isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+            return taken == below
+    return False
+
+
+def _is_period(test: ast.BinOp) -> bool:
+    """`step % n` with a period that is not one and not the number of accumulated micro-batches."""
+    if isinstance(test.left, (ast.Constant, ast.JoinedStr)) and not isinstance(getattr(test.left, "value", None), int):
+        return False
+    period = test.right
+    if isinstance(period, ast.Constant):
+        return isinstance(period.value, int) and period.value > 1
+    names = [last_name(node) or "" for node in ast.walk(period) if isinstance(node, (ast.Name, ast.Attribute))]
+    return not any(word in name.lower() for name in names for word in conventions.ACCUMULATION_WORDS)
+
+
+def _is_counter(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        return _is_counter(node.left)
+    name = last_name(node)
+    return name is not None and _COUNTER.search(name.lower()) is not None
+
+
+def _reads_clock(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call) and last_name(inner.func) in _CLOCKS:
+            return True
+        if isinstance(inner, ast.Name) and any(
+            isinstance(call, ast.Call) and last_name(call.func) in _CLOCKS
+            for bound in lookup(inner.id)
+            for call in ast.walk(bound)
+        ):
+            return True
+    return False

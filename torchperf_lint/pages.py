@@ -1,0 +1,164 @@
+"""The pages of `rules/`: where they lie, what they hold, and the table that lists them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine import registry
+
+if TYPE_CHECKING:
+    from torchperf_lint.engine.declare import Rule
+
+SECTIONS = ("What it does", "Why it is slow", "Example", "When to leave it", "Fix safety")
+"""The sections of a page, in this order; the last one only where the rule has a fix."""
+
+UNUSED_SUPPRESSION_PAGE = """\
+# TPL001 unused-suppression
+
+A suppression of ours that silences nothing.
+
+## What it does
+
+Reports a `# noqa: TPL...` comment, or a `# torchperf-lint: ignore-file[...]` line, that names a rule which was run and
+found nothing there. A stale suppression hides the next real finding. A bare `# noqa` is never reported, since other
+tools may need it.
+"""
+
+_FENCE = re.compile(r"(?P<tick>`{3,}|~{3,})(?P<info>.*)")
+
+
+class BadPage(ValueError):
+    """A page is missing or breaks the conventions; the message says which and how."""
+
+
+class Fence(NamedTuple):
+    """A fenced block of a page: ```` ```python bad torchmetrics=1.6.1 ````."""
+
+    language: str
+    role: str  # "bad", "good", "setup", or "" for a block that is only shown
+    attributes: dict[str, str]
+    code: str
+    section: str
+    row: int  # 1-based row of the opening fence
+
+
+class Page(NamedTuple):
+    """A page taken apart; `sections` maps heading to text, in the page's order."""
+
+    title: str
+    summary: str
+    sections: dict[str, str]
+    fences: tuple[Fence, ...]
+
+    def codes(self, role: str) -> tuple[Fence, ...]:
+        """The fences of one role."""
+        return tuple(fence for fence in self.fences if fence.role == role)
+
+
+def page_path(rule: Rule) -> Path:
+    """Where the rule's page lies in this installation; raise BadPage where there is none."""
+    path = _pages_root() / rule.category.name.lower() / f"{rule.stem}.md"
+    if not path.is_file():
+        raise BadPage(f"{rule.code} {rule.name} has no page")
+    return path
+
+
+def page_text(rule: Rule) -> str:
+    """The rule's page as Markdown."""
+    return page_path(rule).read_text(encoding="utf-8")
+
+
+def load_page(rule: Rule) -> Page:
+    """The rule's page, taken apart and held against the declaration; raise BadPage where they differ."""
+    page = parse_page(page_text(rule))
+    wanted = SECTIONS if rule.fix is not None else SECTIONS[:-1]
+    problem = None
+    if page.title != f"{rule.code} {rule.name}":
+        problem = f"the title must be `{rule.code} {rule.name}`, not `{page.title}`"
+    elif _plain(page.summary) != _plain(rule.summary):
+        problem = f"the summary must be the rule's, `{rule.summary}`, not `{page.summary}`"
+    elif tuple(page.sections) != wanted:
+        problem = f"the sections must be {', '.join(wanted)}; they are {', '.join(page.sections)}"
+    elif not page.codes("bad") or not page.codes("good"):
+        problem = "there must be a `python bad` and a `python good` example"
+    elif any(fence.section != "Example" for fence in page.fences if fence.role):
+        problem = "examples that are run belong in the section Example"
+    if problem:
+        raise BadPage(f"{rule.category.name.lower()}/{rule.stem}.md: {problem}")
+    return page
+
+
+def parse_page(text: str) -> Page:
+    """Take a page apart; raise BadPage for a fence that is not closed or a heading that stands twice."""
+    title, summary, section = "", "", ""
+    sections: dict[str, list[str]] = {}
+    fences: list[Fence] = []
+    opened: tuple[str, str, int, list[str]] | None = None
+    for row, line in enumerate(text.splitlines(), 1):
+        if opened is None and line.startswith("## "):
+            section = line[3:].strip()
+            if section in sections:
+                raise BadPage(f"row {row}: the section {section} stands twice")
+            sections[section] = []
+            continue
+        mark = _FENCE.fullmatch(line.rstrip())
+        if section:
+            sections[section].append(line)
+        if opened is not None:
+            tick, info, start, code = opened
+            if mark and mark["tick"].startswith(tick) and not mark["info"].strip():
+                fences.append(_fence(info, code, section, start))
+                opened = None
+            else:
+                code.append(line)
+        elif mark:
+            opened = (mark["tick"], mark["info"], row, [])
+        elif line.startswith("# ") and not title:
+            title = line[2:].strip()
+        elif title and not section and not summary:
+            summary = line.strip()
+    if opened is not None:
+        raise BadPage(f"row {opened[2]}: the fence is not closed")
+    return Page(title, summary, {name: "\n".join(body).strip() for name, body in sections.items()}, tuple(fences))
+
+
+def _fence(info: str, code: list[str], section: str, row: int) -> Fence:
+    language, *words = info.split() or [""]
+    role = words.pop(0) if words and "=" not in words[0] else ""
+    if language == "python" and role not in ("bad", "good", "setup", ""):
+        raise BadPage(f"row {row}: a fence is bad, good or setup, not `{role}`")
+    attributes = dict(word.partition("=")[::2] for word in words)
+    return Fence(language, role, attributes, "".join(f"{line}\n" for line in code), section, row)
+
+
+def _plain(summary: str) -> str:
+    return summary[:1].lower() + summary[1:].rstrip(".")
+
+
+def rule_table(folder: str = "rules/") -> str:
+    """A Markdown table of all rules; `folder` is where the pages lie, seen from the file that holds the table."""
+    rows = ["| code | name | finds | fix | default |", "| --- | --- | --- | --- | --- |"]
+    for rule in registry.all_rules():
+        page = f"{folder}{rule.category.name.lower()}/{rule.stem}.md"
+        fix = rule.fix.value if rule.fix else "no"
+        rows.append(
+            f"| {rule.code} | [{rule.name}]({page}) | {rule.summary} | {fix} | {'on' if rule.default else 'off'} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+@functools.cache
+def _pages_root() -> Path:
+    """The folder of the pages: package data in a wheel, else `rules/` beside our own pyproject.toml."""
+    package = Path(__file__).parent
+    shipped = package / "_pages"
+    if shipped.is_dir():
+        return shipped
+    project = package.parent / "pyproject.toml"
+    # In site-packages a folder `rules` may be anybody's.
+    if project.is_file() and 'name = "torchperf-lint"' in project.read_text(encoding="utf-8"):
+        return package.parent / "rules"
+    raise BadPage("this installation of torchperf-lint holds no rule pages")

@@ -1,0 +1,76 @@
+"""The sources behind diagnostics, each decoded once as reporters walk from file to file, and the diffs of edits."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from torchperf_lint.syntax.source import Source, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torchperf_lint.engine.findings import Edit
+
+
+class Sources:
+    """The last source that was asked for; findings come sorted by path, so one is enough."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        """`read` gives the bytes of a linted file or raises OSError."""
+        self._read = read
+        self._path: str | None = None
+        self._source: Source | None = None
+
+    def get(self, path: str) -> Source | None:
+        """The source of a path, or None where the file has gone or changed into something unreadable."""
+        if path != self._path:
+            self._path = path
+            try:
+                self._source = Source(path, self._read(path))
+            except (OSError, Unreadable):
+                self._source = None
+        return self._source
+
+
+def unified_diff(before: str, after: str, path: str) -> Iterator[str]:
+    """The lines of a unified diff that `patch` can apply; a carriage return before a line end is kept."""
+    from difflib import unified_diff as diff
+
+    # Not splitlines(): for `patch`, and for Python, a form feed does not end a line.
+    for line in diff(list(io.StringIO(before)), list(io.StringIO(after)), path, path):
+        yield line.removesuffix("\n")
+        if not line.endswith("\n"):
+            yield "\\ No newline at end of file"
+
+
+def edit_diff(source: Source, edits: Sequence[Edit]) -> Iterator[str]:
+    """The lines that edits take away (`- old`) and put in (`+ new`), hunk by hunk, without headings."""
+    from difflib import ndiff
+
+    for first, last, group in _hunks(source, edits):
+        start = source.line_starts[first - 1]
+        end = source.line_starts[last] if last < len(source.line_starts) else len(source.utf8)
+        text = source.utf8[start:end]
+        changed = text
+        for edit in reversed(group):
+            changed = changed[: edit.start - start] + edit.content + changed[edit.end - start :]
+        old, new = (each.decode(errors="replace").splitlines() for each in (text, changed))
+        yield from (line for line in ndiff(old, new) if line[0] in "+-")
+
+
+def _hunks(source: Source, edits: Sequence[Edit]) -> Iterator[tuple[int, int, list[Edit]]]:
+    """Edits whose rows touch, with the first and last row of each such group."""
+    group: list[Edit] = []
+    first = last = 0
+    for edit in sorted(edits):
+        row, end_row = source.row(edit.start), source.row(edit.end)
+        if group and row > last:
+            yield first, last, group
+            group = []
+        if not group:
+            first, last = row, end_row
+        group.append(edit)
+        last = max(last, end_row)
+    if group:
+        yield first, last, group

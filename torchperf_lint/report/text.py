@@ -1,0 +1,90 @@
+"""Findings for people: the source line under a caret, what shows the finding, and the fix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.report import headline, paint, printable
+from torchperf_lint.report.sources import Sources, edit_diff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchperf_lint.engine.findings import Diagnostic, Fix
+    from torchperf_lint.report import Context
+    from torchperf_lint.syntax.source import Source
+
+MOST_ROWS = 4
+"""A longer statement is cut after so many rows."""
+
+MOST_COLUMNS = 160
+"""A longer line is cut around the finding."""
+
+_GRADES = {
+    Safety.SAFE: "safe, --fix applies it",
+    Safety.UNSAFE: "unsafe, --fix --unsafe-fixes applies it",
+    Safety.SHOWN: "shown only",
+}
+
+
+def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
+    """Yield the lines of each finding, and an empty one after it."""
+    sources = Sources(context.read)
+    for diagnostic in diagnostics:
+        source = sources.get(diagnostic.path)
+        margin = " " * len(str(diagnostic.end_row))
+        yield headline(diagnostic, context)
+        if source is not None and diagnostic.end_row <= len(source.line_starts):
+            yield from _snippet(diagnostic, source, margin, context)
+        for step in diagnostic.because:
+            place = f"{printable(step.path or diagnostic.path)}:{step.row}"
+            yield f"{margin} {paint('= because:', 'blue', context)} {place}: {printable(step.text)}"
+        if diagnostic.fix is not None:
+            yield from _fix(diagnostic.fix, source, margin, context)
+        yield ""
+
+
+def _snippet(diagnostic: Diagnostic, source: Source, margin: str, context: Context) -> Iterator[str]:
+    bar = paint("|", "blue", context)
+    yield f"{margin} {bar}"
+    last = min(diagnostic.end_row, diagnostic.row + MOST_ROWS - 1)
+    for row in range(diagnostic.row, last + 1):
+        line = source.line(row)
+        indent = len(line) - len(line.lstrip())
+        start = diagnostic.column - 1 if row == diagnostic.row else indent
+        end = diagnostic.end_column - 1 if row == diagnostic.end_row else len(line.rstrip())
+        text, before, under = _cut(line, start, max(end, start + 1))
+        number = paint(str(row).rjust(len(margin)), "blue", context)
+        yield f"{number} {bar} {text}".rstrip()
+        yield f"{margin} {bar} {' ' * before}{paint('^' * under, 'red', context)}"
+    if last < diagnostic.end_row:
+        yield f"{margin} {bar} ..."
+
+
+def _cut(line: str, start: int, end: int) -> tuple[str, int, int]:
+    """The line as it is printed, the cells before its marked part, and the cells of that part."""
+    first = 0 if len(line) <= MOST_COLUMNS else max(0, min(start - MOST_COLUMNS // 4, len(line) - MOST_COLUMNS))
+    shown = line[first : first + MOST_COLUMNS]
+    before, marked = (printable(each) for each in (line[first:start], line[start : min(end, first + MOST_COLUMNS)]))
+    head = "..." if first else ""
+    tail = "..." if first + MOST_COLUMNS < len(line) else ""
+    return head + printable(shown) + tail, len(head) + _cells(before), max(1, _cells(marked))
+
+
+def _cells(text: str) -> int:
+    """How many terminal cells a text fills."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
+
+
+def _fix(fix: Fix, source: Source | None, margin: str, context: Context) -> Iterator[str]:
+    yield f"{margin} {paint('= fix:', 'blue', context)} {printable(fix.message)} ({_GRADES[fix.safety]})"
+    if source is None or any(edit.end > len(source.utf8) for edit in fix.edits):
+        return
+    bar = paint("|", "blue", context)
+    for line in edit_diff(source, fix.edits):
+        yield f"{margin} {bar} {paint(printable(line), 'green' if line[0] == '+' else 'red', context)}"

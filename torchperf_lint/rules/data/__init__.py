@@ -1,0 +1,1 @@
+"""The input pipeline: loaders, workers, pinning."""

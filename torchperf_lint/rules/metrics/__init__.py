@@ -1,0 +1,1 @@
+"""torchmetrics objects whose updates wait or copy."""

@@ -1,0 +1,1 @@
+"""Reading device values on the host: every read waits until the device has caught up."""

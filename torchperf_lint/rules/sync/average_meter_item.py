@@ -1,0 +1,49 @@
+"""`losses.update(loss.item(), n)`: an average meter that is fed one wait per step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.reads import Role, hot_reads
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.reads import HostRead
+
+
+@rule(
+    code="TPL104",
+    name="average-meter-item",
+    category=Category.SYNC,
+    summary="an average meter is fed a host number in every step",
+    message="`{read}` waits for the device on every pass of the {label} to feed `{meter}`",
+    severity=Severity.ERROR,
+    fix=Safety.UNSAFE,
+    triggers=((".item", "float(", "int("), (".update(", ".add(", ".step(", "eter")),
+)
+def average_meter_item(model: Model) -> Iterator[Finding]:
+    """Reads that only go into a meter, which could add up tensors just as well."""
+    for read in hot_reads(model):
+        if read.role is Role.METER:
+            fields = {"read": model.text(read.site.node), "label": read.heat.label, "meter": read.sink}
+            yield Finding(read.site, (*read.because, *read.heat.because), _feed_tensor(model, read), fields)
+
+
+def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
+    """Feed the detached tensor in float64, in which Python itself would have averaged."""
+    call = read.parent
+    owner = shape.receiver(call) if isinstance(call, cst.Call) else None
+    if owner is None:
+        return None
+    new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double()"
+    edit = edits.replace(read.site.tree, read.site.node, new)
+    # A meter defined elsewhere may do more than add and divide: then the change is only shown.
+    known = model.value(owner).cls is not None
+    return None if edit is None else Fix(
+        "feed the meter the detached tensor", Safety.UNSAFE if known else Safety.SHOWN, (edit,)
+    )

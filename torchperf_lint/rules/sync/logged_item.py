@@ -1,0 +1,40 @@
+"""`self.log("loss", loss.item())` in a Lightning hook: a read that Lightning would have spared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.reads import Role, hot_reads
+from torchperf_lint.syntax import edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.reads import HostRead
+
+
+@rule(
+    code="TPL103",
+    name="logged-item",
+    category=Category.SYNC,
+    summary="a logging call gets a host number where it takes the tensor",
+    message="`{read}` waits for the device on every pass of the {label}; `{logger}` takes the tensor itself",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    triggers=((".item", "float(", "int(", ".tolist"), (".log(", ".log_dict(", "Engine")),
+)
+def logged_item(model: Model) -> Iterator[Finding]:
+    """Reads whose only use is to be logged by a framework that keeps tensors on the device."""
+    for read in hot_reads(model):
+        if read.role is Role.FRAMEWORK_LOG:
+            fields = {"read": model.text(read.site.node), "label": read.heat.label, "logger": read.sink}
+            yield Finding(read.site, (*read.because, *read.heat.because), _keep_tensor(model, read), fields)
+
+
+def _keep_tensor(model: Model, read: HostRead) -> Fix | None:
+    """Pass the tensor: Lightning detaches it and keeps its running mean on the device."""
+    edit = edits.replace(read.site.tree, read.site.node, model.text(read.tensor))
+    return None if edit is None else Fix("log the tensor itself", Safety.SAFE, (edit,))

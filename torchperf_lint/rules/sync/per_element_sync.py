@@ -1,0 +1,84 @@
+"""`[p.item() for p in preds]`: one wait per element where one copy would bring them all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.reads import element_reads
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.reads import HostRead
+
+
+@rule(
+    code="TPL108",
+    name="per-element-sync",
+    category=Category.SYNC,
+    summary="the elements of a device tensor are read one by one",
+    message="`{read}` waits for the device once per element of `{elements}`",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    triggers=((".item", "float(", "int("), "for "),
+)
+def per_element_sync(model: Model) -> Iterator[Finding]:
+    """Comprehensions that read each element of a device tensor, or each tensor of a container."""
+    for read in element_reads(model):
+        comprehension = read.parent
+        assert isinstance(comprehension, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp))
+        loop = comprehension.for_in
+        fix = _all_at_once(model, read, comprehension)
+        fields = {"read": model.text(read.site.node), "elements": model.text(loop.iter)}
+        yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
+
+
+def _all_at_once(model: Model, read: HostRead, comprehension: cst.CSTNode) -> Fix | None:
+    if isinstance(comprehension, cst.ListComp):
+        return _tolist(model, read, comprehension)
+    if isinstance(comprehension, cst.DictComp):
+        return _stacked_dict(model, read, comprehension)
+    return None
+
+
+def _is_simple(loop: cst.CompFor) -> bool:
+    return not loop.ifs and loop.inner_for_in is None and loop.asynchronous is None
+
+
+def _tolist(model: Model, read: HostRead, comprehension: cst.ListComp) -> Fix | None:
+    """`[p.item() for p in preds]` gives the numbers that `preds.tolist()` gives, if preds has one dimension."""
+    loop = comprehension.for_in
+    if not _is_simple(loop) or comprehension.elt is not read.site.node or shape.dotted(read.tensor) is None:
+        return None
+    source = model.value(loop.iter)
+    if model.text(read.tensor) != model.text(loop.target) or source.kind is not Kind.TENSOR or not source.vector:
+        return None
+    name = shape.method_name(read.site.node)
+    dtype = source.dtype or ""
+    exact = name == "item" or (name == "float" and dtype.startswith("float")) or (name == "int" and dtype.startswith("int"))
+    edit = edits.replace(read.site.tree, comprehension, edits.postfix(read.site.tree, loop.iter) + ".tolist()")
+    return None if edit is None or not exact else Fix("copy all elements at once", Safety.SAFE, (edit,))
+
+
+def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> Fix | None:
+    """`{k: v.item() for k, v in losses.items()}` by one stack: the values take a common dtype."""
+    loop = comprehension.for_in
+    iterated = loop.iter
+    torch = model.name_of("torch", read.site)
+    if torch is None or not _is_simple(loop) or comprehension.value is not read.site.node:
+        return None
+    if not (isinstance(iterated, cst.Call) and shape.method_name(iterated) == "items" and isinstance(loop.target, cst.Tuple)):
+        return None
+    names = [model.text(element.value) for element in loop.target.elements]
+    owner = shape.receiver(iterated)
+    if owner is None or len(names) != 2 or names != [model.text(comprehension.key), model.text(read.tensor)]:
+        return None
+    source = edits.postfix(read.site.tree, owner)
+    values = f"{torch}.stack([{names[1]}.detach().float() for {names[1]} in {source}.values()]).tolist()"
+    edit = edits.replace(read.site.tree, comprehension, f"dict(zip({source}, {values}))")
+    return None if edit is None else Fix("stack the values and copy them at once", Safety.UNSAFE, (edit,))

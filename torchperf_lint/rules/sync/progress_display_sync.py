@@ -1,0 +1,93 @@
+"""`pbar.set_postfix(loss=loss.item())` in every step: a display that makes the device wait for the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS
+from torchperf_lint.model.reads import Role, hot_reads
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Model, Site
+
+
+@rule(
+    code="TPL105",
+    name="progress-display-sync",
+    category=Category.SYNC,
+    summary="a device value is printed, drawn or logged in every step",
+    message="`{read}` waits for the device on every pass of the {label} to be shown by {sink}",
+    severity=Severity.ERROR,
+    fix=Safety.SHOWN,
+    triggers=(
+        tuple(sorted(DISPLAYS)) + ("wandb", "mlflow", 'f"', "f'", ".log(", "logger", "writer"),
+    ),
+)
+def progress_display_sync(model: Model) -> Iterator[Finding]:
+    """Reads, and bare tensors, that a display turns into text in every step; one finding per statement."""
+    reported: set[tuple[int, int]] = set()
+    for site, sink, label, because in sorted(_shown(model), key=lambda item: item[0].start):
+        if site.rows in reported:
+            continue
+        reported.add(site.rows)
+        fields = {"read": model.text(site.node), "label": label, "sink": sink}
+        yield Finding(site, because, _every_n_steps(model, site), fields)
+
+
+def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]:
+    for read in hot_reads(model):
+        if read.role is Role.SHOWN:
+            sink = f"`{read.sink}`" if isinstance(read.parent, cst.Call) else read.sink or "the display"
+            yield read.site, sink, read.heat.label, (*read.because, *read.heat.because)
+    for site in model.method_or_function_calls(*sorted(DISPLAYS), "log", hot=True):
+        heat = model.heat(site)
+        name = shape.method_name(site.node) or ""
+        if heat is None or not _formats_at_once(model, site, name):
+            continue
+        for tensor in _bare_tensors(model, site.node, name in LAZY_LOGGERS):
+            because = model.on_device(tensor)
+            if because is not None:
+                shown = model.site(tensor)
+                yield shown, f"`{model.text(site.node.func)}`", heat.label, (*because, *heat.because)
+
+
+def _formats_at_once(model: Model, site: Site, name: str) -> bool:
+    """`log` is a display only on an experiment tracker; a Lightning module's own takes tensors."""
+    if name != "log":
+        return True
+    owner = shape.receiver(site.node)
+    return owner is not None and shape.dotted(owner) in ("wandb", "mlflow", "swanlab")
+
+
+def _bare_tensors(model: Model, call: cst.Call, lazily: bool) -> Iterator[cst.BaseExpression]:
+    """Tensors among the arguments, in f-strings and in dict displays, that nothing has read yet."""
+    pending: list[cst.BaseExpression] = [] if lazily else [item.value for item in call.args]
+    if lazily:
+        pending = [item.value for item in call.args if isinstance(item.value, cst.FormattedString)]
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, cst.FormattedString):
+            pending += [part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression)]
+        elif isinstance(node, cst.Dict):
+            pending += [element.value for element in node.elements if isinstance(element, cst.DictElement)]
+        elif isinstance(node, (cst.Name, cst.Attribute, cst.BinaryOperation, cst.Subscript, cst.Call)):
+            value = model.value(node)
+            if value.is_tensor and value.scalar:
+                yield node
+
+
+def _every_n_steps(model: Model, site: Site) -> Fix | None:
+    """Show the display under a test of the loop's own counter."""
+    counter = model.step_counter(site)
+    lines = model.statement_lines(site)
+    if counter is None or lines is None:
+        return None
+    return Fix(
+        "show it every 50 steps", Safety.SHOWN, edits.put_under(site.tree, lines, f"if {counter} % 50 == 0:")
+    )

@@ -1,0 +1,1 @@
+"""Moving data between host and device, and building it on the wrong side."""

@@ -1,0 +1,1 @@
+"""Source text and its libcst side: bytes and spans, statement-local trees, and edit builders."""

@@ -1,0 +1,123 @@
+"""Builders of fixes: they turn intentions (replace, add an argument, insert a line) into byte edits.
+
+Every builder refuses (returns None) where it cannot keep the text around it intact, and the caller then has
+no fix; a builder never raises for odd source.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torchperf_lint.engine.findings import Edit
+from torchperf_lint.syntax import cst
+
+if TYPE_CHECKING:
+    from torchperf_lint.syntax.site import StatementTree
+
+
+def code_of(node: cst.CSTNode) -> str:
+    """The text of a libcst node, rendered alone."""
+    return cst.Module([]).code_for_node(node)
+
+
+def has_comment(tree: StatementTree, node: cst.CSTNode) -> bool:
+    """Whether a comment stands inside the node's span: replacing it would lose the comment."""
+    start, end = tree.span(node)
+    return any(
+        type(inner).__name__ == "Comment" and start <= tree.span(inner)[0] < end for inner in _descendants(node)
+    )
+
+
+def _descendants(node: cst.CSTNode) -> list[Any]:
+    found: list[Any] = []
+    pending: list[Any] = [node]
+    while pending:
+        current = pending.pop()
+        found.append(current)
+        pending.extend(current.children)
+    return found
+
+
+def replace(tree: StatementTree, node: cst.CSTNode, new: cst.CSTNode | str) -> Edit | None:
+    """Put `new` in the place of `node`; parentheses around the node stay where they are."""
+    if not tree.lossless or has_comment(tree, node):
+        return None
+    start, end = tree.span(node)
+    text = new if isinstance(new, str) else code_of(new)
+    return Edit(start, end, text.encode())
+
+
+def text_of(tree: StatementTree, node: cst.CSTNode) -> str:
+    """The node's text as it stands in the file, without the parentheses around it."""
+    start, end = tree.span(node)
+    return tree.source.utf8[start:end].decode()
+
+
+def postfix(tree: StatementTree, node: cst.BaseExpression) -> str:
+    """The expression's text, in parentheses where a method call could not follow it."""
+    text = text_of(tree, node)
+    return text if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({text})"
+
+
+def put_under(tree: StatementTree, rows: tuple[int, int], header: str) -> tuple[Edit, ...]:
+    """Indent the statement of these rows under a new header line; rows inside brackets are indented as well."""
+    source = tree.source
+    first = source.line(rows[0])
+    indent = first[: len(first) - len(first.lstrip())]
+    step = "\t" if "\t" in indent else "    "
+    start = source.line_starts[rows[0] - 1]
+    header_line = Edit(start, start, f"{indent}{header}{source.newline}{step}".encode())
+    others = [source.line_starts[row - 1] for row in range(rows[0] + 1, rows[1] + 1)]
+    return (header_line, *(Edit(place, place, step.encode()) for place in others))
+
+
+def add_argument(tree: StatementTree, call: cst.Call, argument: str) -> tuple[Edit, ...] | None:
+    """Append `name=value` to a call's arguments, minding commas, comments and a bare generator argument."""
+    if not tree.lossless:
+        return None
+    arguments = call.args
+    if not arguments:
+        if isinstance(call.whitespace_before_args, cst.ParenthesizedWhitespace):
+            return None
+        end = tree.span(call)[1]
+        return (Edit(end - 1, end - 1, argument.encode()),)
+    if len(arguments) == 1 and isinstance(arguments[0].value, cst.GeneratorExp) and not arguments[0].value.lpar:
+        return None
+    last = arguments[-1]
+    value_end = _outer_end(tree, last)
+    if isinstance(last.comma, cst.Comma):
+        place = _after_comma(tree, last)
+        trailing = last.comma.whitespace_after
+        if not isinstance(trailing, cst.ParenthesizedWhitespace):
+            return (Edit(place, place, f" {argument}".encode()),)
+        edits: tuple[Edit, ...] = ()
+    else:
+        trailing = last.whitespace_after_arg
+        if not isinstance(trailing, cst.ParenthesizedWhitespace):
+            return (Edit(value_end, value_end, f", {argument}".encode()),)
+        edits = (Edit(value_end, value_end, b","),)
+    # The closing parenthesis stands on a line of its own: so does the new argument, with a comma after it.
+    indent = _line_indent(tree, last)
+    if indent is None:
+        return None
+    line_end = tree.source.line_starts[tree.source.row(value_end)]
+    return (*edits, Edit(line_end, line_end, f"{indent}{argument},{tree.source.newline}".encode()))
+
+
+def _after_comma(tree: StatementTree, argument: cst.Arg) -> int:
+    end = _outer_end(tree, argument)
+    return tree.source.utf8.index(b",", end) + 1
+
+
+def _outer_end(tree: StatementTree, argument: cst.Arg) -> int:
+    """Where an argument's text ends, its own closing parentheses included."""
+    end = tree.span(argument.value)[1]
+    return end + sum(len(code_of(paren)) for paren in argument.value.rpar)
+
+
+def _line_indent(tree: StatementTree, node: cst.CSTNode) -> str | None:
+    """The indentation of the row where a node starts, if nothing else stands before it on that row."""
+    start = tree.span(node)[0]
+    line = tree.source.line(tree.source.row(start))
+    column = tree.source.position(start)[1] - 1
+    return line[:column] if not line[:column].strip() else None

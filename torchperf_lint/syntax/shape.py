@@ -1,0 +1,81 @@
+"""Questions about the shape of libcst nodes that rules ask again and again; no meaning, no positions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.syntax import cst
+from torchperf_lint.syntax.edits import code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Unclear:
+    """The answer when `*args` or `**kwargs` may hold the argument."""
+
+
+UNCLEAR = Unclear()
+
+
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | Unclear | None:
+    """The argument passed as `name=` or at the 0-based position; None if absent, UNCLEAR if a star may hold it."""
+    starred = False
+    for place, item in enumerate(call.args):
+        if item.star:
+            starred = True
+        elif item.keyword is not None:
+            if item.keyword.value == name:
+                return item.value
+        elif place == position and not starred:
+            return item.value
+    return UNCLEAR if starred else None
+
+
+def receiver(call: cst.Call) -> cst.BaseExpression | None:
+    """`x` of `x.method(...)`."""
+    return call.func.value if isinstance(call.func, cst.Attribute) else None
+
+
+def method_name(call: cst.Call) -> str | None:
+    """`method` of `x.method(...)`, `f` of `f(...)`."""
+    if isinstance(call.func, cst.Attribute):
+        return call.func.attr.value
+    return call.func.value if isinstance(call.func, cst.Name) else None
+
+
+def dotted(node: cst.CSTNode) -> str | None:
+    """`a.b.c` as text for a chain of names and attributes."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute):
+        base = dotted(node.value)
+        return None if base is None else f"{base}.{node.attr.value}"
+    return None
+
+
+def chain(node: cst.BaseExpression) -> Iterator[cst.Call]:
+    """The method calls of `x.a().b().c()` from the outside in: `c`, `b`, `a`."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        yield node
+        node = node.func.value
+
+
+def without_calls(node: cst.BaseExpression, names: frozenset[str]) -> cst.BaseExpression:
+    """`x` of `x.detach().cpu()`: the receiver below trailing argument-free calls of these methods."""
+    while (
+        isinstance(node, cst.Call)
+        and not node.args
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value in names
+    ):
+        node = node.func.value
+    return node
+
+
+def is_literal(node: cst.BaseExpression | None, text: str) -> bool:
+    """Whether the node is this name or literal: `is_literal(node, "True")`."""
+    return node is not None and code_of(node) == text
+
+
+__all__ = ["UNCLEAR", "Unclear", "argument", "chain", "code_of", "dotted", "is_literal", "method_name", "receiver", "without_calls"]

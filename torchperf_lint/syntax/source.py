@@ -1,0 +1,91 @@
+"""A file's bytes as text: encoding, byte-order mark, line ends, and the way between spans and positions.
+
+All spans of the linter are byte offsets into `Source.utf8`, the decoded text in UTF-8 without its byte-order
+mark; `Source.encode` brings edited text back to the file's own encoding.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import codecs
+import io
+import re
+import tokenize
+import warnings
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class Unreadable(ValueError):
+    """The bytes are not Python that this interpreter can parse. `row` and `column` are 1-based or None."""
+
+    def __init__(self, reason: str, row: int | None = None, column: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.row = row
+        self.column = column
+
+
+class Source:
+    """Decoded source of one file."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        """Decode `data` as Python would (byte-order mark, PEP 263 cookie); raise Unreadable if it cannot be."""
+        self.path = path
+        self.bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        except SyntaxError as error:
+            raise Unreadable(str(error.msg)) from None
+        self.encoding = "utf-8" if encoding == "utf-8-sig" else encoding
+        body = data[len(self.bom) :]
+        try:
+            self.text = body.decode(self.encoding)
+        except (UnicodeDecodeError, LookupError) as error:
+            row = body.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else None
+            raise Unreadable(f"cannot be decoded as {self.encoding}", row) from None
+        self.utf8 = body if self.encoding == "utf-8" else self.text.encode()
+        self.editable = self.encoding == "utf-8" or self.text.encode(self.encoding) == body
+        self.line_starts = [0, *(match.end() for match in _LINE_END.finditer(self.utf8))]
+        newline = _LINE_END.search(self.utf8)
+        self.newline = newline.group().decode() if newline else "\n"
+
+    def parse(self) -> ast.Module:
+        """Parse with the running interpreter's grammar; raise Unreadable with the position on failure."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(self.text)
+        except SyntaxError as error:
+            # The parser's own file name and text would repeat what the caller prints.
+            raise Unreadable(f"syntax error: {error.msg}", error.lineno, error.offset) from None
+        except ValueError as error:
+            raise Unreadable(f"syntax error: {error}") from None
+        except (RecursionError, MemoryError):
+            raise Unreadable("too deeply nested to parse") from None
+
+    def offset(self, lineno: int, col_offset: int) -> int:
+        """Byte offset of an `ast` position (1-based line, UTF-8 column)."""
+        return self.line_starts[lineno - 1] + col_offset
+
+    def row(self, offset: int) -> int:
+        """The 1-based row that holds a byte offset."""
+        return bisect.bisect_right(self.line_starts, offset)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The 1-based row and 1-based character column of a byte offset."""
+        row = self.row(offset)
+        start = self.line_starts[row - 1]
+        return row, len(self.utf8[start:offset].decode(errors="replace")) + 1
+
+    def line(self, row: int) -> str:
+        """The text of a 1-based row without its line end."""
+        end = self.line_starts[row] if row < len(self.line_starts) else len(self.utf8)
+        return self.utf8[self.line_starts[row - 1] : end].decode(errors="replace").rstrip("\r\n")
+
+    def encode(self, utf8: bytes) -> bytes:
+        """Bring edited UTF-8 text to the file's own encoding; raise UnicodeEncodeError where it has no place."""
+        if self.encoding != "utf-8":
+            return self.bom + utf8.decode().encode(self.encoding)
+        return self.bom + utf8
