@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge.versions import Target
-from torchperf_lint.model import Hints
+from torchperf_lint.knowledge.hints import Hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +33,7 @@ def finds(
         message="`{text}` is called",
         severity=Severity.WARNING,
         triggers=(method,),
+        cpu_only_too=True,
         fix=Safety.SAFE,
         **declared,
     )
@@ -74,6 +75,7 @@ def raises(error: Exception, code: str = "TPL191") -> Rule:
         message="broken",
         severity=Severity.WARNING,
         triggers=("item",),
+        cpu_only_too=True,
     )
     def check(model: Model) -> Iterator[Finding]:
         raise error

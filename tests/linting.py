@@ -12,7 +12,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.fixer import fix_source
 from torchperf_lint.engine.runner import check_source
-from torchperf_lint.model import Hints
+from torchperf_lint.knowledge.hints import Hints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

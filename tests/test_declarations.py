@@ -85,7 +85,9 @@ def test_unknown_selector_names_the_nearest() -> None:
 def test_good_declaration() -> None:
     declared = rule(**GOOD)(_nothing)
     assert declared.stem == "scalar_read_early"
-    assert declared.triggers == ((b"item",),)
+    assert declared.triggers[0] == (b"item",)
+    assert b"cuda" in declared.triggers[1]
+    assert rule(**GOOD, cpu_only_too=True)(_nothing).triggers == ((b"item",),)
     assert declared.default
 
 

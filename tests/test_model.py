@@ -14,7 +14,8 @@ import pytest
 
 from expectations import read_comments
 from linting import ROOT, label
-from torchperf_lint.model import Hints, Model
+from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.model import Model
 from torchperf_lint.model.reveal import reveal_all
 from torchperf_lint.syntax.source import Source
 

@@ -37,6 +37,7 @@ def _found(model, word: bytes, fixed: bytes | None = None, safety: Safety = Safe
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=("slow",),
+    cpu_only_too=True,
 )
 def slow_word(model):
     yield from _found(model, b"slow", b"fast")
@@ -51,6 +52,7 @@ def slow_word(model):
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
     triggers=("risky",),
+    cpu_only_too=True,
 )
 def risky_word(model):
     yield from _found(model, b"risky", b"daring", Safety.UNSAFE)
@@ -65,6 +67,7 @@ def risky_word(model):
     severity=Severity.NOTE,
     default=False,
     triggers=("quiet",),
+    cpu_only_too=True,
 )
 def quiet_word(model):
     yield from _found(model, b"quiet")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.model import Hints
+    from torchperf_lint.knowledge.hints import Hints
 
 TABLE = "torchperf-lint"
 
@@ -52,7 +52,7 @@ class Settings(NamedTuple):
     @property
     def hints(self) -> Hints:
         """What the user adds to the model's own knowledge of hot code."""
-        from torchperf_lint.model import Hints
+        from torchperf_lint.knowledge.hints import Hints
 
         return Hints(self.hot_functions, self.loader_names)
 

@@ -15,7 +15,7 @@ from torchperf_lint import __version__
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
-from torchperf_lint.model import Hints
+from torchperf_lint.knowledge.hints import Hints
 
 if TYPE_CHECKING:
     import argparse

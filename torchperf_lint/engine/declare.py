@@ -6,12 +6,12 @@ import enum
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Safety, Severity
+from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from torchperf_lint.engine.findings import Finding
+    from torchperf_lint.engine.findings import Finding, Safety, Severity
     from torchperf_lint.model import Model
 
     Check = Callable[[Model], Iterator[Finding]]
@@ -67,19 +67,22 @@ def rule(
     triggers: tuple[str | tuple[str, ...], ...],
     fix: Safety | None = None,
     default: bool = True,
+    cpu_only_too: bool = False,
     torch: str | None = None,
     torchmetrics: str | None = None,
 ) -> Callable[[Check], Rule]:
     """Declare a rule.
 
     `triggers` is a conjunction: each item is a token, or a tuple of alternative tokens, that must occur in the
-    file's bytes; without them the rule is not run (and a file where no rule is left is not even parsed).
+    file's bytes; without them the rule is not run (and a file where no rule is left is not even parsed). Unless
+    `cpu_only_too`, one of the words that speak of an accelerator must occur as well.
     `message` may hold `{placeholders}` that each Finding's `fields` fill.
     """
 
     def declare(check: Check) -> Rule:
+        needed = (*triggers, ACCELERATOR_WORDS) if triggers and not cpu_only_too else triggers
         groups = tuple(
-            tuple(token.encode() for token in ((group,) if isinstance(group, str) else group)) for group in triggers
+            tuple(token.encode() for token in ((group,) if isinstance(group, str) else group)) for group in needed
         )
         declared = Rule(
             code, name, category, summary, message, severity, default, fix, groups, torch, torchmetrics, check

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Diagnostic, Edit
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model import Hints
+    from torchperf_lint.knowledge.hints import Hints
 
 MOST_PASSES = 10
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import torchperf_lint.rules
@@ -69,7 +68,7 @@ def matches(selector: str, declared: Rule) -> bool:
 
 def covers(selector: str, code: str, name: str) -> bool:
     """Whether a selector covers the code or name of a rule, or of the engine's own report."""
-    return selector in ("ALL", name) or code.startswith(selector)
+    return selector in ("ALL", name) or (selector != "" and code.startswith(selector))
 
 
 def check_selector(selector: str) -> None:
@@ -79,6 +78,8 @@ def check_selector(selector: str) -> None:
     if any(covers(selector, *names) for names in known):
         return
     names = [text for both in known for text in both]
+    from difflib import get_close_matches
+
     near = get_close_matches(selector, names, n=1)
     hint = f"; did you mean `{near[0]}`?" if near else ""
     raise UnknownSelector(f"no rule matches the selector `{selector}`{hint}")

@@ -61,9 +61,7 @@ HOOK_TABLES = (
         "the Trainer",
         _words("TrainerCallback"),
         (),
-        _words(
-            "on_step_begin on_step_end on_substep_end on_pre_optimizer_step on_optimizer_step on_prediction_step"
-        ),
+        _words("on_step_begin on_step_end on_substep_end on_pre_optimizer_step on_optimizer_step on_prediction_step"),
         _words(""),
     ),
     HookTable(
@@ -90,11 +88,33 @@ HOOK_TABLES = (
         _words("train_step val_step loss loss_by_feat forward"),
         _words("batch_inputs x cls_scores bbox_preds"),
     ),
-    HookTable("MMEngine", _words("Hook"), ("mmengine.", "mmcv."), _words("before_train_iter after_train_iter"), _words("outputs")),
-    HookTable("Detectron2", _words("SimpleTrainer TrainerBase HookBase"), (), _words("run_step before_step after_step"), _words("")),
-    HookTable("torchtnt", _words("TrainUnit EvalUnit AutoUnit"), (), _words("train_step eval_step compute_loss"), _words("")),
-    HookTable("skorch", _words("NeuralNet NeuralNetClassifier"), (), _words("train_step_single train_step get_loss"), _words("")),
-    HookTable("Keras", _words("Model"), ("keras.",), _words("train_step test_step predict_step compute_loss"), _words("")),
+    HookTable(
+        "MMEngine",
+        _words("Hook"),
+        ("mmengine.", "mmcv."),
+        _words("before_train_iter after_train_iter"),
+        _words("outputs"),
+    ),
+    HookTable(
+        "Detectron2",
+        _words("SimpleTrainer TrainerBase HookBase"),
+        (),
+        _words("run_step before_step after_step"),
+        _words(""),
+    ),
+    HookTable(
+        "torchtnt", _words("TrainUnit EvalUnit AutoUnit"), (), _words("train_step eval_step compute_loss"), _words("")
+    ),
+    HookTable(
+        "skorch",
+        _words("NeuralNet NeuralNetClassifier"),
+        (),
+        _words("train_step_single train_step get_loss"),
+        _words(""),
+    ),
+    HookTable(
+        "Keras", _words("Model"), ("keras.",), _words("train_step test_step predict_step compute_loss"), _words("")
+    ),
     HookTable(
         "fairseq",
         _words("FairseqTask FairseqCriterion LegacyFairseqTask LegacyFairseqCriterion"),
@@ -109,9 +129,7 @@ FORWARD_HOOK_REGISTRARS = _words(
     "register_full_backward_pre_hook register_post_accumulate_grad_hook register_hook"
 )
 
-IGNITE_HOT_EVENTS = _words(
-    "ITERATION_STARTED ITERATION_COMPLETED GET_BATCH_STARTED GET_BATCH_COMPLETED"
-)
+IGNITE_HOT_EVENTS = _words("ITERATION_STARTED ITERATION_COMPLETED GET_BATCH_STARTED GET_BATCH_COMPLETED")
 
 MODULE_BASES = _words(
     "Module LightningModule PreTrainedModel ModelMixin ComposerModel BaseModule GenerationMixin PyTorchModelHubMixin "

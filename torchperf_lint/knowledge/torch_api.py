@@ -234,3 +234,10 @@ VIEW_METHODS = frozenset(
 
 LOADER_POSITIONS = {"dataset": 0, "batch_size": 1, "num_workers": 5, "collate_fn": 6, "pin_memory": 7}
 """0-based positions of DataLoader's parameters."""
+
+TAKES_SIZES = frozenset(
+    "range zeros ones empty full rand randn arange linspace new_zeros new_ones new_full new_empty view reshape expand "
+    "repeat narrow split split_with_sizes chunk tensor_split topk unflatten pad one_hot bincount tril triu roll "
+    "repeat_interleave unfold select all_to_all all_to_all_single trange islice interpolate randint randperm".split()
+)
+"""Functions and methods whose number arguments are sizes, counts or places: the host needs them at once."""

@@ -5,6 +5,14 @@ from __future__ import annotations
 AGGREGATORS = frozenset("MeanMetric SumMetric MaxMetric MinMetric CatMetric RunningMean RunningSum".split())
 """Subclasses of BaseAggregator: they test every update for NaN unless `nan_strategy="disable"`."""
 
+AVERAGES = frozenset({"MeanMetric", "RunningMean"})
+"""Aggregators whose updates take a weight; with `nan_strategy="disable"` 1.6.2 to 1.9.0 silently put ones in its place."""
+
+FIRST_IS_WINDOW = frozenset({"RunningMean", "RunningSum"})
+"""Aggregators whose first parameter is `window`, the second `nan_strategy`; for all others it is the first."""
+
+COLLECTION = "torchmetrics.MetricCollection"
+
 DISABLE_SINCE = ">=1.6.2"
 """`nan_strategy="disable"` exists, and MeanMetric's default weight no longer is a copied 1.0."""
 

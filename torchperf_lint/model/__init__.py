@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model import flow, frameworks
+from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.model import calls as calls_
+from torchperf_lint.model import flow, frameworks, transfers
 from torchperf_lint.model.heat import Heat, HeatMap
-from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo, Index, last_name
+from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name, last_name
 from torchperf_lint.model.interpret import World
+from torchperf_lint.model.loading import Loading, Route, Samples
 from torchperf_lint.model.loops import Loops
+from torchperf_lint.model.seeds import Seeds
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
 
@@ -19,17 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.objects import Objects
     from torchperf_lint.syntax import cst
     from torchperf_lint.syntax.source import Source
 
 __all__ = ["Because", "Device", "Heat", "Hints", "Kind", "Model", "Site", "Value"]
 
 
-class Hints(NamedTuple):
-    """What the user adds to the model: functions that run per batch, names of loaders."""
-
-    hot_functions: tuple[str, ...] = ()
-    loader_names: tuple[str, ...] = ()
+_BRIEF = 60
+"""Characters of source that a message can bear."""
 
 
 class Model:
@@ -43,7 +45,10 @@ class Model:
         self._index = Index(tree)
         self._world = World(self._index, source.text)
         self._loops = Loops(self._world, hints.loader_names)
+        self._objects: Objects | None = None
         self._heat = HeatMap(self._world, self._loops, hints.hot_functions)
+        self._seeds = Seeds(self._index, hints.hot_functions, hints.loader_names)
+        self._loading = Loading(self._world, source.text)
         self._trees: dict[ast.stmt, StatementTree | None] = {}
         self._tree_of: dict[int, StatementTree] = {}
         self._statement_of: dict[int, ast.stmt] = {}
@@ -74,8 +79,10 @@ class Model:
         yield from self._sites(
             tuple(name for name in names if name != "__call__"),
             hot,
-            lambda record: isinstance(record.call.func, ast.Attribute)
-            and self._world.frame_value(record.function, record.call.func.value).kind is kind,
+            lambda record: (
+                isinstance(record.call.func, ast.Attribute)
+                and self._world.frame_value(record.function, record.call.func.value).kind is kind
+            ),
         )
         if "__call__" in names:
             yield from self._sites(
@@ -84,10 +91,15 @@ class Model:
                 lambda record: self._world.frame_value(record.function, record.call.func).kind is kind,
             )
 
-    def scalar_reads(self, hot: bool = True) -> Iterator[Site]:
-        """Calls `x.item()`, `float(x)` and `int(x)`; `float(x.item())` is one, the outer."""
+    def scalar_reads(self, hot: bool = True, repeated: bool = False) -> Iterator[Site]:
+        """Calls `x.item()`, `float(x)` and `int(x)`; `float(x.item())` is one, the outer.
+
+        With `repeated`, those that a comprehension repeats; of the conversions only the hot ones.
+        """
+        wanted = _is_repeated_read if repeated else _is_scalar_read
+        sites = [*self._sites(("item",), hot, wanted), *self._sites(("float", "int"), True, wanted)]
         covered: set[tuple[int, int]] = set()
-        for site in self._sites(("item", "float", "int"), hot, _is_scalar_read):
+        for site in sorted(sites, key=lambda site: (site.start, -site.end)):
             if any(start <= site.start and site.end <= end for start, end in covered):
                 continue
             covered.add((site.start, site.end))
@@ -95,18 +107,43 @@ class Model:
 
     def _sites(self, names: tuple[str, ...], hot: bool, wanted: object) -> Iterator[Site]:
         records = {id(record.call): record for name in dict.fromkeys(names) for record in self._index.calls_named(name)}
-        for record in sorted(records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))):
-            if hot and self._heat.of(record.statement) is None:
+        if self._world.cpu_only and hot:
+            return
+        for record in sorted(
+            records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))
+        ):
+            if hot and not self._is_hot(record.statement):
                 continue
             if wanted(record):  # type: ignore[operator]
                 site = self._site(record.call, record.statement)
                 if site is not None:
                     yield site
 
+    def moves(self, hot: bool = False) -> Iterator[Site]:
+        """Calls that put something on the accelerator which is not shown to be there: `x.to(device)`, `x.cuda()` ..."""
+
+        def is_wanted(record: CallRecord) -> bool:
+            func = record.call.func
+            if not isinstance(func, ast.Attribute):
+                return False
+            values = self._world.frame(record.function).values
+            moved = values.get(func.value, UNKNOWN)
+            there = moved.device.on_accelerator and moved.kind not in (Kind.MODULE, Kind.METRIC)
+            to = transfers.destination(record.call, lambda node: values.get(node, UNKNOWN))
+            return not there and to.on_accelerator
+
+        yield from self._sites(transfers.MOVERS, hot, is_wanted)
+
+    def _is_hot(self, statement: ast.stmt) -> bool:
+        """Cheap questions first: no accelerator in the file, or no seed of heat near, and nothing is evaluated."""
+        if self._world.cpu_only or not self._seeds.may_be_hot(statement):
+            return False
+        return self._heat.of(statement) is not None
+
     def augmented(self, hot: bool = False) -> Iterator[Site]:
         """Statements `x += ...` and their like, in source order."""
         for node, _ in self._index.augmented:
-            if not hot or self._heat.of(node) is not None:
+            if not hot or self._is_hot(node):
                 site = self._site(node, node)
                 if site is not None:
                     yield site
@@ -143,6 +180,15 @@ class Model:
         start, end = self._tree_of[id(node)].span(node)
         return self._source.utf8[start:end].decode()
 
+    def brief(self, node: cst.CSTNode) -> str:
+        """The node's text for a message: a call that is long or runs over several rows without its arguments."""
+        text = self.text(node)
+        func = getattr(node, "func", None)
+        if func is not None and ("\n" in text or len(text) > _BRIEF):
+            inner = self.text(func)
+            text = f"{inner}(...)" if "\n" not in inner and len(inner) <= _BRIEF else f".{func.attr.value}(...)"
+        return " ".join(text.split())
+
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         """The node around it, up to its statement."""
         return self._tree_of[id(node)].parent(node)
@@ -175,6 +221,12 @@ class Model:
                 return candidate  # type: ignore[return-value]
         return None
 
+    def device_named(self, node: cst.CSTNode) -> Device:
+        """The device that an expression names where a device is expected, by its value or its name."""
+        meaning = self._ast_of(node)
+        named = None if meaning is None else calls_.device_argument(meaning, self.value(node))
+        return named or Device.UNKNOWN
+
     def on_device(self, node: cst.CSTNode) -> tuple[Because, ...] | None:
         """What shows that the expression is a tensor (or holds tensors) on the accelerator; None if nothing does.
 
@@ -185,6 +237,44 @@ class Model:
         if (value.holds_tensors or is_moved_object) and value.device.on_accelerator:
             return value.because
         return None
+
+    def sent_backward(self, node: cst.CSTNode) -> bool:
+        """Whether the function around calls `.backward()` on what the expression names: then it is a tensor."""
+        meaning = self._ast_of(node)
+        function = self._index.places[self._statement_of[id(node)]].function
+        return meaning is not None and dotted(meaning) in self._world.frame(function).backward
+
+    def creation(self, value: Value) -> Site | None:
+        """The call in this file that made the object (a metric, a loader, a module); None if it is not known."""
+        created = value.created
+        if created is None:
+            return None
+        records = self._index.calls.get(last_name(created.func) or "", ())
+        statement = next((record.statement for record in records if record.call is created), None)
+        return None if statement is None else self._site(created, statement)
+
+    def object_calls(self, value: Value) -> tuple[list[tuple[str, Site]], Because | None]:
+        """Every call that the file makes on the object, by method name, and where the object leaves sight.
+
+        `__call__` names a call of the object itself. With a place where it leaves sight (it is returned, given
+        to code outside the file, ...) there may be more calls than these.
+        """
+        if value.created is None:
+            return [], Because(1, "it is not known where the object is made")
+        if self._objects is None:
+            from torchperf_lint.model.objects import Objects
+
+            self._objects = Objects(self._world)
+        calls, escape = self._objects.trace(value.created)
+        found = []
+        for name, call in calls:
+            record = next(r for r in self._index.calls[last_name(call.func) or ""] if r.call is call)
+            site = self._site(call, record.statement)
+            if site is None:
+                escape = escape or Because(call.lineno, "this call cannot be read")
+            else:
+                found.append((name, site))
+        return found, escape
 
     # -- heat ------------------------------------------------------------------------------------------------------
 
@@ -200,7 +290,11 @@ class Model:
         """The name that counts the passes of the batch loop around the site (`for i, batch in enumerate(...)`)."""
         heat = self.heat(site)
         loop = heat.loop if heat is not None else None
-        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or not isinstance(loop.iter, ast.Call):
+        if (
+            not isinstance(loop, ast.For)
+            or not isinstance(loop.target, ast.Tuple)
+            or not isinstance(loop.iter, ast.Call)
+        ):
             return None
         counter = loop.target.elts[0]
         counted = any(
@@ -228,6 +322,12 @@ class Model:
         """The name of the function around the site (`<module>` at the top level)."""
         return self._function(site).name
 
+    def in_test(self, site: Site) -> bool:
+        """Whether the site stands in a test: a function `test_...` or a method of a TestCase."""
+        if self.function_name(site).startswith("test_"):
+            return True
+        return any(base.endswith("TestCase") for base in self.class_bases(site))
+
     def class_bases(self, site: Site) -> list[str]:
         """Qualified names of the library bases of the class around the site."""
         cls = self._function(site).cls
@@ -247,6 +347,54 @@ class Model:
     def _function(self, site: Site) -> FunctionInfo:
         return self._index.places[self._statement_of[id(site.node)]].function
 
+    # -- loading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Whether the file is bound to the CPU, or to accelerators other than CUDA."""
+        return self._loading.runs_elsewhere
+
+    def loader_route(self, site: Site) -> Route | None:
+        """What shows that the batches of the loader built at the site go to an accelerator; None if nothing does."""
+        loader = self._ast_of(site.node)
+        return self._loading.route(loader) if isinstance(loader, ast.Call) else None
+
+    def loader_samples(self, site: Site) -> Samples:
+        """What can be told of the samples that the loader built at the site reads."""
+        loader = self._ast_of(site.node)
+        assert isinstance(loader, ast.Call)
+        return self._loading.samples(loader, self._function(site))
+
+    def named(self, name: str, site: Site) -> Value:
+        """What a plain name is at the end of the function around the site: UNKNOWN if the function cannot see it."""
+        frame = self._world.frame(self._function(site))
+        value = frame.env.get(name)
+        if value is None:
+            value = self._world.free_name(frame, name)
+        return UNKNOWN if value is None else value
+
+    def acts_as_tensor(self, name: str, site: Site) -> bool:
+        """Whether the function around the site uses what `name` holds as only a tensor can be used."""
+        function = self._function(site)
+        return transfers.used_as_tensor(name, function, lambda node: self._world.frame_value(function, node))
+
+    def collates_tensors(self, value: Value) -> bool:
+        """Whether a batch comes from a loader, built in this file, that makes tensors of its items by default."""
+        return bool(value.sources) and all(
+            len(call.args) < 7 and not any(keyword.arg in ("collate_fn", None) for keyword in call.keywords)
+            for call in value.sources
+        )
+
+    def filled_once(self, site: Site) -> bool:
+        """Whether the site fills an attribute or entry under a guard that asks whether it is filled (a cache)."""
+        statement = self._statement_of[id(site.node)]
+        parents: list[ast.stmt] = []
+        current: ast.stmt | None = self._index.places[statement].parent
+        while current is not None:
+            parents.append(current)
+            current = self._index.places[current].parent
+        return transfers.filled_once(statement, parents)
+
     # -- flow ------------------------------------------------------------------------------------------------------
 
     def uses(self, name: str, site: Site, heat: Heat) -> flow.NameUses:
@@ -256,6 +404,31 @@ class Model:
     def rebinds(self, heat: Heat, name: str) -> bool:
         """Whether the loop of `heat` binds the name."""
         return heat.loop is not None and name in flow.names_bound_in(heat.loop)
+
+    def writes_in_place(self, path: str, site: Site) -> bool:
+        """Whether the function around the site writes in place to what `path` (`x`, `self.weights`) names."""
+        return transfers.writes_path(self._function(site), path)
+
+    def taken_back(self, path: str, site: Site) -> bool:
+        """Whether the function around the site moves what `path` names to the host somewhere (a deliberate swap)."""
+        return transfers.taken_back(self._function(site), path)
+
+    def host_batch_written_after(self, site: Site) -> bool:
+        """Whether the function around the site writes in place to a batch on the host, on a later row."""
+        function = self._function(site)
+        return any(
+            row > site.rows[1] and transfers.is_host_batch(self._world.frame_value(function, written))
+            for written, row in transfers.writes(function)
+        )
+
+    def names_of_loop(self, heat: Heat) -> set[str]:
+        """The names and paths (`self.x`) that the loop of `heat` binds, its targets included."""
+        return set() if heat.loop is None else flow.names_bound_in(heat.loop) | transfers.paths_bound_in(heat.loop)
+
+    def always_in_loop(self, site: Site, heat: Heat) -> bool:
+        """Whether the site's statement stands directly in the body of the loop of `heat`."""
+        place = self._index.places[self._statement_of[id(site.node)]]
+        return heat.loop is not None and place.parent is heat.loop and place.field == "body"
 
     def guarded_by_try(self, heat: Heat) -> bool:
         """Whether the loop of `heat` stands in a `try` of its function, where an exception may be caught."""
@@ -288,6 +461,32 @@ class Model:
         content = f"{newline}{indent}{line}" if last and place >= end else f"{indent}{line}{newline}"
         return Edit(place, place, content.encode())
 
+    def insert_before(self, heat: Heat, line: str) -> Edit | None:
+        """Put a line of code directly before the loop of `heat`, at the loop's indentation."""
+        loop = heat.loop
+        if loop is None:
+            return None
+        source = self._source
+        indent = source.line(loop.lineno)[: loop.col_offset]
+        if indent.strip():
+            return None
+        place = source.line_starts[loop.lineno - 1]
+        return Edit(place, place, f"{indent}{line}{source.newline}".encode())
+
+    def lift(self, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
+        """Move the site's one-row statement in front of the loop of `heat`; None if that leaves the body empty."""
+        statement = self._statement_of[id(site.node)]
+        rows = self.statement_lines(site)
+        if rows is None or rows[0] != rows[1] or not self.always_in_loop(site, heat) or not site.tree.lossless:
+            return None
+        if len(self._index.places[statement].block) < 2:
+            return None
+        source = self._source
+        start = source.line_starts[rows[0] - 1]
+        end = source.line_starts[rows[0]] if rows[0] < len(source.line_starts) else len(source.utf8)
+        inserted = self.insert_before(heat, source.utf8[start:end].decode().strip())
+        return None if inserted is None else (inserted, Edit(start, end, b""))
+
     def name_of(self, ref: str, site: Site) -> str | None:
         """A name under which a library module can be reached at the site; None if there is none."""
         function: FunctionInfo | None = self._function(site)
@@ -310,6 +509,17 @@ class Model:
     def accelerator_in_sight(self) -> bool:
         """Whether the file speaks of an accelerator or of a framework that uses one."""
         return not self._world.cpu_only
+
+
+def _is_repeated_read(record: CallRecord) -> bool:
+    return _is_scalar_read(record) and any(
+        isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) and _holds(node, record.call)
+        for node in _own_expressions(record.statement)
+    )
+
+
+def _holds(outer: ast.expr, inner: ast.expr) -> bool:
+    return any(node is inner for node in ast.walk(outer))
 
 
 def _is_scalar_read(record: CallRecord) -> bool:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api, torchmetrics_api
-from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join, join_all
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.values import INTEGER, NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join, join_all
 
 if TYPE_CHECKING:
     from torchperf_lint.model.evaluate import Evaluator
 
 _BY_WORD = {"number": NUMBER, "string": STRING, "None": NONE, "numpy": Value(Kind.NUMPY), "dtype": Value(Kind.DTYPE)}
-_BATCH = Value(Kind.STRUCTURE, origin="batch")
+WHOLE_BATCH = "batch"
+_BATCH = Value(Kind.STRUCTURE, origin="batch", ref=WHOLE_BATCH)
 
 
 # -- names by convention --------------------------------------------------------------------------------------
@@ -38,6 +40,11 @@ def conventional(name: str, value: Value) -> Value:
     return value
 
 
+def host_batch() -> Value:
+    """A batch as a loader gives it."""
+    return _BATCH
+
+
 # -- devices ----------------------------------------------------------------------------------------------------
 
 
@@ -50,13 +57,20 @@ def as_device(value: Value) -> Device | None:
     return None
 
 
-def device_argument(evaluator: Evaluator, node: ast.expr, value: Value) -> Device | None:
+def device_argument(node: ast.expr, value: Value) -> Device | None:
     """The device of an argument in a device's place, by its value or, failing that, by its name."""
+    return named_device(node, value)
+
+
+def named_device(node: ast.expr, value: Value) -> Device | None:
+    """The device that an expression of this value names; None if it names none."""
     device = as_device(value)
     if device is None and value.kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.METHOD):
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name in conventions.DEVICE_NAMES or name.endswith("device"):
             return Device.LIKELY
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return Device.CUDA  # a bare index is that of an accelerator
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
             return Device.LIKELY if called.endswith("device") else None
@@ -68,26 +82,29 @@ def moved(
 ) -> Value:
     """`x.to(...)`, `x.cuda()`, `x.cpu()`: the receiver elsewhere, or in another dtype."""
     assert isinstance(node.func, ast.Attribute)
-    if name == "cuda":
-        device: Device | None = Device.CUDA
-    elif name == "cpu":
-        device = Device.CPU
+    if name in ("cuda", "cpu"):
+        device = Device.CUDA if name == "cuda" else Device.CPU
     else:
-        device = None
+        target: Device | None = None
         dtype = receiver.dtype
         pairs = list(zip(node.args, arguments, strict=False))
-        pairs += [(k.value, keywords[k.arg]) for k in node.keywords if k.arg in ("device", "other", "dtype") and k.arg in keywords]
+        pairs += [
+            (k.value, keywords[k.arg])
+            for k in node.keywords
+            if k.arg in ("device", "other", "dtype") and k.arg in keywords
+        ]
         for argument, value in pairs:
             if value.kind is Kind.DTYPE:
                 dtype = value.dtype
             elif value.holds_tensors:
-                device, dtype = value.device, value.dtype
+                target, dtype = value.device, value.dtype
             else:
-                device = device_argument(evaluator, argument, value) or device
+                target = device_argument(argument, value) or target
         receiver = receiver._replace(dtype=dtype)
-        if device is None:
+        if target is None:
             known = all(value.kind is Kind.DTYPE for _, value in pairs) and pairs
             return receiver if known else receiver._replace(device=Device.UNKNOWN)
+        device = target
     if device.on_accelerator:
         said = "moved to the device"
         step = Because(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
@@ -137,13 +154,15 @@ def tensor_attribute(base: Value, name: str) -> Value:
     if name == "dtype":
         return Value(Kind.DTYPE, dtype=base.dtype)
     if name == "shape":
-        return container(NUMBER, ref="tuple")
+        return container(INTEGER, ref="tuple")
     if name in ("is_cuda", "ndim", "is_leaf", "requires_grad"):
         return NUMBER
     if name in torch_api.METADATA_ATTRIBUTES:
         return UNKNOWN
     if base.kind is Kind.STRUCTURE and name in ("loss", "losses"):
-        return base._replace(kind=Kind.TENSOR if name == "loss" else Kind.STRUCTURE, scalar=True if name == "loss" else None)
+        return base._replace(
+            kind=Kind.TENSOR if name == "loss" else Kind.STRUCTURE, scalar=True if name == "loss" else None
+        )
     if base.kind is Kind.TENSOR and name in torch_api.TENSOR_ATTRIBUTES:
         return base
     return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because, origin=base.origin)
@@ -157,16 +176,16 @@ def _tensor_method(
     if name in torch_api.HOST_READS:
         return _BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
     if name in ("size", "stride"):
-        return NUMBER if arguments or keywords else container(NUMBER, ref="tuple")
+        return INTEGER if arguments or keywords else container(INTEGER, ref="tuple")
     if name in torch_api.METADATA_METHODS:
         return NUMBER
     if name in ("items", "values", "keys") and base.kind is Kind.STRUCTURE:
-        entry = base._replace(created=None)
+        entry = base._replace(created=None, ref=None)
         if name == "items":
             return container(container(None, [(0, STRING), (1, entry)], "tuple"))
         return container(entry if name == "values" else STRING)
     if name in ("get", "pop") and base.kind is Kind.STRUCTURE:
-        return base
+        return base._replace(ref=None)
     if name == "type":
         return base._replace(device=Device.UNKNOWN, dtype=None) if arguments else STRING
     if name == "pin_memory":
@@ -174,7 +193,20 @@ def _tensor_method(
     if name in torch_api.INPLACE_NONE_METHODS:
         return NONE
     tensor = base._replace(kind=Kind.TENSOR, origin=None, mixed=False)
-    if name in ("detach", "clone", "contiguous", "requires_grad_", "detach_", "data", "float", "abs", "neg", "exp", "log", "sqrt"):
+    if name in (
+        "detach",
+        "clone",
+        "contiguous",
+        "requires_grad_",
+        "detach_",
+        "data",
+        "float",
+        "abs",
+        "neg",
+        "exp",
+        "log",
+        "sqrt",
+    ):
         result = base if base.kind is Kind.STRUCTURE and name in ("detach", "clone") else tensor
         return result._replace(dtype=torch_api.DTYPE_METHODS.get(name, result.dtype))
     if name in torch_api.DTYPE_METHODS:
@@ -198,9 +230,7 @@ def _computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[s
     if name in torch_api.FULL_REDUCTIONS and not (name == "norm" and arguments and keywords):
         scalar = True if not with_dim or (name == "norm" and len(arguments) == 1 and not keywords) else None
         dtype = tensor.dtype
-        if name in ("argmax", "argmin", "count_nonzero"):
-            dtype = "int64"
-        elif name == "sum" and dtype is not None and not dtype.startswith(("float", "bfloat")):
+        if name in ("argmax", "argmin", "count_nonzero") or (name == "sum" and dtype is not None and not dtype.startswith(("float", "bfloat"))):
             dtype = "int64"
         elif name in ("any", "all"):
             dtype = "bool"
@@ -224,23 +254,31 @@ def _computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[s
 def item_of(base: Value, index: Value, sliced: bool) -> Value:
     """`base[index]`."""
     if base.kind is Kind.STRUCTURE:
-        return base
+        return base._replace(ref=None)
     if base.kind is Kind.TENSOR:
         scalar = True if base.vector and not sliced and index.kind is Kind.NUMBER else None
         return base._replace(scalar=scalar, vector=None, mixed=False)
     if base.kind is Kind.CONTAINER:
-        if base.items is not None and index.constant is not None:
-            for key, value in base.items:
-                if key == index.constant:
-                    return value
         if sliced:
             return base._replace(items=None)
-        return base.element or UNKNOWN
+        return _held(base, index)
     if base.kind is Kind.NUMPY:
         return Value(Kind.NUMPY)
-    if base.kind is Kind.MODULE:
+    if base.kind in (Kind.MODULE, Kind.METRIC):
+        held = inside_module(base, _held(base, index))
+        if held.kind is Kind.METRIC or base.kind is Kind.METRIC:
+            return held
         return Value(Kind.MODULE, base.device, because=base.because)
     return Value(device=base.device, because=base.because) if base.device.on_accelerator else UNKNOWN
+
+
+def _held(base: Value, index: Value) -> Value:
+    """The element of a container at a literal place, or else any element."""
+    if base.items is not None and index.constant is not None:
+        for key, value in base.items:
+            if key == index.constant:
+                return value
+    return base.element or UNKNOWN
 
 
 def element_of(value: Value) -> Value:
@@ -248,7 +286,7 @@ def element_of(value: Value) -> Value:
     if value.kind in (Kind.CONTAINER, Kind.LOADER):
         return value.element or UNKNOWN
     if value.kind is Kind.STRUCTURE:
-        return value
+        return value._replace(ref=None)
     if value.kind is Kind.TENSOR:
         return value._replace(scalar=True if value.vector else None, vector=None)
     if value.kind is Kind.MODULE:
@@ -263,8 +301,10 @@ def element_of(value: Value) -> Value:
 
 def inside_module(owner: Value, value: Value) -> Value:
     """An attribute of a module: submodules, parameters and metrics live where the module lives."""
-    if owner.kind is Kind.MODULE and value.device is Device.UNKNOWN:
-        if value.kind in (Kind.MODULE, Kind.METRIC) or (value.kind is Kind.TENSOR and value.ref == "torch.nn.Parameter"):
+    if owner.kind in (Kind.MODULE, Kind.METRIC) and value.device is Device.UNKNOWN:
+        if value.kind in (Kind.MODULE, Kind.METRIC) or (
+            value.kind is Kind.TENSOR and value.ref == "torch.nn.Parameter"
+        ):
             return value._replace(device=owner.device, because=owner.because)
     return value
 
@@ -279,7 +319,9 @@ def module_attribute(base: Value, name: str) -> Value:
     return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because)
 
 
-def _module_call(evaluator: Evaluator, node: ast.Call, module: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+def _module_call(
+    evaluator: Evaluator, node: ast.Call, module: Value, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
     given = [*arguments, *keywords.values()]
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
     tensors = [value for value in flat if value.holds_tensors or value.device.on_accelerator]
@@ -291,7 +333,9 @@ def _module_call(evaluator: Evaluator, node: ast.Call, module: Value, arguments:
     if module.cls is not None:
         forward = evaluator.world.method(module.cls, "forward")
         if forward is not None:
-            result = evaluator.world.called(forward, [module._replace(device=device, because=because), *arguments], keywords)
+            result = evaluator.world.called(
+                forward, [module._replace(device=device, because=because), *arguments], keywords
+            )
             if result.kind is not Kind.UNKNOWN:
                 return result
     ref = module.ref or ""
@@ -336,7 +380,9 @@ def _module_method(
     if name in ("forward", "generate", "__call__"):
         return _module_call(evaluator, node, base, arguments, keywords)
     device = next((v.device for v in arguments if v.device.on_accelerator), None)
-    if device is not None and (name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name):
+    if device is not None and (
+        name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name
+    ):
         return Value(Kind.STRUCTURE, device, because=tensor_from(arguments).because, origin="model")
     return UNKNOWN
 
@@ -346,7 +392,9 @@ def _module_method(
 
 def _builtin(evaluator: Evaluator, node: ast.Call, name: str, arguments: list[Value]) -> Value:
     first = arguments[0] if arguments else UNKNOWN
-    if name in ("int", "float", "bool", "len", "round", "hash", "ord", "id", "isinstance", "hasattr", "callable"):
+    if name in ("int", "len", "float", "bool"):
+        return Value(Kind.NUMBER, dtype="int" if name == "len" else name)
+    if name in ("round", "hash", "ord", "id", "isinstance", "hasattr", "callable"):
         return NUMBER
     if name in ("str", "repr", "format", "chr", "ascii"):
         return STRING
@@ -376,14 +424,18 @@ def _builtin(evaluator: Evaluator, node: ast.Call, name: str, arguments: list[Va
     return NONE if name in ("print", "setattr", "delattr") else UNKNOWN
 
 
-def _factory(evaluator: Evaluator, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+def _factory(
+    evaluator: Evaluator, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
     name = ref.rpartition(".")[2]
     device = Device.CPU
     because: tuple[Because, ...] = ()
     argument = next((k.value for k in node.keywords if k.arg == "device"), None)
     if argument is not None:
         given = keywords["device"]
-        device = device_argument(evaluator, argument, given) or (Device.CPU if given.kind is Kind.NONE else Device.UNKNOWN)
+        device = device_argument(argument, given) or (
+            Device.CPU if given.kind is Kind.NONE else Device.UNKNOWN
+        )
     elif ref in torch_api.HOST_DATA_FACTORIES and arguments and arguments[0].holds_tensors:
         device, because = arguments[0].device, arguments[0].because
     elif evaluator.world.default_device is not None:
@@ -397,7 +449,14 @@ def _factory(evaluator: Evaluator, node: ast.Call, ref: str, arguments: list[Val
     if name in ("zeros", "ones", "full", "empty", "rand", "randn") and arguments:
         size = arguments[0]
         scalar = bool(size.kind is Kind.CONTAINER and size.items == ())
-    return Value(Kind.TENSOR, device, scalar, vector=True if ref in torch_api.VECTOR_FACTORIES else None, dtype=dtype, because=because)
+    return Value(
+        Kind.TENSOR,
+        device,
+        scalar,
+        vector=True if ref in torch_api.VECTOR_FACTORIES else None,
+        dtype=dtype,
+        because=because,
+    )
 
 
 def _inferred_dtype(name: str, arguments: list[Value]) -> str | None:
@@ -422,9 +481,11 @@ def _library(
     if ref in torch_api.LEGACY_FACTORIES:
         return Value(Kind.TENSOR, Device.CPU, dtype=torch_api.LEGACY_FACTORIES[ref])
     if root == "torch.cuda" and name.endswith("Tensor"):
-        return Value(Kind.TENSOR, Device.CUDA, because=(Because(node.lineno, f"`torch.cuda.{name}` lives on the device"),))
+        return Value(
+            Kind.TENSOR, Device.CUDA, because=(Because(node.lineno, f"`torch.cuda.{name}` lives on the device"),)
+        )
     if ref == "torch.device":
-        device = device_argument(evaluator, node.args[0], first) if node.args else None
+        device = device_argument(node.args[0], first) if node.args else None
         if device is None and first.kind is Kind.STRING:
             device = Device.LIKELY  # a name put together at run time: f"cuda:{rank}", args.device
         return Value(Kind.DEVICE, device or Device.UNKNOWN, because=first.because)
@@ -451,18 +512,33 @@ def _library(
     metric = torchmetrics_api.metric_class(ref)
     if metric is not None:
         device = evaluator.world.metric_device
-        return Value(Kind.METRIC, device, ref=metric, created=node)
-    if ref.startswith("torch.nn.") and not ref.startswith(("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")):
-        return Value(Kind.MODULE, ref=ref, created=node) if name[:1].isupper() else UNKNOWN
+        made = Value(Kind.METRIC, device, ref=metric, created=node)
+        return _holding(made, arguments) if metric == torchmetrics_api.COLLECTION else made
+    if ref.startswith("torch.nn.") and not ref.startswith(
+        ("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")
+    ):
+        made = Value(Kind.MODULE, ref=ref, created=node)
+        if ref in ("torch.nn.ModuleDict", "torch.nn.ModuleList"):
+            return _holding(made, arguments)
+        return made if name[:1].isupper() else UNKNOWN
+    if root == "torch.utils.data" and name[:1].isupper():
+        return Value(Kind.INSTANCE, ref=ref, created=node)
     if ref.startswith("torch."):
         return _torch_function(ref, root, name, arguments, keywords)
     if ref.startswith("numpy."):
         return Value(Kind.NUMPY)
-    if ref.startswith("math."):
+    if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):
         return NUMBER
     if name in conventions.LOADER_WRAPPERS or root in ("tqdm", "tqdm.auto", "itertools"):
         return _wrapped(name, first, arguments)
     return Value(Kind.INSTANCE, ref=ref, created=node) if name[:1].isupper() else UNKNOWN
+
+
+def _holding(holder: Value, arguments: list[Value]) -> Value:
+    """A holder of modules with what it is given: a dict or list of them, or the modules one by one."""
+    if len(arguments) == 1 and arguments[0].kind is Kind.CONTAINER:
+        return holder._replace(element=arguments[0].element, items=arguments[0].items)
+    return holder._replace(element=join_all(arguments)) if arguments else holder
 
 
 def _wrapped(name: str, first: Value, arguments: list[Value]) -> Value:
@@ -495,7 +571,12 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
 
 
 def result(
-    evaluator: Evaluator, node: ast.Call, callee: Value, arguments: list[Value], keywords: dict[str, Value], starred: bool
+    evaluator: Evaluator,
+    node: ast.Call,
+    callee: Value,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+    starred: bool,
 ) -> Value:
     """The value of a call."""
     kind = callee.kind
@@ -511,17 +592,36 @@ def result(
     if kind is Kind.METRIC:
         return Value(Kind.TENSOR, callee.device, scalar=None, because=callee.because)
     if kind is Kind.METHOD:
-        return _method(evaluator, node, callee, arguments, keywords, starred)
+        given = _method(evaluator, node, callee, arguments, keywords, starred)
+        return given if given.kind is not Kind.UNKNOWN or given.device.on_accelerator else _handed_on(node, arguments)
     if kind is Kind.UNKNOWN and callee.device.on_accelerator:
         return Value(Kind.STRUCTURE, callee.device, because=callee.because, origin="model")
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
         receiver = moved(evaluator, node, UNKNOWN, node.func.attr, arguments, keywords)
         return receiver
-    return UNKNOWN
+    return _handed_on(node, arguments)
+
+
+def _handed_on(node: ast.Call, arguments: list[Value]) -> Value:
+    """What a method of an unknown object gives: `metric_logger.log_every(loader, 10)` hands the batches on."""
+    if not isinstance(node.func, ast.Attribute):
+        return UNKNOWN
+    owner, name = last_name(node.func.value) or "", node.func.attr
+    if owner in ("accelerator", "fabric"):
+        placed = _placing(node, owner, name, arguments)
+        if placed.kind is not Kind.UNKNOWN:
+            return placed
+    loader = next((value for value in arguments if value.kind is Kind.LOADER), UNKNOWN)
+    return loader if name in conventions.LOADER_WRAPPERS else UNKNOWN
 
 
 def _method(
-    evaluator: Evaluator, node: ast.Call, callee: Value, arguments: list[Value], keywords: dict[str, Value], starred: bool
+    evaluator: Evaluator,
+    node: ast.Call,
+    callee: Value,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+    starred: bool,
 ) -> Value:
     base, name = callee.element or UNKNOWN, callee.ref or ""
     if callee.function is not None:
@@ -534,6 +634,8 @@ def _method(
     if base.kind is Kind.METRIC:
         if name in ("to", "cuda", "cpu"):
             return moved(evaluator, node, base, name, arguments, keywords)
+        if name in ("set_dtype", "train", "eval", "requires_grad_"):
+            return base
         return Value(Kind.TENSOR, base.device, because=base.because) if name in ("compute", "forward") else UNKNOWN
     if base.kind is Kind.SCALER:
         return arguments[0] if name == "scale" and arguments else UNKNOWN
@@ -547,6 +649,8 @@ def _method(
         return STRING
     if base.kind is Kind.INSTANCE and base.ref is not None:
         return _placing(node, base.ref, name, arguments)
+    if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.STRUCTURE:
+        return _tensor_method(evaluator, node, base.element._replace(ref=None), name, arguments, keywords)
     if base.kind is Kind.UNKNOWN and base.device.on_accelerator:
         return _tensor_method(evaluator, node, base._replace(kind=Kind.STRUCTURE), name, arguments, keywords)
     return UNKNOWN

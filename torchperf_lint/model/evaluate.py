@@ -10,7 +10,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model import calls
 from torchperf_lint.model.index import dotted
-from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join, join_all
+from torchperf_lint.model.values import INTEGER, NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join, join_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.interpret import Env, Frame, World
 
 _BUILTINS = frozenset(dir(builtins))
+_WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
 
 class Evaluator:
@@ -122,7 +123,9 @@ class Evaluator:
             return Value(Kind.METHOD, element=base, ref=name)
         if name in conventions.DEVICE_ATTRIBUTES:
             return Value(
-                Kind.DEVICE, Device.LIKELY, because=(self.because(node, f"`{name}` names the device the program picks"),)
+                Kind.DEVICE,
+                Device.LIKELY,
+                because=(self.because(node, f"`{name}` names the device the program picks"),),
             )
         if kind is Kind.UNKNOWN and base.device.on_accelerator:
             # Something that was moved to the device: what hangs on it lives there too, whatever it is.
@@ -149,9 +152,13 @@ class Evaluator:
         if path is None:
             return
         receiver = self.frame.values.get(node.func.value, UNKNOWN)
-        if receiver.kind is Kind.MODULE and name in ("to", "cuda", "cpu"):
+        if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
             env[path] = calls.moved(self, node, receiver, name, arguments, {})
-        elif receiver.kind is Kind.CONTAINER and name in ("append", "add", "extend", "insert", "appendleft") and arguments:
+        elif (
+            receiver.kind is Kind.CONTAINER
+            and name in ("append", "add", "extend", "insert", "appendleft")
+            and arguments
+        ):
             added = arguments[-1]
             if name == "extend":
                 added = calls.element_of(added)
@@ -159,19 +166,26 @@ class Evaluator:
             env[path] = receiver._replace(element=grown, items=None)
 
     def _binary(self, node: ast.expr, env: Env) -> Value:
-        assert isinstance(node, ast.BinOp)
-        return self.combine(self(node.left, env), self(node.right, env), node.op)
+        spine: list[ast.BinOp] = []
+        while isinstance(node, ast.BinOp):
+            spine.append(node)
+            node = node.left
+        value = self(node, env)
+        for operation in reversed(spine):
+            value = self.frame.values[operation] = self.combine(value, self(operation.right, env), operation.op)
+        return value
 
     def combine(self, left: Value, right: Value, operator: ast.operator) -> Value:
         """The result of an arithmetic operator."""
-        if left.kind is Kind.STRING or (left.kind is Kind.STRING and isinstance(operator, ast.Mod)):
+        if left.kind is Kind.STRING:
             return STRING
         if left.holds_tensors or right.holds_tensors:
             return calls.tensor_from([left, right], true_division=isinstance(operator, ast.Div))
         if Kind.NUMPY in (left.kind, right.kind):
             return Value(Kind.NUMPY)
         if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
-            return NUMBER
+            whole = left.dtype == right.dtype == "int" and isinstance(operator, _WHOLE_OPERATORS)
+            return INTEGER if whole else NUMBER
         if left.kind is Kind.CONTAINER and right.kind is Kind.CONTAINER and isinstance(operator, ast.Add):
             return join(left._replace(items=None), right._replace(items=None))
         for side in (left, right):

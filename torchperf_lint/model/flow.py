@@ -6,12 +6,16 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
+from torchperf_lint.knowledge.torch_api import TAKES_SIZES
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 
 if TYPE_CHECKING:
     from torchperf_lint.model.heat import HeatMap
     from torchperf_lint.model.index import Index
     from torchperf_lint.syntax.source import Source
+
+
+_SEES_ALL_NAMES = frozenset({"locals", "vars", "eval", "exec"})
 
 
 class Use(NamedTuple):
@@ -21,8 +25,8 @@ class Use(NamedTuple):
     (body or else-branch), `after` that it stands behind it; `throttled` that it runs there only now and then;
     `nested` that it stands in a function, lambda or class inside the function. `constant` is the literal that
     a plain `x = <literal>` binds. `formatted_with_name` marks `{x=}` in an f-string. `displayed` says that the
-    use is printed, formatted or logged; `decides` that a branch depends on it; `call` is the function that takes
-    it (`env.step`), as text.
+    use is printed, formatted or logged; `decides` that a branch, a size or an index depends on it; `call` is the
+    function that takes it (`env.step`), as text.
     """
 
     kind: str
@@ -38,6 +42,7 @@ class Use(NamedTuple):
     decides: bool
     call: str | None
     same_block: bool  # stands in the same block as the loop (a plain statement before or after it)
+    leads: bool  # has always been passed when the loop begins
     as_float: bool  # divided, or formatted as a float: 0 and 0.0 give the same there
 
 
@@ -69,6 +74,10 @@ def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
         nested = True
     if isinstance(parent, (ast.If, ast.While, ast.Assert, ast.IfExp)) and child is parent.test:
         decides = True
+    if isinstance(parent, ast.Subscript) and child is parent.slice:
+        decides = True
+    if isinstance(parent, ast.Call) and child is not parent.func and last_name(parent.func) in TAKES_SIZES:
+        decides = True
     if isinstance(child, ast.FormattedValue):
         displayed = True
     if isinstance(child, ast.Call):
@@ -82,7 +91,11 @@ def _takes_floats(parent: ast.AST, child: ast.AST) -> bool:
     """Whether the parent makes a float of an integer child anyway."""
     if isinstance(parent, (ast.BinOp, ast.AugAssign)):
         return isinstance(parent.op, ast.Div)
-    if isinstance(parent, ast.FormattedValue) and child is parent.value and isinstance(parent.format_spec, ast.JoinedStr):
+    if (
+        isinstance(parent, ast.FormattedValue)
+        and child is parent.value
+        and isinstance(parent.format_spec, ast.JoinedStr)
+    ):
         last = parent.format_spec.values[-1] if parent.format_spec.values else None
         return isinstance(last, ast.Constant) and str(last.value)[-1:] in ("f", "F", "e", "E", "g", "G", "%")
     return False
@@ -91,9 +104,14 @@ def _takes_floats(parent: ast.AST, child: ast.AST) -> bool:
 def uses_of(
     name: str, function: FunctionInfo, loop: ast.stmt | None, index: Index, heat: HeatMap, source: Source
 ) -> NameUses:
-    """All uses of `name` in the function, related to `loop`."""
+    """All uses of `name` (or of a path such as `self.total`) in the function, related to `loop`.
+
+    A name counts as local only where this sees every use of it: no `global`, no `locals()`, no binding that is
+    no plain name (an import, an exception), and every place in the text confirmed.
+    """
     found: list[Use] = []
     local = not isinstance(function.node, ast.Module)
+    before = _blocks_around(loop, index)
     augmented = {id(node.target) for node, _ in index.augmented}
     constants = _constants(function)
 
@@ -101,14 +119,16 @@ def uses_of(
         nonlocal local
         for child in ast.iter_child_nodes(node):
             place = child if isinstance(child, ast.stmt) else statement
-            if isinstance(child, (ast.Global, ast.Nonlocal)) and name in child.names:
+            if _hides_uses(child, name):
                 local = False
             inner = _entered(context, node, child)
-            if isinstance(child, ast.Name) and child.id == name:
-                found.append(describe(child, place, inner))
+            if isinstance(child, (ast.Name, ast.Attribute)) and dotted(child) == name:
+                use = describe(child, place, inner)
+                local = local and source.utf8[use.start : use.end] == name.encode()
+                found.append(use)
             visit(child, place, inner)
 
-    def describe(node: ast.Name, statement: ast.stmt | None, context: _Context) -> Use:
+    def describe(node: ast.Name | ast.Attribute, statement: ast.stmt | None, context: _Context) -> Use:
         kind = {ast.Load: "load", ast.Store: "store", ast.Del: "delete"}[type(node.ctx)]
         if id(node) in augmented:
             kind = "augment"
@@ -133,6 +153,7 @@ def uses_of(
             context.decides,
             context.call,
             statement in siblings,
+            statement is not None and not inside and not after and id(index.places[statement].block) in before,
             context.as_float,
         )
 
@@ -140,21 +161,54 @@ def uses_of(
     return NameUses(local, tuple(sorted(found, key=lambda use: use.start)))
 
 
+def _hides_uses(node: ast.AST, name: str) -> bool:
+    """Whether the node may use or bind the name in a way that `uses_of` does not list."""
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        return name in node.names
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in _SEES_ALL_NAMES
+    bound = node.asname or node.name if isinstance(node, ast.alias) else getattr(node, "name", None)
+    return bound == name
+
+
+def _blocks_around(loop: ast.stmt | None, index: Index) -> set[int]:
+    """The blocks that the loop and the statements around it stand in."""
+    blocks = set()
+    while loop is not None:
+        place = index.places[loop]
+        blocks.add(id(place.block))
+        loop = place.parent
+    return blocks
+
+
 def _constants(function: FunctionInfo) -> dict[int, object]:
     """Literals bound by plain assignments, by the id of the target's node."""
     found: dict[int, object] = {}
     for node in ast.walk(function.node):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            found.update({id(target): node.value.value for target in node.targets if isinstance(target, ast.Name)})
-        elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.List, ast.Dict)) and not ast.unparse(node.value)[1:-1]:
-            found.update({id(target): "[]" if isinstance(node.value, ast.List) else "{}" for target in node.targets})
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                _note_constants(target, node.value, found)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            _note_constants(node.target, node.value, found)
     return found
+
+
+def _note_constants(target: ast.expr, value: ast.expr, found: dict[int, object]) -> None:
+    if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
+        found[id(target)] = value.value
+    elif isinstance(target, ast.Name) and isinstance(value, ast.List) and not value.elts:
+        found[id(target)] = "[]"
+    elif isinstance(target, ast.Name) and isinstance(value, ast.Dict) and not value.keys:
+        found[id(target)] = "{}"
+    elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+        starred = any(isinstance(element, ast.Starred) for element in (*target.elts, *value.elts))
+        if len(target.elts) == len(value.elts) and not starred:
+            for part, given in zip(target.elts, value.elts, strict=True):
+                _note_constants(part, given, found)
 
 
 def names_bound_in(loop: ast.stmt) -> set[str]:
     """Every name that the loop binds, its targets included."""
     return {
-        node.id
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
+        node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
     }

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import hooks
+from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
 from torchperf_lint.model.values import Device, Kind, Value
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ _PREFIXES = (
     ("torch.nn.parameter.", "torch.nn."),
     ("torch._tensor.", "torch."),
 )
-_ACCELERATOR_WORDS = re.compile(
-    r"cuda|device|\.to\(|accelerat|lightning|Trainer|fabric|deepspeed|\bmps\b|\bgpu|ignite|fastai|composer", re.IGNORECASE
-)
+
 
 
 class Contract(NamedTuple):
@@ -65,7 +64,7 @@ def star_import(root: str) -> dict[str, Value]:
 
 def is_cpu_only(text: str) -> bool:
     """Whether nothing in the file speaks of an accelerator or of a framework that would use one."""
-    return _ACCELERATOR_WORDS.search(text) is None
+    return not any(word in text for word in ACCELERATOR_WORDS)
 
 
 def is_module(refs: list[str]) -> bool:
@@ -111,7 +110,11 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
     for table in hooks.HOOK_TABLES:
         if name in table.hot and any(_is_a(ref, table) for ref in refs):
             return Contract(
-                True, f"{table.framework} calls `{name}` for every batch", Device.LIKELY, tensors=table.placed, origin="batch"
+                True,
+                f"{table.framework} calls `{name}` for every batch",
+                Device.LIKELY,
+                tensors=table.placed,
+                origin="batch",
             )
     if world.cpu_only:
         return None
@@ -131,13 +134,19 @@ def _is_a(ref: str, table: hooks.HookTable) -> bool:
 def _looks_like_module(cls: ClassInfo, refs: list[str]) -> bool:
     """`forward` beside an `__init__` and a base class from elsewhere whose name says module, model, net, head ..."""
     names = [ref.rpartition(".")[2] for ref in refs]
-    return any(re.search(r"(Module|Model|Net|Head|Backbone|Block|Layer|Loss|Encoder|Decoder|Attention)$", n) for n in names)
+    return any(
+        re.search(r"(Module|Model|Net|Head|Backbone|Block|Layer|Loss|Encoder|Decoder|Attention)$", n) for n in names
+    )
 
 
 def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
     """Functions handed to a framework by name: ignite's process functions and handlers, torch's hooks."""
     for decorator in function.decorators:
-        if isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Attribute) and decorator.func.attr == "on":
+        if (
+            isinstance(decorator, ast.Call)
+            and isinstance(decorator.func, ast.Attribute)
+            and decorator.func.attr == "on"
+        ):
             if any(_is_hot_event(argument) for argument in decorator.args):
                 return Contract(True, "ignite calls this handler at every iteration")
     if function.cls is not None:
@@ -146,7 +155,9 @@ def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
         if record.call.args and _names(record.call.args[0], function.name):
             ref = world.frame_value(record.function, record.call.func).ref or ""
             if ref.startswith("ignite."):
-                return Contract(True, "ignite's Engine calls this function for every batch", tensors=frozenset({"batch"}))
+                return Contract(
+                    True, "ignite's Engine calls this function for every batch", tensors=frozenset({"batch"})
+                )
     for registrar in hooks.FORWARD_HOOK_REGISTRARS:
         for record in world.index.calls.get(registrar, ()):
             if record.call.args and _names(record.call.args[0], function.name):

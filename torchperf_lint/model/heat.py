@@ -43,7 +43,7 @@ class HeatMap:
         self.hot_functions = hot_functions
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
         self._by_function: dict[FunctionInfo, Heat | None] = {}
-        self._active: set[FunctionInfo] = set()
+        self._visited: set[FunctionInfo] = set()
 
     def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""
@@ -86,16 +86,16 @@ class HeatMap:
         """The heat of a function's body: by contract, by configuration, or by a call from a hot place."""
         if function in self._by_function:
             return self._by_function[function]
-        if function in self._active:
+        if function in self._visited:
             return None
-        outermost = not self._active
-        self._active.add(function)
-        try:
-            heat = self._function_heat(function)
-        finally:
-            self._active.discard(function)
-        if heat is not None or outermost:
+        outermost = not self._visited
+        self._visited.add(function)
+        heat = self._function_heat(function)
+        if outermost:
+            # Where no hot caller was found, none of the callers visited on the way has one either.
+            self._by_function.update(dict.fromkeys(self._visited if heat is None else (), None))
             self._by_function[function] = heat
+            self._visited.clear()
         return heat
 
     def _function_heat(self, function: FunctionInfo) -> Heat | None:
@@ -186,5 +186,3 @@ def _leaves(block: list[ast.stmt]) -> type | None:
 
 def _is_evaluation(name: str) -> bool:
     return _EVAL.search(name.lower().replace(".", "_")) is not None
-
-

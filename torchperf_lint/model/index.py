@@ -123,7 +123,9 @@ class Index:
                 found += self.calls.get(alias, ())
         return found
 
-    def _block(self, block: Block, function: FunctionInfo, parent: ast.stmt | None, field: str, cls: ClassInfo | None) -> None:
+    def _block(
+        self, block: Block, function: FunctionInfo, parent: ast.stmt | None, field: str, cls: ClassInfo | None
+    ) -> None:
         for position, statement in enumerate(block):
             self.places[statement] = Place(function, parent, field, block, position)
             self._statement(statement, function, cls)
@@ -215,9 +217,8 @@ class Index:
                 continue
             if kind is ast.Call:
                 record = CallRecord(node, statement, function)  # type: ignore[arg-type]
-                name = last_name(node.func)  # type: ignore[attr-defined]
-                if name is not None:
-                    self.calls.setdefault(name, []).append(record)
+                name = last_name(node.func) or ""  # type: ignore[attr-defined]
+                self.calls.setdefault(name, []).append(record)
                 function.calls_made.append(record)
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchperf_lint.engine.findings import Because
 from torchperf_lint.model import calls, frameworks, parameters
 from torchperf_lint.model.evaluate import Evaluator, asks_about_accelerator, subscript_path
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
@@ -19,6 +18,17 @@ _R = TypeVar("_R")
 
 MAX_CALL_DEPTH = 6
 """How many calls deep a value is followed."""
+
+MAX_LOOP_DEPTH = 3
+"""Loops nested deeper are run once, with all that they bind unknown: passes would multiply."""
+
+MAX_LOOP_PASSES = 4
+"""A loop is run until its values settle; the last pass takes all that it binds for unknown."""
+
+MAX_QUESTIONS = 30
+"""How many questions may wait for one another; the next one gets no answer."""
+
+_NEVER = 1 << 30
 
 
 class Frame:
@@ -43,32 +53,37 @@ class World:
         self.default_device: Device | None = None
         self.metric_device = Device.UNKNOWN
         self.cpu_only = frameworks.is_cpu_only(text)
-        self._memo: dict[object, Any] = {}
-        self._active: set[object] = set()
-        self._provisional: list[object] = []
-        self._cut = False
+        self._memo: dict[object, tuple[Any, frozenset[object]]] = {}
+        self._cyclic: dict[object, tuple[Any, int]] = {}
+        self._active: dict[object, int] = {}
+        self._lowest = _NEVER
         self._depth = 0
+        self._depth_origin = 0
 
     # -- questions -----------------------------------------------------------------------------------------------
 
     def frame(self, function: FunctionInfo) -> Frame:
         """The function as it is run in general: parameters from call sites, annotations, contracts, names."""
-        return self._ask(("frame", function), lambda: self._run(function, None), Frame(function))
+        return self._ask(("frame", function), lambda: self._run_in_general(function), lambda: Frame(function))
 
     def called(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
     ) -> Value:
         """What the function returns for these arguments."""
-        if self._depth >= MAX_CALL_DEPTH or starred or function.is_generator:
-            return self._generated(function, arguments, keywords) if function.is_generator else UNKNOWN
+        if function.is_generator:
+            return self._generated(function, arguments, keywords)
+        if starred:
+            return UNKNOWN
+        if self._depth >= MAX_CALL_DEPTH:
+            self._lowest = min(self._lowest, self._depth_origin)
+            return UNKNOWN
         bound = parameters.bind(self, function, arguments, keywords)
         key = ("call", function, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
         self._depth += 1
         try:
-            frame: Frame = self._ask(key, lambda: self._run(function, bound), Frame(function))
+            return self._ask(key, lambda: join_all(self._run(function, bound).returns), lambda: UNKNOWN)
         finally:
             self._depth -= 1
-        return join_all(frame.returns) if frame.returns else UNKNOWN
 
     def _generated(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Value:
         """A generator that hands on what it is given (`for x in self.log_every(loader, ...)`)."""
@@ -77,7 +92,7 @@ class World:
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
-        return self._ask(("attribute", cls, name), lambda: self._attribute(cls, name), UNKNOWN)
+        return self._ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
 
     def _attribute(self, cls: ClassInfo, name: str) -> Value:
         for owner in self.lineage(cls):
@@ -115,7 +130,7 @@ class World:
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
         """Qualified names of the library classes that it descends from."""
-        return self._ask(("bases", cls), lambda: self._library_bases(cls), [])
+        return self._ask(("bases", cls), lambda: self._library_bases(cls), list)
 
     def _library_bases(self, cls: ClassInfo) -> list[str]:
         refs: list[str] = []
@@ -151,52 +166,68 @@ class World:
 
     def callers(self, function: FunctionInfo) -> list[CallRecord]:
         """The calls in this file that reach the function."""
-        return self._ask(("callers", function), lambda: self._callers(function), [])
+        return self._ask(("callers", function), lambda: self._callers(function), list)
 
     def _callers(self, function: FunctionInfo) -> list[CallRecord]:
         if isinstance(function.node, ast.Module):
             return []
+        cls = function.cls if function.name == "__init__" else None
         found = []
-        for record in self.index.calls_named(function.name):
+        for record in self.index.calls_named(function.name if cls is None else cls.name):
             callee = self.frame_value(record.function, record.call.func)
-            if callee.function is function:
+            if callee.function is function or (cls is not None and callee.kind is Kind.CLASS and callee.cls is cls):
                 found.append(record)
         return found
 
     # -- answering -----------------------------------------------------------------------------------------------
 
-    def _ask(self, key: object, compute: Callable[[], _R], default: _R) -> _R:
-        """Memoise; a question that is already being answered gets `default`.
+    def _ask(self, key: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
+        """Memoise; a question that is already being answered gets `default()`.
 
-        An answer that rests on such a default holds only for the outermost question that was being asked: it
-        is forgotten afterwards, so that no answer depends on which question came first.
+        No answer may depend on which question came first. One that rests on such a default is kept apart until
+        the question that it met is answered. That answer then stands for itself, but is worked out anew while
+        another question of its cycle is being answered.
         """
-        if key in self._memo:
-            return self._memo[key]  # type: ignore[no-any-return]
+        known = self._memo.get(key)
+        if known is not None and known[1].isdisjoint(self._active):
+            return known[0]  # type: ignore[no-any-return]
+        inner = self._cyclic.get(key)
+        if inner is not None:
+            self._lowest = min(self._lowest, inner[1])
+            return inner[0]  # type: ignore[no-any-return]
         if key in self._active:
-            self._cut = True
-            return default
-        outermost = not self._active
-        before, self._cut = self._cut, False
-        self._active.add(key)
+            self._lowest = min(self._lowest, self._active[key])
+            return default()
+        position = len(self._active)
+        if position >= MAX_QUESTIONS:
+            self._lowest = 0
+            return default()
+        self._active[key] = position
+        before, self._lowest = self._lowest, _NEVER
+        earlier = len(self._cyclic)
         try:
             answer = compute()
+            lowest = self._lowest
         finally:
-            self._active.discard(key)
-        self._memo[key] = answer
-        if outermost:
-            for provisional in self._provisional:
-                self._memo.pop(provisional, None)
-            self._provisional.clear()
-            self._memo[key] = answer
-            self._cut = False
+            del self._active[key]
+            self._lowest = before
+        if lowest < position:
+            self._cyclic[key] = (answer, lowest)
+            self._lowest = min(before, lowest)
         else:
-            if self._cut:
-                self._provisional.append(key)
-            self._cut = self._cut or before
+            cycle = frozenset(self._cyclic.popitem()[0] for _ in range(len(self._cyclic) - earlier))
+            self._memo[key] = (answer, cycle)
         return answer
 
     # -- running a function ----------------------------------------------------------------------------------------
+
+    def _run_in_general(self, function: FunctionInfo) -> Frame:
+        before = self._depth, self._depth_origin
+        self._depth, self._depth_origin = 0, len(self._active) - 1
+        try:
+            return self._run(function, None)
+        finally:
+            self._depth, self._depth_origin = before
 
     def _run(self, function: FunctionInfo, bound: Env | None) -> Frame:
         frame = Frame(function)
@@ -388,13 +419,19 @@ class _Runner:
             self.continues[-1].append(env)
 
     def _if(self, node: ast.If, env: Env) -> Env | None:
-        self.evaluate(node.test, env)
-        lean = asks_about_accelerator(node.test)
-        taken = self.block(node.body, env.copy())
-        skipped = self.block(node.orelse, env.copy())
-        if taken is None or skipped is None:
-            return skipped if taken is None else taken
-        return _merge(taken, skipped, lean)
+        arms = []
+        while True:
+            self.evaluate(node.test, env)
+            arms.append((self.block(node.body, env.copy()), asks_about_accelerator(node.test)))
+            rest = node.orelse[0] if len(node.orelse) == 1 else None
+            if not isinstance(rest, ast.If):
+                break
+            node = rest
+        outcome = self.block(node.orelse, env)
+        for taken, lean in reversed(arms):
+            if taken is not None:
+                outcome = taken if outcome is None else _merge(taken, outcome, lean)
+        return outcome
 
     def _while(self, node: ast.While, env: Env) -> Env | None:
         self.evaluate(node.test, env)
@@ -412,8 +449,9 @@ class _Runner:
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, advance: Callable[[Env], object]) -> Env | None:
         left: list[Env] = []
-        head = env
-        for _ in range(2):
+        deep = len(self.breaks) >= MAX_LOOP_DEPTH
+        head = _without_stores(env, node) if deep else env
+        for attempt in range(MAX_LOOP_PASSES):
             self.breaks.append([])
             self.continues.append([])
             inner = head.copy()
@@ -422,9 +460,9 @@ class _Runner:
             left = self.breaks.pop()
             again = [*self.continues.pop(), *([] if end is None else [end])]
             widened = _merge_all([head, *again])
-            if widened == head:
+            if deep or widened == head:
                 break
-            head = widened
+            head = _without_stores(widened, node) if attempt == MAX_LOOP_PASSES - 2 else widened
         after = self.block(node.orelse, head.copy())
         outcomes = [*left, *([] if after is None else [after])]
         return _merge_all(outcomes) if outcomes else None
@@ -522,6 +560,27 @@ def _merge(left: Env, right: Env, lean: Device | None = None) -> Env:
     return merged
 
 
+def _without_stores(env: Env, loop: ast.stmt) -> Env:
+    """The environment without what the loop may change."""
+    names: set[str] = set()
+    owners: set[str] = set()
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)):
+            path = dotted(node.value)
+            if path is not None:
+                owners.update((path, path.partition(".")[0]))
+    kept: Env = {}
+    for key, value in env.items():
+        root = key.partition(".")[0].partition("[")[0]
+        if root in names or (key in owners and value.kind in (Kind.CONTAINER, Kind.MODULE)):
+            kept[key] = UNKNOWN
+        elif key == root or root not in owners:
+            kept[key] = value
+    return kept
+
+
 def _merge_all(envs: list[Env]) -> Env:
     merged = envs[0]
     for env in envs[1:]:
@@ -533,10 +592,6 @@ def _merge_imports(envs: list[Env]) -> Env:
     """After a try: where the paths differ in what they imported, the first (the intended one) holds."""
     merged = _merge_all(envs)
     for key, value in envs[0].items():
-        if value.kind is Kind.LIBRARY and merged.get(key, UNKNOWN).kind is not Kind.LIBRARY:
-            merged[key] = value
-        elif value.kind is Kind.LIBRARY and merged[key].ref is None:
+        if (value.kind is Kind.LIBRARY and merged.get(key, UNKNOWN).kind is not Kind.LIBRARY) or (value.kind is Kind.LIBRARY and merged[key].ref is None):
             merged[key] = value
     return merged
-
-

@@ -148,7 +148,13 @@ class Loops:
     def _evaluates(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """A loop over a collection that gives each of its items to a model."""
         iterable = loop.iter
-        if isinstance(iterable, ast.Call) and last_name(iterable.func) in ("range", "items", "values", "keys", "trange"):
+        if isinstance(iterable, ast.Call) and last_name(iterable.func) in (
+            "range",
+            "items",
+            "values",
+            "keys",
+            "trange",
+        ):
             return False
         value = self.world.frame_value(function, iterable)
         if value.kind in (Kind.MODULE, Kind.TENSOR, Kind.NUMBER, Kind.STRING):
@@ -158,7 +164,12 @@ class Loops:
             if loop not in self.enclosing(record.statement)[:1]:
                 continue
             callee = self.world.frame_value(function, record.call.func)
-            if callee.kind is not Kind.MODULE or (callee.ref or "").startswith("torch.nn.") or callee.cls is None and last_name(record.call.func) not in conventions.MODEL_NAMES:
+            if (
+                callee.kind is not Kind.MODULE
+                or (callee.ref or "").startswith("torch.nn.")
+                or (callee.cls is None
+                and last_name(record.call.func) not in conventions.MODEL_NAMES)
+            ):
                 continue
             given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
             named = {node.id for argument in given for node in ast.walk(argument) if isinstance(node, ast.Name)}

@@ -79,6 +79,8 @@ def _by_contract(
         return value
     if value.kind is Kind.UNKNOWN and name in contract.numbers:
         return NUMBER
+    if value.kind is Kind.UNKNOWN and contract.device is Device.UNKNOWN and name in contract.tensors:
+        return calls.host_batch()
     if value.device is not Device.UNKNOWN or contract.device is Device.UNKNOWN:
         return value
     step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]

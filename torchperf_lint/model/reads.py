@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.values import Kind
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model import Model, Site, Value
 
 _BEFORE_READ = frozenset({"detach", "cpu", "data", "clone", "contiguous"})
 
@@ -29,7 +30,7 @@ class Role(enum.Enum):
     COLLECTED = "appended to a list"
     FRAMEWORK_LOG = "logged through a framework that takes tensors"
     METER = "fed to an average meter"
-    METRIC = "fed to a torchmetrics metric"
+    METRIC = "fed to a torchmetrics aggregator on the device"
     SHOWN = "shown or logged"
     ELEMENT = "one of many elements read one by one"
     CONDITION = "decides a branch"
@@ -63,7 +64,7 @@ def hot_reads(model: Model) -> Iterator[HostRead]:
 
 def element_reads(model: Model) -> Iterator[HostRead]:
     """The reads of device scalars that a comprehension repeats for every element, hot or not."""
-    for site in model.scalar_reads(hot=False):
+    for site in model.scalar_reads(hot=False, repeated=True):
         for read in _read(model, site, model.heat(site)):
             if read.role is Role.ELEMENT:
                 yield read
@@ -134,7 +135,9 @@ def _role_under(
         if isinstance(parent.operator, cst.AddAssign) and node is parent.value:
             return Role.ACCUMULATED, model.text(parent.target), parent
         return Role.OTHER, "", parent
-    if isinstance(parent, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)) and not isinstance(node, cst.CompFor):
+    if isinstance(parent, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)) and not isinstance(
+        node, cst.CompFor
+    ):
         return Role.ELEMENT, "", parent
     if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
         return Role.CONDITION, "", parent
@@ -159,6 +162,13 @@ def _is_text(node: cst.BaseExpression) -> bool:
     return isinstance(node, (cst.SimpleString, cst.ConcatenatedString))
 
 
+def _is_device_aggregator(value: Value) -> bool:
+    """A torchmetrics aggregator (or a collection) on the device: it takes the tensor as well as the number."""
+    named = (value.ref or "").rpartition(".")[2]
+    takes = named in torchmetrics_api.AGGREGATORS or value.ref == torchmetrics_api.COLLECTION
+    return value.kind is Kind.METRIC and takes and value.device.on_accelerator
+
+
 def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, cst.CSTNode | None] | None:
     sink = model.text(call.func)
     name = shape.method_name(call) or ""
@@ -168,13 +178,13 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
         return Role.FRAMEWORK_LOG, sink, call
     if owner is not None:
         value = model.value(owner)
-        if value.kind is Kind.METRIC and name in ("update", "forward"):
+        if _is_device_aggregator(value) and name in ("update", "forward"):
             return Role.METRIC, sink, call
         if name == "append" and value.kind is not Kind.LIBRARY:
             return Role.COLLECTED, sink, call
         if name in ("update", "add", "step", "__call__") and model.is_meter(value, owner_name):
             return Role.METER, sink, call
-    elif model.value(call.func).kind is Kind.METRIC:
+    if _is_device_aggregator(model.value(call.func)):
         return Role.METRIC, sink, call
     if name in DISPLAYS or owner_name in LOG_OBJECTS:
         return Role.SHOWN, sink, call

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.values import Device, Kind, Value
@@ -63,5 +62,3 @@ def describe(value: Value) -> str:
     if kind in (Kind.TENSOR, Kind.STRUCTURE, Kind.MODULE, Kind.DEVICE, Kind.METRIC, Kind.UNKNOWN):
         words += _PLACES[value.device]
     return words
-
-

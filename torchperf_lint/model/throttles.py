@@ -16,7 +16,9 @@ FEW_STEPS = 100
 """`step < n` with a literal n up to this is a warm-up, not the whole run."""
 
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
-_COUNTER = re.compile(r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$")
+_COUNTER = re.compile(
+    r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$"
+)
 _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
     r"|every_n|_every$|(^|_)(verbose|debug|debugging|visualize|is_last_batch|last_batch|should_log|should_stop)$"
@@ -91,7 +93,9 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
             return not taken
         if isinstance(operator, (ast.In, ast.NotIn)) and counter is left:
             return taken == isinstance(operator, ast.In)
-        small = isinstance(bound_side, ast.Constant) and isinstance(bound_side.value, int) and bound_side.value <= FEW_STEPS
+        small = (
+            isinstance(bound_side, ast.Constant) and isinstance(bound_side.value, int) and bound_side.value <= FEW_STEPS
+        )
         below = isinstance(operator, (ast.Lt, ast.LtE)) == (counter is left)
         if small and isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
             return taken == below

@@ -108,6 +108,7 @@ class Value(NamedTuple):
 UNKNOWN = Value()
 NONE = Value(Kind.NONE)
 NUMBER = Value(Kind.NUMBER)
+INTEGER = Value(Kind.NUMBER, dtype="int")
 STRING = Value(Kind.STRING)
 
 
@@ -202,6 +203,29 @@ def _join_items(
     return tuple((key, join(a, b, lean)) for (key, a), (_, b) in zip(left, right, strict=True))
 
 
+MAX_NESTING = 4
+"""Containers in containers are known this deep; what lies deeper is unknown."""
+
+MAX_ITEMS = 64
+"""A literal of more items is known by its joined element only."""
+
+
 def container(element: Value | None, items: Iterable[tuple[object, Value]] | None = None, ref: str = "list") -> Value:
     """A list, tuple, set or dict; `ref` says which."""
-    return Value(Kind.CONTAINER, element=element, items=None if items is None else tuple(items), ref=ref)
+    held = None if items is None else tuple((key, _clipped(value)) for key, value in items)
+    if held is not None and len(held) > MAX_ITEMS:
+        held = None
+    return Value(Kind.CONTAINER, element=None if element is None else _clipped(element), items=held, ref=ref)
+
+
+def _clipped(value: Value) -> Value:
+    return value if _fits(value, MAX_NESTING - 1) else UNKNOWN
+
+
+def _fits(value: Value, levels: int) -> bool:
+    if value.element is None and not value.items:
+        return True
+    if levels == 0:
+        return False
+    inner = [*(() if value.element is None else (value.element,)), *(item for _, item in value.items or ())]
+    return all(_fits(item, levels - 1) for item in inner)

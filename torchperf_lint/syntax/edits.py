@@ -23,9 +23,7 @@ def code_of(node: cst.CSTNode) -> str:
 def has_comment(tree: StatementTree, node: cst.CSTNode) -> bool:
     """Whether a comment stands inside the node's span: replacing it would lose the comment."""
     start, end = tree.span(node)
-    return any(
-        type(inner).__name__ == "Comment" and start <= tree.span(inner)[0] < end for inner in _descendants(node)
-    )
+    return any(type(inner).__name__ == "Comment" and start <= tree.span(inner)[0] < end for inner in _descendants(node))
 
 
 def _descendants(node: cst.CSTNode) -> list[Any]:

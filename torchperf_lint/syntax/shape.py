@@ -76,6 +76,3 @@ def without_calls(node: cst.BaseExpression, names: frozenset[str]) -> cst.BaseEx
 def is_literal(node: cst.BaseExpression | None, text: str) -> bool:
     """Whether the node is this name or literal: `is_literal(node, "True")`."""
     return node is not None and code_of(node) == text
-
-
-__all__ = ["UNCLEAR", "Unclear", "argument", "chain", "code_of", "dotted", "is_literal", "method_name", "receiver", "without_calls"]

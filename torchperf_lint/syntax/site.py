@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_STATEMENT_BYTES = 100_000
 """A statement larger than this (a data table) is not given to libcst, whose time can grow quadratically."""
 
+MAX_DEPTH = 150
+"""libcst's time grows with the square of a chain's depth, and its stack is the process's own."""
+
 # Which libcst classes stand for an ast class: the same span often holds several nodes (Expr and Call, Arg and value).
 _CST_NAMES: dict[str, tuple[str, ...]] = {
     "BinOp": ("BinaryOperation",),
@@ -191,6 +194,8 @@ def statement_tree(source: Source, lineage: list[ast.stmt]) -> StatementTree | N
     A simple statement that shares its line with others, or a header that cannot stand alone, is parsed with
     the statement around it. None where no statement of the lineage can be parsed.
     """
+    if not lineage or _depth(lineage[0]) > MAX_DEPTH:
+        return None
     for statement in lineage:
         for attempt in _pieces(source, statement):
             try:
@@ -198,6 +203,16 @@ def statement_tree(source: Source, lineage: list[ast.stmt]) -> StatementTree | N
             except ValueError:
                 continue
     return None
+
+
+def _depth(statement: ast.stmt) -> int:
+    """How deep the statement's expressions nest; statements inside it do not count."""
+    level: list[ast.AST] = [statement]
+    depth = 0
+    while level:
+        depth += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+    return depth
 
 
 def _pieces(source: Source, statement: ast.stmt) -> Iterator[tuple[int, int, str, str]]:

@@ -44,6 +44,8 @@ def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
     edit = edits.replace(read.site.tree, read.site.node, new)
     # A meter defined elsewhere may do more than add and divide: then the change is only shown.
     known = model.value(owner).cls is not None
-    return None if edit is None else Fix(
-        "feed the meter the detached tensor", Safety.UNSAFE if known else Safety.SHOWN, (edit,)
+    return (
+        None
+        if edit is None
+        else Fix("feed the meter the detached tensor", Safety.UNSAFE if known else Safety.SHOWN, (edit,))
     )

@@ -34,7 +34,12 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
         if heat is None or receiver is None or not _brings_to_host(model, site.node):
             continue
         because = model.on_device(receiver)
-        if because is None or not _is_batch_sized(model, receiver) or _ends_in_a_number(model, site) or _must_be_on_host(model, site):
+        if (
+            because is None
+            or not _is_batch_sized(model, receiver)
+            or _ends_in_a_number(model, site)
+            or _must_be_on_host(model, site)
+        ):
             continue
         fields = {"copy": model.text(site.node), "label": heat.label}
         yield Finding(site, (*because, *heat.because), _collect_on_device(model, site), fields)

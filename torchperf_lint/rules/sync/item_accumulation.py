@@ -75,7 +75,9 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
         return None
     # An empty loop would turn an integer start into a float, and float64 does not exist on every accelerator.
     float_before = all(type(start) is float for start in starts) or all(
-        use.as_float for use in (*uses.of("load"), *uses.of("augment")) if use.after or (use.inside and use.kind == "load")
+        use.as_float
+        for use in (*uses.of("load"), *uses.of("augment"))
+        if use.after or (use.inside and use.kind == "load")
     )
     exact = convert == "int" or (float_before and not _may_lack_float64(model))
     known = whole or _is_floating(model, read)
@@ -96,7 +98,11 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
     loads = uses.of("load")
     alone = sum(use.inside for use in loads) == 1 and all(use.inside or use.after for use in loads)
     torch = model.name_of("torch", read.site)
-    if not (uses.local and fresh and alone and torch) or uses.of("augment", "delete") or any(u.nested for u in uses.uses):
+    if (
+        not (uses.local and fresh and alone and torch)
+        or uses.of("augment", "delete")
+        or any(u.nested for u in uses.uses)
+    ):
         return None
     changed_later = isinstance(read.tensor, cst.Name) and any(
         use.inside for use in model.uses(read.tensor.value, read.site, read.heat).of("augment")
@@ -104,9 +110,7 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
     keep = ".detach().clone()" if changed_later or model.mentions("reduce-overhead", "CUDAGraph") else ".detach()"
     changed = [
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + keep),
-        model.insert_after(
-            read.heat, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"
-        ),
+        model.insert_after(read.heat, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
     ]
     if None in changed:
         return None

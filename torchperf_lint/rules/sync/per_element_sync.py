@@ -60,7 +60,9 @@ def _tolist(model: Model, read: HostRead, comprehension: cst.ListComp) -> Fix | 
         return None
     name = shape.method_name(read.site.node)
     dtype = source.dtype or ""
-    exact = name == "item" or (name == "float" and dtype.startswith("float")) or (name == "int" and dtype.startswith("int"))
+    exact = (
+        name == "item" or (name == "float" and dtype.startswith("float")) or (name == "int" and dtype.startswith("int"))
+    )
     edit = edits.replace(read.site.tree, comprehension, edits.postfix(read.site.tree, loop.iter) + ".tolist()")
     return None if edit is None or not exact else Fix("copy all elements at once", Safety.SAFE, (edit,))
 
@@ -72,7 +74,9 @@ def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> 
     torch = model.name_of("torch", read.site)
     if torch is None or not _is_simple(loop) or comprehension.value is not read.site.node:
         return None
-    if not (isinstance(iterated, cst.Call) and shape.method_name(iterated) == "items" and isinstance(loop.target, cst.Tuple)):
+    if not (
+        isinstance(iterated, cst.Call) and shape.method_name(iterated) == "items" and isinstance(loop.target, cst.Tuple)
+    ):
         return None
     names = [model.text(element.value) for element in loop.target.elements]
     owner = shape.receiver(iterated)

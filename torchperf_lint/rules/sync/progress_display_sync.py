@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device on every pass of the {label} to be shown by {sink}",
     severity=Severity.ERROR,
     fix=Safety.SHOWN,
-    triggers=(
-        tuple(sorted(DISPLAYS)) + ("wandb", "mlflow", 'f"', "f'", ".log(", "logger", "writer"),
-    ),
+    triggers=(tuple(sorted(DISPLAYS)) + ("wandb", "mlflow", 'f"', "f'", ".log(", "logger", "writer"),),
 )
 def progress_display_sync(model: Model) -> Iterator[Finding]:
     """Reads, and bare tensors, that a display turns into text in every step; one finding per statement."""
@@ -88,6 +86,4 @@ def _every_n_steps(model: Model, site: Site) -> Fix | None:
     lines = model.statement_lines(site)
     if counter is None or lines is None:
         return None
-    return Fix(
-        "show it every 50 steps", Safety.SHOWN, edits.put_under(site.tree, lines, f"if {counter} % 50 == 0:")
-    )
+    return Fix("show it every 50 steps", Safety.SHOWN, edits.put_under(site.tree, lines, f"if {counter} % 50 == 0:"))

@@ -1,0 +1,8 @@
+"""Words without which a file has nothing to do with an accelerator, nor with a framework that would use one."""
+
+from __future__ import annotations
+
+ACCELERATOR_WORDS = tuple(
+    "cuda CUDA Cuda device Device .to( ccelerat ightning rainer abric deepspeed mps gpu GPU ignite fastai omposer".split()
+)
+"""A file with none of these is CPU-only: no rule about waits, copies or loaders speaks in it."""

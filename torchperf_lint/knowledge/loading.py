@@ -1,0 +1,60 @@
+"""Loaders, datasets and the frameworks that take loaders: names and signatures that the loading rules rest on."""
+
+from __future__ import annotations
+
+from torchperf_lint.knowledge.torch_api import LOADER_POSITIONS
+
+
+def position(ref: str, name: str) -> int | None:
+    """The 0-based position of a parameter of the loader class `ref`; None if it is taken by keyword only."""
+    if ref.startswith("torch.utils.data."):
+        return LOADER_POSITIONS[name]
+    if ref.startswith("monai."):
+        return {"dataset": 0, "num_workers": 1}.get(name)
+    return {"dataset": 0, "batch_size": 1}.get(name)  # torch_geometric
+
+
+DATALOADER_HOOKS = {
+    **dict.fromkeys(
+        ("train_dataloader", "val_dataloader", "test_dataloader", "predict_dataloader"), ("Lightning", "DataModule")
+    ),
+    **dict.fromkeys(("get_train_dataloader", "get_eval_dataloader", "get_test_dataloader"), ("the Trainer", "Trainer")),
+}
+"""Methods that a framework asks for its loaders: who asks, and how the name of the base class ends."""
+
+LOADER_TAKERS = {
+    "prepare": "accelerator",
+    "prepare_data_loader": "accelerator",
+    "setup_dataloaders": "fabric",
+    "fit": "trainer",
+    "validate": "trainer",
+    "test": "trainer",
+    "predict": "trainer",
+}
+"""Methods that take loaders and place what they yield, and the object that has the method."""
+
+MOVING_HELPERS = r"(?:^|_)to_?(?:device|cuda|gpu)$|^(?:move|send|put)_(?:to|on)|^(?:batch|recursive)_(?:to|cuda)"
+"""Names of functions that move what they are given to the device."""
+
+IN_MEMORY_DATASETS = ("torch.utils.data.TensorDataset", "torch_geometric.datasets.", "sklearn.", "monai.data.Cache")
+"""Dataset classes (or prefixes of them) that only index what lies in memory."""
+
+HOST_DATASETS = ("torchvision.datasets.", "torchaudio.datasets.", "datasets.")
+"""Dataset classes (or prefixes of them) whose samples are built on the host."""
+
+CHEAP_CALLS = frozenset(
+    "tensor as_tensor from_numpy long float int bool len dict tuple list astype copy clone squeeze unsqueeze item "
+    "detach double view reshape transpose permute is_tensor tolist type LongTensor FloatTensor array asarray".split()
+)
+"""Calls that a `__getitem__` may make and still only index memory."""
+
+TRAINING_ARGUMENTS = tuple(
+    f"{root}.{name}"
+    for root, names in {
+        "transformers": "TrainingArguments Seq2SeqTrainingArguments",
+        "sentence_transformers": "SentenceTransformerTrainingArguments",
+        "trl": "SFTConfig DPOConfig RewardConfig KTOConfig ORPOConfig CPOConfig",
+    }.items()
+    for name in names.split()
+)
+"""The Trainer's argument classes; they take `dataloader_num_workers` (0) and `dataloader_pin_memory` (True)."""

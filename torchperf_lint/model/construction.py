@@ -1,0 +1,168 @@
+"""Tensors that a torch function builds on the host, and the edits that have them built on the device instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Edit, Safety
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.values import Device, Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.transfers import Move
+    from torchperf_lint.syntax.site import StatementTree
+
+_PLAIN_KEYWORDS = frozenset("dtype size fill_value start end step n m steps low high base data window_length".split())
+_EXACT_STEPS = frozenset(
+    "view reshape unsqueeze squeeze flatten unflatten t transpose permute contiguous clone repeat tile tril triu "
+    "view_as reshape_as zero_ detach".split()
+) | frozenset(torch_api.DTYPE_METHODS)
+_ALIASING_STEPS = frozenset("expand expand_as broadcast_to".split())
+_RANDOM_STEPS = frozenset("uniform_ normal_ random_ exponential_ bernoulli_ log_normal_ cauchy_ geometric_".split())
+_WRAPPERS = frozenset({"torch.tril", "torch.triu"})
+
+
+class Built(NamedTuple):
+    """A tensor built on the host: the call that builds it, and whether the steps after it are the same anywhere."""
+
+    call: cst.Call
+    ref: str
+    exact: bool
+    bare: bool  # no step between the call and the place where the tensor is used
+
+
+def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, bare: bool = True) -> Built | None:
+    """The factory call at the root of `torch.zeros(n).float()`; None for anything that is not such a chain."""
+    if not isinstance(node, cst.Call):
+        return None
+    called = model.value(node.func)
+    if called.kind is Kind.LIBRARY:
+        ref = called.ref or ""
+        if ref in _WRAPPERS and node.args and node.args[0].keyword is None and not node.args[0].star:
+            return built_on_host(model, node.args[0].value, exact, False)
+        if ref not in torch_api.FACTORIES or model.value(node).device is not Device.CPU or not _is_plain(node):
+            return None
+        return Built(node, ref, exact, bare)
+    name, inner = shape.method_name(node), shape.receiver(node)
+    if inner is None or name is None or any(argument.star or argument.keyword is not None for argument in node.args):
+        return None
+    if name in ("to", "type"):
+        same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.DTYPE
+        return built_on_host(model, inner, exact, False) if same else None
+    if name == "fill_":
+        same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.NUMBER
+        return built_on_host(model, inner, exact, False) if same else None
+    if name in _EXACT_STEPS:
+        return built_on_host(model, inner, exact, False)
+    if name in _ALIASING_STEPS or name in _RANDOM_STEPS:
+        return built_on_host(model, inner, False, False)
+    return None
+
+
+def _is_plain(call: cst.Call) -> bool:
+    """Whether the call asks for nothing that ties the tensor to the host: a generator, pinning, a leaf for autograd."""
+    return all(
+        argument.star in ("", "*") and (argument.keyword is None or argument.keyword.value in _PLAIN_KEYWORDS)
+        for argument in call.args
+    )
+
+
+def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...], Safety] | None:
+    """Give the factory the move's device and drop the move, with the best grade that these edits alone allow."""
+    tree = move.site.tree
+    place = device_text(model, move)
+    if place is None or not move.plain or not tree.lossless or _in_format_string(model, move.site.node):
+        return None
+    text, grade = place
+    dtype, rest = _dtype(model, move, built), ""
+    arguments = f"device={text}"
+    if dtype is not None:
+        into_factory = built.bare and built.ref in _TAKES_ANY_DTYPE and shape.argument(built.call, "dtype") is None
+        if into_factory:
+            arguments += f", dtype={dtype}"
+        else:
+            rest = f".to({dtype})"
+    added = edits.add_argument(tree, built.call, arguments)
+    dropped = _drop_call(tree, move, rest)
+    if added is None or dropped is None:
+        return None
+    return (*added, dropped), grade
+
+
+_TAKES_ANY_DTYPE = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})
+
+
+def _dtype(model: Model, move: Move, built: Built) -> str | None:
+    if move.like:
+        assert move.device is not None
+        return f"{model.text(move.device)}.dtype"
+    return None if move.dtype is None else model.text(move.dtype)
+
+
+def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
+    """What to write after `device=` for the place of a move; None where evaluating it earlier might matter."""
+    node = move.device
+    if node is None:
+        return '"cuda"', Safety.SAFE
+    if not is_pure(model, node) or "\n" in model.text(node):
+        return None
+    if move.like:
+        return f"{model.text(node)}.device", Safety.SAFE
+    if shape.method_name(move.call) == "cuda":
+        if isinstance(node, cst.Integer):
+            return f'"cuda:{node.value}"', Safety.SAFE
+        # `.cuda(None)` is the current device, `device=None` the host.
+        return model.text(node), Safety.SAFE if model.value(node).kind is Kind.DEVICE else Safety.UNSAFE
+    return model.text(node), Safety.SAFE
+
+
+def is_pure(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether evaluating the expression a little earlier changes nothing: names, attributes, `torch.device(...)`."""
+    if isinstance(node, (cst.Name, cst.SimpleString, cst.Integer)):
+        return True
+    if isinstance(node, cst.Attribute):
+        return is_pure(model, node.value)
+    if isinstance(node, cst.Subscript):
+        return is_pure(model, node.value) and all(
+            isinstance(part.slice, cst.Index) and is_pure(model, part.slice.value) for part in node.slice
+        )
+    if isinstance(node, cst.FormattedString):
+        return all(
+            isinstance(part, cst.FormattedStringText)
+            or (isinstance(part, cst.FormattedStringExpression) and is_pure(model, part.expression))
+            for part in node.parts
+        )
+    if isinstance(node, cst.IfExp):
+        return is_pure(model, node.body) and is_pure(model, node.orelse)
+    if isinstance(node, cst.Call):
+        ref = model.value(node.func).ref
+        walks_parameters = ref == "builtins.next" and len(node.args) == 1 and _gives_parameters(node.args[0].value)
+        return walks_parameters or (
+            ref in ("torch.device", "torch.cuda.current_device")
+            and all(is_pure(model, argument.value) for argument in node.args)
+        )
+    return False
+
+
+def _gives_parameters(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and not node.args and shape.method_name(node) in ("parameters", "buffers")
+
+
+def _in_format_string(model: Model, node: cst.CSTNode) -> bool:
+    """Inside an f-string the quotes of a new string literal may end the text."""
+    parent = model.parent(node)
+    while parent is not None:
+        if isinstance(parent, cst.FormattedString):
+            return True
+        parent = model.parent(parent)
+    return False
+
+
+def _drop_call(tree: StatementTree, move: Move, rest: str) -> Edit | None:
+    """Take `.to(...)` off its receiver and put `rest` there."""
+    start = tree.span(move.moved)[1] + sum(len(edits.code_of(paren)) for paren in move.moved.rpar)
+    end = tree.span(move.site.node)[1]
+    text = tree.source.utf8[start:end]
+    return None if b"#" in text else Edit(start, end, rest.encode())

@@ -1,0 +1,274 @@
+"""Loaders: how their batches come to the accelerator, and what kind of dataset they read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.model import calls, frameworks
+from torchperf_lint.model.evaluate import asks_about_accelerator
+from torchperf_lint.model.index import CallRecord, FunctionInfo, last_name
+from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.index import ClassInfo
+    from torchperf_lint.model.interpret import World
+
+_DEVICE_BY_DEFAULT = re.compile(
+    r"set_default_device\(|set_default_tensor_type\([^)]*cuda|(?:with|set)_format\([^)]*device", re.IGNORECASE
+)
+_OTHER_ACCELERATOR = re.compile(r"(?:import|from) torch_xla|device\(\s*[\"'](?:mps|hpu|xla)\b")
+_ANY_ACCELERATOR = re.compile(r"cuda|current_accelerator")
+_ELSEWHERE = {
+    "accelerator": ("cpu", "mps", "tpu"),
+    **dict.fromkeys(("cpu", "use_cpu", "no_cuda", "use_mps_device"), (True,)),
+}
+
+
+class Route(NamedTuple):
+    """How the batches of a loader come to the accelerator."""
+
+    because: tuple[Because, ...]
+    explicit: bool  # the program moves them itself; otherwise a framework does
+    certain: bool  # the program cannot run without CUDA
+
+
+class Samples(NamedTuple):
+    """What can be told of the samples that a loader reads. Everything is False or None unless it is shown."""
+
+    in_memory: bool  # reading one is an index into memory
+    no_tensors: bool  # there is nothing in them that could be copied to a device
+    unsharded: bool  # an iterable that every worker would read from its start
+    on_host: bool | None  # False: the dataset or the collate function may put them on the accelerator
+
+
+class Loading:
+    """Answers about the loaders of one file; the routes are gathered once, when first asked for."""
+
+    def __init__(self, world: World, text: str) -> None:
+        self._world = world
+        self._text = text
+        self._routes: dict[ast.Call, Route] | None = None
+
+    # -- routes --------------------------------------------------------------------------------------------------
+
+    def route(self, loader: ast.Call) -> Route | None:
+        """What shows that the batches of the loader built by this call go to an accelerator with pinned copies."""
+        if self._routes is None:
+            self._routes = {}
+            if not self.runs_elsewhere:
+                for route, sources in self._steps():
+                    for source in sources:
+                        known = self._routes.get(source)
+                        if known is None or (route.explicit and not known.explicit):
+                            self._routes[source] = route
+        return self._routes.get(loader)
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Whether the file names only accelerators that do not copy from pinned memory, or forces the CPU."""
+        if _OTHER_ACCELERATOR.search(self._text) and not _ANY_ACCELERATOR.search(self._text):
+            return True
+        owners = ("Trainer", "Accelerator", "Fabric", *(ref.rpartition(".")[2] for ref in loading.TRAINING_ARGUMENTS))
+        for record in (record for name in owners for record in self._world.index.calls.get(name, ())):
+            for keyword in record.call.keywords:
+                constant = getattr(keyword.value, "value", None)
+                if isinstance(constant, (str, bool)) and constant in _ELSEWHERE.get(keyword.arg or "", ()):
+                    return True
+        return False
+
+    def _steps(self) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
+        records = self._world.index.calls
+        for name in ("to", "cuda"):
+            for record in records.get(name, ()):
+                yield from self._moved(record)
+        for name, owner in loading.LOADER_TAKERS.items():
+            for record in records.get(name, ()):
+                if self._is_owner(record, owner):
+                    step = Because(record.call.lineno, f"`{owner}.{name}` has its batches moved to the device")
+                    yield Route((step,), False, False), self._given(record)
+        for name, found in records.items():
+            if re.search(loading.MOVING_HELPERS, name):
+                for record in found:
+                    if self._world.frame_value(record.function, record.call.func).function is None:
+                        step = Because(record.call.lineno, f"its batches are moved to the device by `{name}(...)`")
+                        yield Route((step,), True, False), self._given(record)
+        yield from self._hooks()
+
+    def _moved(self, record: CallRecord) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
+        """`batch.to(device)` and `batch.cuda()` of a batch, or a part of one, that is on the host."""
+        func = record.call.func
+        if not isinstance(func, ast.Attribute):
+            return
+        batch = self._world.frame_value(record.function, func.value)
+        sources = _sources(batch)
+        if not sources or batch.device.on_accelerator:
+            return
+        device = Device.CUDA if func.attr == "cuda" else self._named_device(record)
+        if device is not None and device.on_accelerator:
+            text = "cuda()" if func.attr == "cuda" else "to(...)"
+            step = Because(record.call.lineno, f"its batches are moved to the device by `.{text}`")
+            yield Route((step,), True, device is Device.CUDA and self._needs_cuda), sources
+
+    def _named_device(self, record: CallRecord) -> Device | None:
+        frame = self._world.frame(record.function)
+        given = [*record.call.args, *(k.value for k in record.call.keywords if k.arg in ("device", "other"))]
+        for node in given:
+            value = frame.values.get(node, UNKNOWN)
+            device = value.device if value.holds_tensors else calls.named_device(node, value)
+            if device is not None:
+                return device
+        return None
+
+    @property
+    def _needs_cuda(self) -> bool:
+        """Whether the file nowhere asks if there is an accelerator."""
+        if "is_available" in self._text:
+            return False
+        statements = self._world.index.places
+        return not any(isinstance(s, ast.If) and asks_about_accelerator(s.test) is not None for s in statements)
+
+    def _is_owner(self, record: CallRecord, owner: str) -> bool:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute):
+            return False
+        value = self._world.frame_value(record.function, func.value)
+        if value.kind is Kind.INSTANCE and value.ref is not None:
+            root, _, name = value.ref.rpartition(".")
+            return name.lower() == owner and (owner != "trainer" or root.startswith("lightning."))
+        # An unknown `trainer` may be anybody's; an accelerator and a fabric are what they are called.
+        return owner != "trainer" and (last_name(func.value) or "").lower() == owner
+
+    def _given(self, record: CallRecord) -> tuple[ast.Call, ...]:
+        values = self._world.frame(record.function).values
+        nodes = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+        return _all_sources([values.get(node, UNKNOWN) for node in nodes])
+
+    def _hooks(self) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
+        for function in self._world.index.functions:
+            hook = loading.DATALOADER_HOOKS.get(function.name)
+            if hook is None or function.cls is None:
+                continue
+            framework, ending = hook
+            bases = self._world.library_bases(function.cls)
+            if any(base.endswith(ending) for base in bases) or (
+                framework == "Lightning" and frameworks.is_lightning_module(self._world, function.cls)
+            ):
+                step = Because(_row(function), f"{framework} asks `{function.name}` for a loader and moves its batches")
+                yield Route((step,), False, False), _all_sources(self._world.frame(function).returns)
+
+    # -- samples -------------------------------------------------------------------------------------------------
+
+    def samples(self, loader: ast.Call, function: FunctionInfo) -> Samples:
+        """What can be told of the samples that the loader, built in `function`, reads."""
+        values = self._world.frame(function).values
+        keywords = {keyword.arg: keyword.value for keyword in loader.keywords if keyword.arg}
+        node = loader.args[0] if loader.args else keywords.get("dataset")
+        dataset = UNKNOWN if node is None else values.get(node, UNKNOWN)
+        collate = keywords.get("collate_fn") or (loader.args[6] if len(loader.args) > 6 else None)
+        return Samples(
+            self._in_memory(dataset),
+            self._has_no_tensors(dataset),
+            self._unsharded(dataset),
+            False if collate is not None and self._collates_on_device(collate, values) else self._on_host(dataset),
+        )
+
+    def _in_memory(self, dataset: Value) -> bool:
+        if dataset.kind in (Kind.CONTAINER, Kind.NUMPY, Kind.STRING) or dataset.holds_tensors:
+            return True
+        if dataset.cls is None:
+            return (dataset.ref or "").startswith(loading.IN_MEMORY_DATASETS)
+        reading = self._world.method(dataset.cls, "__getitem__")
+        return reading is not None and all(
+            last_name(record.call.func) in loading.CHEAP_CALLS for record in reading.calls_made
+        )
+
+    def _has_no_tensors(self, dataset: Value) -> bool:
+        """An empty list, or a `__getitem__` that only hands out the index and fixed attributes (prompts, names)."""
+        if dataset.kind is Kind.CONTAINER:
+            return dataset.items == () or (dataset.element is not None and dataset.element.kind is Kind.STRING)
+        reading = None if dataset.cls is None else self._world.method(dataset.cls, "__getitem__")
+        if reading is None or reading.calls_made:
+            return False
+        return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) for n in ast.walk(reading.node))
+
+    def _unsharded(self, dataset: Value) -> bool:
+        if "get_worker_info" in self._text:
+            return False
+        if dataset.cls is None:
+            return "Iterable" in (dataset.ref or "")
+        return self._world.method(dataset.cls, "__iter__") is not None
+
+    def _on_host(self, dataset: Value) -> bool | None:
+        if _DEVICE_BY_DEFAULT.search(self._text):
+            return False
+        if dataset.kind is Kind.CONTAINER:
+            return None if dataset.element is None else self._on_host(dataset.element)
+        if dataset.device.on_accelerator:
+            return False
+        if dataset.cls is not None and any(_places_on_device(owner.node) for owner in self._world.lineage(dataset.cls)):
+            return False
+        made_of = self._made_of(dataset)
+        if any(value.device.on_accelerator for value in made_of):
+            return False
+        if dataset.ref == "torch.utils.data.TensorDataset" and made_of:
+            return True if all(value.device is Device.CPU for value in made_of) else None
+        return True if dataset.cls is None and (dataset.ref or "").startswith(loading.HOST_DATASETS) else None
+
+    def _made_of(self, dataset: Value) -> list[Value]:
+        """The values of what the dataset's constructor was given."""
+        made = dataset.created
+        if made is None:
+            return []
+        for function in self._world.index.functions:
+            if any(record.call is made for record in function.calls_made):
+                values = self._world.frame(function).values
+                nodes = [*made.args, *(keyword.value for keyword in made.keywords)]
+                return [values.get(node, UNKNOWN) for node in nodes]
+        return []
+
+    def _collates_on_device(self, collate: ast.expr, values: dict[ast.expr, Value]) -> bool:
+        value = values.get(collate, UNKNOWN)
+        owner: FunctionInfo | ClassInfo | None = value.function or value.cls
+        return _places_on_device(collate if owner is None else owner.node)
+
+
+def _places_on_device(code: ast.AST) -> bool:
+    """Whether anything in the code may put a tensor on a device: `.cuda()`, `.to(...)`, `device=`."""
+    for node in ast.walk(code):
+        if isinstance(node, ast.Call):
+            if any(keyword.arg == "device" for keyword in node.keywords):
+                return True
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if method == "cuda" or (method == "to" and node.args and not _is_dtype(node.args[0])):
+                return True
+    return False
+
+
+def _is_dtype(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and f"torch.{node.attr}" in torch_api.DTYPES
+
+
+def _sources(value: Value) -> tuple[ast.Call, ...]:
+    """The loaders that a value, or what it holds or hangs on, comes from."""
+    if value.sources:
+        return value.sources
+    if value.kind is Kind.CONTAINER:
+        held = [item for _, item in value.items or ()]
+        return _all_sources(held or ([value.element] if value.element is not None else []))
+    if value.kind is Kind.METHOD and value.element is not None:
+        return _sources(value.element)
+    return ()
+
+
+def _all_sources(values: list[Value]) -> tuple[ast.Call, ...]:
+    return tuple(dict.fromkeys(source for value in values for source in _sources(value)))
+
+
+def _row(function: FunctionInfo) -> int:
+    return function.body[0].lineno if isinstance(function.node, ast.Module) else function.node.lineno

@@ -1,0 +1,104 @@
+"""Where heat may begin at all, told from names alone: a cheap "certainly cold" before any value is computed.
+
+The answer errs on one side only: what may be hot by name is asked about properly (`heat.py`), and what may not
+cannot be hot by any evidence that `heat.py` accepts.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import conventions, hooks
+from torchperf_lint.model.index import last_name
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import FunctionInfo, Index
+
+_HOOK_NAMES = frozenset({"forward", "backward", "step"}).union(*(table.hot for table in hooks.HOOK_TABLES))
+_TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step")
+_LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
+_ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset")
+_CALLBACK_TAKERS = ("Engine", "step", *hooks.FORWARD_HOOK_REGISTRARS)
+
+
+class Seeds:
+    """The loops and functions of one file that may be hot."""
+
+    def __init__(self, index: Index, hot_functions: tuple[str, ...], loader_names: tuple[str, ...]) -> None:
+        self._index = index
+        self._names = {*_HOOK_NAMES, *(name.rpartition(".")[2] for name in hot_functions)}
+        self._loader_names = loader_names
+        self._any_loop = any(index.calls_named(maker) for maker in _LOADER_MAKERS)
+        self._loops = {loop for loop, function in index.loops if self._may_take_batches(loop)}
+        self._loops |= {
+            loop for name in _TRAINING_CALLS for record in index.calls.get(name, ()) for loop in self._around(record.statement)
+        }
+        self._functions = self._reachable()
+
+    def may_be_hot(self, statement: ast.stmt) -> bool:
+        """False only if the statement is certainly cold."""
+        if self._index.places[statement].function in self._functions:
+            return True
+        return bool(self._loops) and any(loop in self._loops for loop in self._around(statement))
+
+    def _around(self, statement: ast.stmt) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        current = self._index.places[statement].parent
+        while current is not None:
+            if isinstance(current, (ast.For, ast.AsyncFor, ast.While)):
+                found.append(current)
+            current = self._index.places[current].parent
+        return found
+
+    def _may_take_batches(self, loop: ast.stmt) -> bool:
+        if self._any_loop or not isinstance(loop, (ast.For, ast.AsyncFor)):
+            return self._any_loop
+        for node in ast.walk(loop.iter):
+            name = last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+            if name is not None:
+                lower = name.lower()
+                if name in self._loader_names or any(word in lower for word in _ITERABLE_WORDS):
+                    return True
+                if lower.endswith(conventions.LOADER_ENDINGS):
+                    return True
+        return False
+
+    def _reachable(self) -> set[FunctionInfo]:
+        """Functions with a hook's name, and all that a name called in a warm place may mean."""
+        by_name: dict[str, list[FunctionInfo]] = {}
+        for function in self._index.functions:
+            by_name.setdefault(function.name, []).append(function)
+        handed = {
+            argument.id
+            for taker in _CALLBACK_TAKERS
+            for record in self._index.calls.get(taker, ())
+            for argument in record.call.args
+            if isinstance(argument, ast.Name)
+        }
+        found: set[FunctionInfo] = set()
+        pending = [
+            function
+            for function in self._index.functions
+            if function.name in self._names or function.name in handed or _is_handler(function)
+        ]
+        for function in self._index.functions:
+            for record in function.calls_made:
+                name = last_name(record.call.func)
+                if name in by_name and any(loop in self._loops for loop in self._around(record.statement)):
+                    pending += by_name[name]  # type: ignore[index]
+        while pending:
+            function = pending.pop()
+            if function in found:
+                continue
+            found.add(function)
+            for record in function.calls_made:
+                name = last_name(record.call.func)
+                if name is not None:
+                    pending += by_name.get(name, ())
+        return found
+
+
+def _is_handler(function: FunctionInfo) -> bool:
+    """Decorated by something like `@trainer.on(...)`."""
+    return any(isinstance(d, ast.Call) and last_name(d.func) == "on" for d in function.decorators)

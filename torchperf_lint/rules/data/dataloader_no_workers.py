@@ -1,0 +1,77 @@
+"""`DataLoader(dataset)` without workers: samples are read and collated between two training steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.model.arguments import given
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+_TRAINING = (".backward(", "training_step", "_dataloader(self", ".fit(", "accelerator.accumulate")
+
+
+@rule(
+    code="TPL401",
+    name="dataloader-no-workers",
+    category=Category.DATA,
+    summary="a loader without workers prepares every batch in the training process",
+    message="`{call}` {how}: every batch is read and collated in the training process, between two steps",
+    severity=Severity.NOTE,
+    fix=Safety.SHOWN,
+    triggers=(("DataLoader", "TrainingArguments", "SFTConfig", "DPOConfig"),),
+)
+def dataloader_no_workers(model: Model) -> Iterator[Finding]:
+    """Loaders that feed an accelerator in a program that trains, and the Trainer's arguments."""
+    if model.mentions(*_TRAINING):
+        yield from _loaders(model)
+    if model.mentions("Trainer(") and not model.runs_elsewhere:
+        yield from _trainers(model)
+
+
+def _loaders(model: Model) -> Iterator[Finding]:
+    for site in model.calls(*torch_api.LOADERS):
+        position = loading.position(model.value(site.node.func).ref or "", "num_workers")
+        workers = given(model, site.node, "num_workers", position)
+        if workers is None or not (workers.absent or workers.is_constant(0)) or model.in_test(site):
+            continue
+        route = model.loader_route(site)
+        samples = model.loader_samples(site)
+        # Workers gain nothing over memory, repeat an unsharded stream, and cannot hand out device tensors.
+        if route is None or samples.in_memory or samples.unsharded or samples.on_host is False:
+            continue
+        fields = {
+            "call": f"{model.text(site.node.func)}(...)",
+            "how": "has no `num_workers`" if workers.absent else "sets `num_workers=0`",
+        }
+        fix = _start_workers(model, site, "num_workers") if workers.absent else None
+        yield Finding(site, route.because, fix, fields)
+
+
+def _trainers(model: Model) -> Iterator[Finding]:
+    for site in model.calls(*loading.TRAINING_ARGUMENTS):
+        workers = given(model, site.node, "dataloader_num_workers")
+        if workers is None or not (workers.absent or workers.is_constant(0)) or model.in_test(site):
+            continue
+        name = model.text(site.node.func)
+        how = "has no `dataloader_num_workers`" if workers.absent else "sets `dataloader_num_workers=0`"
+        because = Because(site.rows[0], "the Trainer builds its loaders from these arguments, and feeds the device from them")
+        fix = _start_workers(model, site, "dataloader_num_workers") if workers.absent else None
+        yield Finding(site, (because,), fix, {"call": f"{name}(...)", "how": how})
+
+
+def _start_workers(model: Model, site: Site, keyword: str) -> Fix | None:
+    """A start for trying: how many workers pay depends on the machine and on the samples."""
+    counts = model.named("os", site)
+    bound = counts.kind is Kind.LIBRARY and counts.ref == "os"
+    edit = edits.add_argument(site.tree, site.node, f"{keyword}={'min(8, os.cpu_count() or 1)' if bound else 4}")
+    title = "start worker processes: at most the CPUs of the host divided by its GPUs"
+    return None if edit is None else Fix(title, Safety.SHOWN, edit)

@@ -1,0 +1,89 @@
+"""`DataLoader(dataset)` without `pin_memory`: every batch is copied to the device from pageable memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.model.arguments import given
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.arguments import Given
+    from torchperf_lint.model.loading import Route, Samples
+
+
+@rule(
+    code="TPL402",
+    name="dataloader-unpinned",
+    category=Category.DATA,
+    summary="a loader that feeds the accelerator yields batches in pageable memory",
+    message="`{call}` {how}: every batch is copied to the device from pageable memory, which the host has to stage",
+    severity=Severity.WARNING,
+    fix=Safety.SAFE,
+    triggers=(("DataLoader", "dataloader_pin_memory"),),
+)
+def dataloader_unpinned(model: Model) -> Iterator[Finding]:
+    """Loaders whose batches go to an accelerator, and the Trainer's `dataloader_pin_memory=False`."""
+    for site in model.calls(*torch_api.LOADERS):
+        ref = model.value(site.node.func).ref or ""
+        pinned = given(model, site.node, "pin_memory", loading.position(ref, "pin_memory"))
+        if pinned is None or not (pinned.absent or pinned.is_constant(False)) or model.in_test(site):
+            continue
+        route = model.loader_route(site)
+        if route is None:
+            continue
+        samples = model.loader_samples(site)
+        if samples.on_host is not False and not samples.no_tensors:
+            fields = {
+                "call": f"{model.text(site.node.func)}(...)",
+                "how": "has no `pin_memory`" if pinned.absent else "sets `pin_memory=False`",
+            }
+            yield Finding(site, route.because, _pin(model, site, pinned, route, samples), fields)
+    if not model.runs_elsewhere:
+        yield from _trainers(model)
+
+
+def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples) -> Fix | None:
+    """Pinning raises for tensors that are on the device already: SAFE only where the batches are shown to be moved."""
+    torch = model.named("torch", site)
+    asks = torch.kind is Kind.LIBRARY and torch.ref == "torch"
+    value = "torch.cuda.is_available()" if asks and not route.certain else "True"
+    shown = route.explicit or samples.on_host is True
+    ref = model.value(site.node.func).ref or ""
+    batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))
+    # Without batching the loader yields the dataset's own tensors, and pinning puts copies in their place.
+    batched = batch_size is not None and (batch_size.absent or not _is_none(batch_size))
+    # Not every release can pin a sparse tensor.
+    dense = not model.mentions("sparse")
+    safe = pinned.absent and shown and batched and dense and (asks or route.certain)
+    title = "pin the batches, so that they are copied straight from where they lie"
+    if pinned.node is not None:
+        edit = edits.replace(site.tree, pinned.node, value)
+        return None if edit is None else Fix(title, Safety.UNSAFE, (edit,))
+    if not pinned.absent:
+        return None
+    added = edits.add_argument(site.tree, site.node, f"pin_memory={value}")
+    return None if added is None else Fix(title, Safety.SAFE if safe else Safety.UNSAFE, added)
+
+
+def _is_none(argument: Given) -> bool:
+    return argument.value is not None and argument.value.kind is Kind.NONE
+
+
+def _trainers(model: Model) -> Iterator[Finding]:
+    for site in model.calls(*loading.TRAINING_ARGUMENTS):
+        pinned = given(model, site.node, "dataloader_pin_memory")
+        if pinned is None or not pinned.is_constant(False) or model.in_test(site):
+            continue
+        edit = None if pinned.node is None else edits.replace(site.tree, pinned.node, "True")
+        fix = None if edit is None else Fix("pin the batches, as the Trainer does by default", Safety.UNSAFE, (edit,))
+        because = Because(site.rows[0], "the Trainer moves every batch to the device")
+        fields = {"call": f"{model.text(site.node.func)}(...)", "how": "sets `dataloader_pin_memory=False`"}
+        yield Finding(site, (because,), fix, fields)

@@ -1,0 +1,100 @@
+"""`MeanMetric.update` with a weight that is a host number, be it the old default 1.0: a copy in every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.model import metrics
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.metrics import Update
+
+_UNCHANGED = frozenset({"detach", "clone", "contiguous"})
+
+
+@rule(
+    code="TPL303",
+    name="mean-metric-default-weight",
+    category=Category.METRICS,
+    summary="a mean on the device is updated with a weight that the host has to send",
+    message="`{call}` copies {weight} to the device on every pass of the {label}",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AVERAGES))),
+)
+def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
+    """Hot updates of a mean on the device: weighted by a number, or by the default before torchmetrics 1.6.2."""
+    sends_default = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE) is False
+    for update in metrics.hot_updates(model):
+        if not update.direct or not update.averages:
+            continue
+        weight = update.weight
+        fields = {"call": f"{model.text(update.site.node.func)}(...)", "label": update.heat.label}
+        because = (*update.because, *update.heat.because)
+        if weight is None and sends_default and _is_device_tensor(model, update):
+            fields["weight"] = "the default weight 1.0"
+            yield Finding(update.site, because, _send_ones(model, update), fields)
+        elif (
+            isinstance(weight, cst.BaseExpression)
+            and metrics.is_number(model, weight)
+            and not any(read.site.node is not update.value for read in update.reads)
+            and (_is_device_tensor(model, update) or update.read_of(update.value))
+        ):
+            fields["weight"] = f"the weight `{model.text(weight)}`"
+            yield Finding(model.site(weight), because, _fill(model, update, weight), fields)
+
+
+def _is_device_tensor(model: Model, update: Update) -> bool:
+    return model.on_device(update.value) is not None
+
+
+def _tensor(model: Model, update: Update) -> cst.BaseExpression | None:
+    """The tensor that the new weight takes its device from; None where its text cannot stand twice."""
+    read = update.read_of(update.value)
+    tensor = update.value if read is None else read.tensor
+    tensor = shape.without_calls(tensor, _UNCHANGED)
+    is_item = isinstance(tensor, cst.Subscript) and shape.dotted(tensor.value) is not None
+    return tensor if shape.dotted(tensor) is not None or is_item else None
+
+
+def _is_certain(model: Model, update: Update, tensor: cst.BaseExpression) -> bool:
+    """Whether the value is a tensor on every path and NaN values are not imputed."""
+    is_tensor = model.value(tensor).is_tensor or model.sent_backward(tensor)
+    return is_tensor and all(metrics.drops_nan(model, metric) for metric in update.metrics)
+
+
+def _send_ones(model: Model, update: Update) -> Fix | None:
+    """Build the ones where the value is."""
+    torch, tensor = model.name_of("torch", update.site), _tensor(model, update)
+    if torch is None or tensor is None:
+        return None
+    assert isinstance(update.site.node, cst.Call)
+    added = edits.add_argument(update.site.tree, update.site.node, f"weight={torch}.ones_like({model.text(tensor)})")
+    safety = Safety.SAFE if _is_certain(model, update, tensor) else Safety.UNSAFE
+    return None if added is None else Fix("build the default weight on the device", safety, added)
+
+
+def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | None:
+    """Fill the weight in on the device, in the shape that it is spread to anyway."""
+    torch, tensor = model.name_of("torch", update.site), _tensor(model, update)
+    if torch is None or tensor is None:
+        return None
+    text, number = model.text(tensor), model.text(weight)
+    scalar = model.value(tensor).scalar is True
+    if scalar:
+        built = f"{torch}.full_like({text}, {number}, dtype={torch}.float32)"
+    elif update.read_of(update.value) is None:
+        # Summing a filled tensor rounds otherwise than summing one spread number: keep it one number.
+        built = f"{torch}.full((), {number}, dtype={torch}.float32, device={text}.device)"
+    else:
+        return None
+    edit = edits.replace(update.site.tree, weight, built)
+    certain = metrics.keeps_default_types(model) and _is_certain(model, update, tensor)
+    return None if edit is None else Fix("build the weight on the device", Safety.SAFE if certain else Safety.UNSAFE, (edit,))

@@ -1,0 +1,117 @@
+"""`metric.update(loss.item())` with the metric on the device: the number goes over and back in every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.model import metrics
+from torchperf_lint.syntax import cst, edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.metrics import Update
+    from torchperf_lint.model.reads import HostRead
+
+_OTHER_DEVICES = ("cuda:1", "cuda:2", "cuda:3")
+
+
+@rule(
+    code="TPL302",
+    name="scalar-metric-update",
+    category=Category.METRICS,
+    summary="a metric on the device is fed a Python number",
+    message="`{argument}` {says}, on every pass of the {label}",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
+)
+def scalar_metric_update(model: Model) -> Iterator[Finding]:
+    """Hot updates of device-resident aggregators whose arguments are read from the device, or are host numbers."""
+    for update in metrics.hot_updates(model):
+        sink = model.text(update.site.node.func)
+        for read in update.reads:
+            fields = {
+                "argument": model.text(read.site.node),
+                "says": f"waits for the device, and `{sink}` copies the number back to it",
+                "label": update.heat.label,
+            }
+            because = (*update.because, *read.because, *update.heat.because)
+            yield Finding(read.site, because, _keep_tensor(model, update, read), fields)
+        # A list of values would keep numbers and tensors on two devices: nothing better can be offered.
+        if not update.reads and metrics.is_number(model, update.value) and not _lists(update):
+            fields = {
+                "argument": model.text(update.value),
+                "says": f"is a Python number that `{sink}` copies to the device and waits for",
+                "label": update.heat.label,
+            }
+            site = model.site(update.value)
+            yield Finding(site, (*update.because, *update.heat.because), _wrap_number(model, update), fields)
+
+
+def _lists(update: Update) -> bool:
+    return any(metrics.class_name(metric) == "CatMetric" for metric in update.metrics)
+
+
+def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
+    """Pass the tensor: the metric casts it as it would have cast the number."""
+    edit = edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()")
+    arguments = [argument for argument in (update.value, update.weight) if isinstance(argument, cst.BaseExpression)]
+    whole = any(argument is read.site.node for argument in arguments)
+    if edit is None or _lists(update) or not (whole or _is_computed_from(model, read, arguments)):
+        return None
+    # Imputing writes into what it is given, and tensors of another device cannot be added.
+    alone = all(metrics.drops_nan(model, metric) for metric in update.metrics) and not model.mentions(*_OTHER_DEVICES)
+    safety = Safety.SAFE if whole and alone else Safety.UNSAFE
+    return Fix("feed the tensor itself", safety, (edit,))
+
+
+def _is_computed_from(model: Model, read: HostRead, arguments: list[cst.BaseExpression]) -> bool:
+    """Whether the argument is the read after some arithmetic with numbers."""
+    node = read.site.node
+    while True:
+        parent = model.parent(node)
+        if not isinstance(parent, cst.BinaryOperation):
+            return False
+        other = parent.left if parent.right is node else parent.right
+        operators = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+        if not isinstance(parent.operator, operators) or not metrics.is_number(model, other):
+            return False
+        if any(argument is parent for argument in arguments):
+            return True
+        node = parent
+
+
+def _wrap_number(model: Model, update: Update) -> Fix | None:
+    """Give a tensor that stays on the host: without dimensions it meets the metric's state as a kernel argument."""
+    torch = model.name_of("torch", update.site)
+    weight = update.weight
+    if torch is None or not (weight is None or metrics.is_number(model, weight)):
+        return None
+    wrapped = [
+        edits.replace(update.site.tree, argument, f"{torch}.as_tensor({model.text(argument)})")
+        for argument in (update.value, weight)
+        if isinstance(argument, cst.BaseExpression)
+    ]
+    changed: list[Edit | None] = list(wrapped)
+    safety = Safety.SAFE
+    if weight is None and any(metrics.class_name(metric) in torchmetrics_api.AVERAGES for metric in update.metrics):
+        since = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE)
+        if since is None:
+            safety = Safety.UNSAFE
+        elif not since:
+            assert isinstance(update.site.node, cst.Call)
+            added = edits.add_argument(update.site.tree, update.site.node, f"weight={torch}.ones(())")
+            if added is None or not update.direct:
+                return None
+            changed += added
+    made = tuple(edit for edit in changed if edit is not None)
+    if len(made) < len(changed):
+        return None
+    plain = metrics.keeps_default_types(model) and all(metrics.drops_nan(model, metric) for metric in update.metrics)
+    return Fix("give the number as a tensor on the host", safety if plain else Safety.UNSAFE, made)

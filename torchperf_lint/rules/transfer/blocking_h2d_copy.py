@@ -1,0 +1,79 @@
+"""`images.to(device)` for a loader's batch, without `non_blocking=True`: the host waits for the copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.transfers import hot_moves, is_host_batch
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.transfers import Move
+
+_OTHER_ACCELERATORS = ("'mps", '"mps', ".mps", "_mps", "-mps", "mps_", "torch.accelerator")
+
+
+@rule(
+    code="TPL203",
+    name="blocking-h2d-copy",
+    category=Category.TRANSFER,
+    summary="a batch is copied to the device while the host waits",
+    message="`{copy}` makes the host wait until the copy is done, on every pass of the {label}",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    triggers=((".to(", ".cuda("),),
+)
+def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
+    """Moves of a loader's batch (or a part of it) that do not say `non_blocking`."""
+    for move in hot_moves(model):
+        if move.non_blocking or move.like or not is_host_batch(model.value(move.moved)):
+            continue
+        fields = {"copy": model.brief(move.site.node), "label": move.heat.label}
+        yield Finding(move.site, move.heat.because, _do_not_wait(model, move), fields)
+
+
+def _do_not_wait(model: Model, move: Move) -> Fix | None:
+    """Add `non_blocking=True`."""
+    changed = edits.add_argument(move.site.tree, move.call, "non_blocking=True")
+    if changed is None:
+        return None
+    safe = (
+        _takes_the_argument(model, move)
+        and not model.mentions(*_OTHER_ACCELERATORS)
+        and not model.host_batch_written_after(move.site)
+    )
+    return Fix("copy without waiting (and pin the loader's memory)", Safety.SAFE if safe else Safety.UNSAFE, changed)
+
+
+def _takes_the_argument(model: Model, move: Move) -> bool:
+    """Whether what is moved is a tensor for all that the file shows, and no batch object of its own class."""
+    moved, value = move.moved, model.value(move.moved)
+    if shape.method_name(move.call) == "cuda" or value.kind is Kind.TENSOR or model.collates_tensors(value):
+        return True
+    if isinstance(moved, cst.Subscript):
+        return all(
+            isinstance(part.slice, cst.Index) and isinstance(part.slice.value, cst.SimpleString) for part in moved.slice
+        )
+    if isinstance(moved, cst.Name):
+        return _is_dict_value(model, move, moved.value) or model.acts_as_tensor(moved.value, move.site)
+    return False
+
+
+def _is_dict_value(model: Model, move: Move, name: str) -> bool:
+    """Whether `name` is the value of `for key, name in batch.items()` in a comprehension around the move."""
+    parent = model.parent(move.site.node)
+    while parent is not None:
+        if isinstance(parent, (cst.DictComp, cst.ListComp, cst.GeneratorExp)):
+            walked = parent.for_in.iter
+            if isinstance(walked, cst.Call) and shape.method_name(walked) in ("items", "values"):
+                targets = parent.for_in.target
+                last = targets.elements[-1].value if isinstance(targets, cst.Tuple) else targets
+                return isinstance(last, cst.Name) and last.value == name
+        parent = model.parent(parent)
+    return False

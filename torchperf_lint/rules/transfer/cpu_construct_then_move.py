@@ -1,0 +1,65 @@
+"""`torch.zeros(n).to(device)`: a tensor is made on the host and copied, where the device could have made it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.construction import build_there, built_on_host
+from torchperf_lint.model.transfers import hot_moves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.construction import Built
+    from torchperf_lint.model.transfers import Move
+
+_SAME_EVERYWHERE = frozenset("torch." + name for name in "zeros ones full empty eye".split())
+
+
+@rule(
+    code="TPL201",
+    name="cpu-construct-then-move",
+    category=Category.TRANSFER,
+    summary="a tensor is built on the CPU and then copied to the device",
+    message="`{factory}` builds on the CPU, and `{move}` copies the result and waits, on every pass of the {label}",
+    severity=Severity.WARNING,
+    fix=Safety.SAFE,
+    triggers=(
+        (".to(", ".cuda(", ".type_as("),
+        tuple(name.removeprefix("torch.") + "(" for name in sorted(torch_api.FACTORIES)),
+    ),
+)
+def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
+    """Moves, in every step, of what a factory call in the same expression has just built."""
+    for move in hot_moves(model):
+        built = built_on_host(model, move.moved)
+        if built is None or built.ref in torch_api.HOST_DATA_FACTORIES or model.filled_once(move.site):
+            continue
+        fields = {
+            "factory": f"{model.text(built.call.func)}(...)",
+            "move": f".{move.call.func.attr.value}(...)" if move.call.args else ".cuda()",  # type: ignore[attr-defined]
+            "label": move.heat.label,
+        }
+        yield Finding(move.site, move.heat.because, _build_there(model, move, built), fields)
+
+
+def _build_there(model: Model, move: Move, built: Built) -> Fix | None:
+    """Give the factory the device."""
+    there = build_there(model, move, built)
+    if there is None:
+        return None
+    changed, grade = there
+    if not built.exact or not _same_everywhere(model, built):
+        grade = grade.at_worst(Safety.UNSAFE)
+    return Fix("build the tensor on the device", grade, changed)
+
+
+def _same_everywhere(model: Model, built: Built) -> bool:
+    """Whether every device fills the tensor with the same values: nothing random, nothing rounded."""
+    if built.ref == "torch.arange":
+        return (model.value(built.call).dtype or "").startswith(("int", "uint"))
+    return built.ref in _SAME_EVERYWHERE

@@ -1,0 +1,95 @@
+"""`loss_fn(out, y, weights.to(device))` in a loop that never changes `weights`: the same copy in every pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.transfers import hot_moves
+from torchperf_lint.model.values import Device, Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.transfers import Move
+
+
+@rule(
+    code="TPL204",
+    name="loop-invariant-transfer",
+    category=Category.TRANSFER,
+    summary="the same object is moved to the device again on every pass of a loop",
+    message="`{move}` {does} on every pass of the {label}, though `{name}` never changes in it",
+    severity=Severity.WARNING,
+    fix=Safety.UNSAFE,
+    triggers=((".to(", ".cuda("),),
+)
+def loop_invariant_transfer(model: Model) -> Iterator[Finding]:
+    """Moves in a batch loop of what the loop neither binds, nor writes, nor takes back to the host."""
+    for move in hot_moves(model):
+        path = shape.dotted(move.moved)
+        if move.heat.loop is None or path is None or not _stays_on_host(model, move, path):
+            continue
+        is_module = model.value(move.moved).kind in (Kind.MODULE, Kind.METRIC)
+        fields = {
+            "move": model.brief(move.site.node),
+            "does": "walks over all parameters" if is_module else "copies the same data",
+            "label": move.heat.label,
+            "name": path,
+        }
+        yield Finding(move.site, move.heat.because, _hoist(model, move, path, is_module), fields)
+
+
+def _stays_on_host(model: Model, move: Move, path: str) -> bool:
+    """Whether the loop finds the object where the pass before has found it."""
+    value = model.value(move.moved)
+    is_module = value.kind in (Kind.MODULE, Kind.METRIC)
+    is_host_tensor = value.kind is Kind.TENSOR and value.device is Device.CPU
+    if not (is_module or is_host_tensor) or any(
+        (path + ".").startswith(b + ".") for b in model.names_of_loop(move.heat)
+    ):
+        return False
+    return not model.taken_back(path, move.site) and not model.writes_in_place(path, move.site)
+
+
+def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
+    """Move it once, in front of the loop."""
+    if not model.always_in_loop(move.site, move.heat) or _depends_on_loop(model, move):
+        return None
+    title = "move it once, before the loop"
+    if is_module:
+        if not isinstance(model.parent(move.site.node), cst.Expr):
+            return None
+        lifted = model.lift(move.site, move.heat)
+        return None if lifted is None else Fix(title, Safety.UNSAFE, lifted)
+    if not path.isidentifier() or _is_used_otherwise(model, move, path):
+        return None
+    before = model.insert_before(move.heat, f"{path} = {model.text(move.site.node)}")
+    after = edits.replace(move.site.tree, move.site.node, path)
+    return None if before is None or after is None else Fix(title, Safety.UNSAFE, (before, after))
+
+
+def _depends_on_loop(model: Model, move: Move) -> bool:
+    """Whether the call's arguments hold a name that only the loop binds."""
+    bound = model.names_of_loop(move.heat)
+    names = {argument.value for argument in _names(move.call)}
+    return bool(names & bound) or "\n" in model.text(move.site.node)
+
+
+def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
+    if isinstance(node, cst.Name):
+        yield node
+    for child in node.children:
+        yield from _names(child)
+
+
+def _is_used_otherwise(model: Model, move: Move, name: str) -> bool:
+    """Whether the loop or what comes after it also uses the tensor that stayed on the host."""
+    uses = model.uses(name, move.site, move.heat)
+    start, end = move.site.start, move.site.end
+    return not uses.local or any(
+        use.nested or ((use.inside or use.after) and not start <= use.start < end) for use in uses.uses
+    )

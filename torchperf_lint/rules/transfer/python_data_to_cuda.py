@@ -1,0 +1,226 @@
+"""`torch.tensor(0.5, device=device)` in every step: Python data are packed on the host, copied, and waited for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.model.construction import build_there, built_on_host
+from torchperf_lint.model.transfers import hot_moves
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Heat, Model, Site
+
+_FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
+_LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
+_LARGEST_HALF = 65504
+_WIDE_DTYPES = frozenset("float32 float64 int32 int64".split())
+
+
+class _Packing(NamedTuple):
+    """A call that makes a tensor of Python data, and the further edits that its replacement needs."""
+
+    site: Site
+    call: cst.Call
+    data: cst.BaseExpression
+    heat: Heat
+    because: tuple[Because, ...]
+    placing: tuple[Edit, ...]
+    grade: Safety | None  # the best grade of `placing`; None if there can be no fix
+
+
+@rule(
+    code="TPL202",
+    name="python-data-to-cuda",
+    category=Category.TRANSFER,
+    summary="a device tensor is made of Python data in every step",
+    message="`{call}` packs {what} on the CPU, copies it to the device and waits, on every pass of the {label}",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    triggers=(("tensor(", "asarray(", "Tensor("),),
+)
+def python_data_to_cuda(model: Model) -> Iterator[Finding]:
+    """Calls that make a device tensor of a number, a list or an array of the host, in every step."""
+    for packing in sorted(_packings(model), key=lambda each: each.site.start):
+        what = _describe(model, packing.data)
+        if what is None or model.filled_once(packing.site):
+            continue
+        fields = {"call": model.brief(packing.site.node), "what": what, "label": packing.heat.label}
+        fix = _fill_instead(model, packing) or _hoist(model, packing)
+        yield Finding(packing.site, (*packing.because, *packing.heat.because), fix, fields)
+
+
+def _packings(model: Model) -> Iterator[_Packing]:
+    for move in hot_moves(model):
+        built = built_on_host(model, move.moved)
+        if built is not None and built.ref in _FACTORIES and built.call.args:
+            there = build_there(model, move, built)
+            edits_, grade = there or ((), None)
+            if grade is not None and not built.exact:
+                grade = grade.at_worst(Safety.UNSAFE)
+            yield _Packing(move.site, built.call, built.call.args[0].value, move.heat, (), edits_, grade)
+    for site in model.calls(*_FACTORIES, hot=True):
+        call = site.node
+        device = shape.argument(call, "device")
+        if call.args and isinstance(device, cst.BaseExpression) and model.on_device(call) is not None:
+            yield from _packing(model, site, call)
+    for site in model.method_calls("new_tensor", hot=True):
+        owner = shape.receiver(site.node)
+        if (
+            site.node.args
+            and owner is not None
+            and model.on_device(owner)
+            and shape.argument(site.node, "device") is None
+        ):
+            yield from _packing(model, site, site.node)
+    for site in model.calls(*_LEGACY, hot=True):
+        if site.node.args and model.value(site.node.args[0].value).kind in (Kind.CONTAINER, Kind.NUMPY):
+            yield from _packing(model, site, site.node)
+
+
+def _packing(model: Model, site: Site, call: cst.Call) -> Iterator[_Packing]:
+    heat = model.heat(site)
+    if heat is not None and not _is_leaf(call):
+        yield _Packing(site, call, call.args[0].value, heat, model.on_device(call) or (), (), Safety.SAFE)
+
+
+def _is_leaf(call: cst.Call) -> bool:
+    """`requires_grad=True`: the tensor is a parameter of its own, which is not made in every step by accident."""
+    return any(
+        argument.star == "**"
+        or (argument.keyword is not None and argument.keyword.value in ("requires_grad", "pin_memory"))
+        for argument in call.args
+    )
+
+
+def _describe(model: Model, data: cst.BaseExpression) -> str | None:
+    """What kind of host data an expression is; None where that is not known."""
+    value = model.value(data)
+    if value.kind is Kind.NUMBER:
+        return "a Python number"
+    if value.kind is Kind.NUMPY:
+        return "a NumPy array"
+    if value.kind is Kind.CONTAINER and value.ref in ("list", "tuple", "range"):
+        element = value.element
+        while element is not None and element.kind is Kind.CONTAINER:
+            element = element.element
+        if element is not None and element.kind is Kind.NUMBER:
+            return "a list"
+    return None
+
+
+# -- scalars --------------------------------------------------------------------------------------------------------
+
+
+def _fill_instead(model: Model, packing: _Packing) -> Fix | None:
+    """`torch.full((), v, device=d)`: a kernel that gets the number as its argument."""
+    call, tree = packing.call, packing.site.tree
+    others = [
+        argument
+        for argument in call.args[1:]
+        if argument.keyword is None or argument.keyword.value not in ("dtype", "device")
+    ]
+    first = call.args[0]
+    if packing.grade is None or others or first.keyword is not None or first.star:
+        return None
+    number, size = packing.data, "()"
+    if isinstance(number, (cst.List, cst.Tuple)) and len(number.elements) == 1:
+        number, size = number.elements[0].value, "(1,)"
+    name = _full(model, packing)
+    if name is None or model.value(number).kind is not Kind.NUMBER:
+        return None
+    changed = (
+        edits.replace(tree, call.func, name),
+        edits.replace(tree, packing.data, f"{size}, {model.text(number)}"),
+    )
+    if None in changed:
+        return None
+    grade = packing.grade.at_worst(_grade(model, packing, number))
+    return Fix(
+        "fill the tensor on the device", grade, (*packing.placing, *(edit for edit in changed if edit is not None))
+    )
+
+
+def _full(model: Model, packing: _Packing) -> str | None:
+    """What to call instead: `torch.full`, or `x.new_full` for `x.new_tensor`."""
+    func = packing.call.func
+    if isinstance(func, cst.Attribute) and func.attr.value == "new_tensor":
+        return f"{model.text(func.value)}.new_full"
+    if model.value(func).ref not in _FACTORIES:
+        return None
+    torch = model.text(func.value) if isinstance(func, cst.Attribute) else model.name_of("torch", packing.site)
+    return None if torch is None else f"{torch}.full"
+
+
+def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safety:
+    """SAFE for what is certainly a Python number that the dtype can hold; TorchScript knows no empty tuple of sizes."""
+    if model.mentions("torch.jit", "is_scripting") or not _is_python_number(model, number):
+        return Safety.UNSAFE
+    constant = model.value(number).constant
+    if isinstance(constant, (int, float)):
+        if abs(constant) <= _LARGEST_HALF:
+            return Safety.SAFE
+        return Safety.SAFE if abs(constant) == float("inf") else Safety.UNSAFE
+    dtype = shape.argument(packing.call, "dtype")
+    own = isinstance(packing.call.func, cst.Attribute) and packing.call.func.attr.value == "new_tensor"
+    given = model.value(dtype).dtype if isinstance(dtype, cst.BaseExpression) else None
+    wide = given in _WIDE_DTYPES if dtype is not None else not own
+    return Safety.SAFE if wide else Safety.UNSAFE
+
+
+def _is_python_number(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether a number is Python's own: NumPy's scalars bring their dtype along, which `full` would not keep."""
+    if isinstance(node, cst.UnaryOperation):
+        return _is_python_number(model, node.expression)
+    if isinstance(node, cst.Call):
+        if shape.method_name(node) == "item" and not node.args:
+            return True
+        return model.value(node.func).ref in ("builtins.int", "builtins.float", "builtins.bool", "builtins.len")
+    value = model.value(node)
+    return value.constant is not None or value.dtype in ("int", "float", "bool")
+
+
+# -- lists ----------------------------------------------------------------------------------------------------------
+
+
+def _hoist(model: Model, packing: _Packing) -> Fix | None:
+    """Make a constant tensor once, in front of the loop."""
+    statement = model.parent(packing.site.node)
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1 or not _is_constant(packing.data):
+        return None
+    target = statement.targets[0].target
+    if not isinstance(target, cst.Name):
+        return None
+    stores = [use for use in model.uses(target.value, packing.site, packing.heat).uses if use.kind != "load"]
+    free = {name.value for name in _names(packing.site.node)}
+    if (
+        len(stores) != 1
+        or model.writes_in_place(target.value, packing.site)
+        or free & model.names_of_loop(packing.heat)
+    ):
+        return None
+    lifted = model.lift(packing.site, packing.heat)
+    return None if lifted is None else Fix("build it once, before the loop", Safety.UNSAFE, lifted)
+
+
+def _is_constant(node: cst.BaseExpression) -> bool:
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return all(_is_constant(element.value) for element in node.elements)
+    if isinstance(node, cst.UnaryOperation):
+        return _is_constant(node.expression)
+    return isinstance(node, (cst.Integer, cst.Float)) or (
+        isinstance(node, cst.Name) and node.value in ("True", "False")
+    )
+
+
+def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
+    if isinstance(node, cst.Name):
+        yield node
+    for child in node.children:
+        yield from _names(child)
