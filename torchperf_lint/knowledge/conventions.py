@@ -60,3 +60,6 @@ METER_CLASSES = ("AverageMeter", "SmoothedValue", "RunningAverage", "AvgMeter", 
 
 EPOCH_WORDS = ("epoch", "epochs", "ep")
 EVAL_WORDS = ("eval", "valid", "val", "test", "infer", "predict")
+
+READING_METERS = ("MetricLogger", "metric_logger", "SmoothedValue")
+"""Meters of the torchvision references and their many copies: they read a tensor as soon as they get it."""

@@ -15,3 +15,9 @@ LOG_OBJECTS = frozenset(
     "wandb mlflow swanlab comet neptune aim run writer tb_writer tensorboard summary_writer sw logger logging".split()
 )
 """Names of loggers and trackers: whatever method is called on them records its arguments."""
+
+LOGS_NUMBERS = frozenset("wandb mlflow swanlab trackio accelerator fabric".split())
+"""Names of what has a `log` method that turns its arguments into numbers at once."""
+
+WARNINGS = frozenset("warn warn_once warn_explicit warning_once".split())
+"""Last names of functions that tell of something out of the ordinary, once."""

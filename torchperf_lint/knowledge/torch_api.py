@@ -17,6 +17,11 @@ FACTORIES = frozenset(
 HOST_DATA_FACTORIES = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """Factories whose first argument may already be a tensor."""
 
+LIKE_FACTORIES = frozenset(
+    f"torch.{name}_like" for name in "zeros ones full empty rand randn randint".split()
+)
+"""Build a tensor like the one that they are given: there, and of its dtype, unless told otherwise."""
+
 LEGACY_FACTORIES = {
     "torch.FloatTensor": "float32",
     "torch.LongTensor": "int64",
@@ -241,3 +246,9 @@ TAKES_SIZES = frozenset(
     "repeat_interleave unfold select all_to_all all_to_all_single trange islice interpolate randint randperm".split()
 )
 """Functions and methods whose number arguments are sizes, counts or places: the host needs them at once."""
+
+MODULE_ONLY_METHODS = frozenset(
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
+    "load_state_dict train eval zero_grad".split()
+)
+"""Methods that modules have and tensors have not: they tell what an object is that was moved to the device."""

@@ -6,7 +6,7 @@ AGGREGATORS = frozenset("MeanMetric SumMetric MaxMetric MinMetric CatMetric Runn
 """Subclasses of BaseAggregator: they test every update for NaN unless `nan_strategy="disable"`."""
 
 AVERAGES = frozenset({"MeanMetric", "RunningMean"})
-"""Aggregators whose updates take a weight; with `nan_strategy="disable"` 1.6.2 to 1.9.0 silently put ones in its place."""
+"""Aggregators whose updates take a weight; under `nan_strategy="disable"` 1.6.2 to 1.9.0 put ones in its place."""
 
 FIRST_IS_WINDOW = frozenset({"RunningMean", "RunningSum"})
 """Aggregators whose first parameter is `window`, the second `nan_strategy`; for all others it is the first."""

@@ -9,14 +9,16 @@ from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import calls as calls_
-from torchperf_lint.model import flow, frameworks, transfers
+from torchperf_lint.model import flow, frameworks, writes
+from torchperf_lint.model.evaluate import asks_about_accelerator
 from torchperf_lint.model.heat import Heat, HeatMap
-from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name, last_name
+from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name
 from torchperf_lint.model.interpret import World
 from torchperf_lint.model.loading import Loading, Route, Samples
-from torchperf_lint.model.loops import Loops
+from torchperf_lint.model.loops import LoopKind, Loops
 from torchperf_lint.model.seeds import Seeds
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.syntax.edits import code_of
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
 
 if TYPE_CHECKING:
@@ -119,21 +121,6 @@ class Model:
                 if site is not None:
                     yield site
 
-    def moves(self, hot: bool = False) -> Iterator[Site]:
-        """Calls that put something on the accelerator which is not shown to be there: `x.to(device)`, `x.cuda()` ..."""
-
-        def is_wanted(record: CallRecord) -> bool:
-            func = record.call.func
-            if not isinstance(func, ast.Attribute):
-                return False
-            values = self._world.frame(record.function).values
-            moved = values.get(func.value, UNKNOWN)
-            there = moved.device.on_accelerator and moved.kind not in (Kind.MODULE, Kind.METRIC)
-            to = transfers.destination(record.call, lambda node: values.get(node, UNKNOWN))
-            return not there and to.on_accelerator
-
-        yield from self._sites(transfers.MOVERS, hot, is_wanted)
-
     def _is_hot(self, statement: ast.stmt) -> bool:
         """Cheap questions first: no accelerator in the file, or no seed of heat near, and nothing is evaluated."""
         if self._world.cpu_only or not self._seeds.may_be_hot(statement):
@@ -216,6 +203,10 @@ class Model:
                 end = self._source.offset(inner.end_lineno or inner.lineno, inner.end_col_offset or 0)
                 table.setdefault((start, end), []).append(inner)
         start, end = tree.span(node)
+        if type(node).__name__ == "Tuple" and node.lpar:  # type: ignore[attr-defined]
+            # Python counts a tuple's parentheses to it, libcst does not.
+            start, end = start - len(code_of(node.lpar[-1])), end + len(code_of(node.rpar[0]))  # type: ignore[attr-defined]
+            return next((each for each in table.get((start, end), ()) if isinstance(each, ast.Tuple)), None)
         for candidate in table.get((start, end), ()):
             if tree.find(type(candidate).__name__, start, end) is node:
                 return candidate  # type: ignore[return-value]
@@ -233,7 +224,9 @@ class Model:
         An empty tuple means that it is known without a single place to point to.
         """
         value = self.value(node)
-        is_moved_object = value.kind is Kind.UNKNOWN and value.device.on_accelerator
+        # A field of a model's output (`outputs.logits`) is a tensor if the program treats it as one.
+        is_field = value.kind is Kind.METHOD and value.element is not None and value.element.kind is Kind.STRUCTURE
+        is_moved_object = (value.kind is Kind.UNKNOWN or is_field) and value.device.on_accelerator
         if (value.holds_tensors or is_moved_object) and value.device.on_accelerator:
             return value.because
         return None
@@ -302,6 +295,33 @@ class Model:
         )
         return counter.id if counted and isinstance(counter, ast.Name) else None
 
+    def inner_walks(self, site: Site) -> list[tuple[set[str], str | None]]:
+        """The `for` loops around the site below its batch loop: the names each binds, innermost first.
+
+        With them goes the text of what the loop walks over, if that is a tensor (or zipped or counted tensors).
+        """
+        statement = self._statement_of[id(site.node)]
+        function = self._function(site)
+        found: list[tuple[set[str], str | None]] = []
+        for loop in self._loops.enclosing(statement):
+            if self._loops.classify(loop, function).kind is not LoopKind.OTHER:
+                break
+            if isinstance(loop, (ast.For, ast.AsyncFor)):
+                targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+                values = [self._world.frame_value(function, node) for node in flow.paths(loop.iter)]
+                tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
+                found.append((targets, ast.unparse(loop.iter) if tensors else None))
+        return found
+
+    def chosen_for_device(self, site: Site) -> bool:
+        """Whether the site stands in a branch of an `if` that asks whether, or which, accelerator is used."""
+        current: ast.stmt | None = self._statement_of[id(site.node)]
+        while current is not None:
+            current = self._index.places[current].parent
+            if isinstance(current, ast.If) and asks_about_accelerator(current.test) is not None:
+                return True
+        return False
+
     def statement_lines(self, site: Site) -> tuple[int, int] | None:
         """First and last row of the site's simple statement, if it has its rows to itself."""
         statement = self._statement_of[id(site.node)]
@@ -340,6 +360,14 @@ class Model:
         named = (value.ref or "").rpartition(".")[2]
         return named in conventions.METER_CLASSES or name.lower().endswith(("meter", "metric_logger"))
 
+    def only_adds_up(self, value: Value, method: str) -> bool:
+        """Whether a method of the value's class, which is in this file, does no more than arithmetic and storing."""
+        function = None if value.cls is None else self._world.method(value.cls, method)
+        if value.cls is None or function is None:
+            return False
+        called = [record.call.func for record in function.calls_made]
+        return all(isinstance(func, ast.Attribute) and self._world.method(value.cls, func.attr) for func in called)
+
     def class_of(self, value: Value) -> ClassInfo | None:
         """The class of this file that a value is an instance of."""
         return value.cls
@@ -373,28 +401,6 @@ class Model:
             value = self._world.free_name(frame, name)
         return UNKNOWN if value is None else value
 
-    def acts_as_tensor(self, name: str, site: Site) -> bool:
-        """Whether the function around the site uses what `name` holds as only a tensor can be used."""
-        function = self._function(site)
-        return transfers.used_as_tensor(name, function, lambda node: self._world.frame_value(function, node))
-
-    def collates_tensors(self, value: Value) -> bool:
-        """Whether a batch comes from a loader, built in this file, that makes tensors of its items by default."""
-        return bool(value.sources) and all(
-            len(call.args) < 7 and not any(keyword.arg in ("collate_fn", None) for keyword in call.keywords)
-            for call in value.sources
-        )
-
-    def filled_once(self, site: Site) -> bool:
-        """Whether the site fills an attribute or entry under a guard that asks whether it is filled (a cache)."""
-        statement = self._statement_of[id(site.node)]
-        parents: list[ast.stmt] = []
-        current: ast.stmt | None = self._index.places[statement].parent
-        while current is not None:
-            parents.append(current)
-            current = self._index.places[current].parent
-        return transfers.filled_once(statement, parents)
-
     # -- flow ------------------------------------------------------------------------------------------------------
 
     def uses(self, name: str, site: Site, heat: Heat) -> flow.NameUses:
@@ -405,25 +411,9 @@ class Model:
         """Whether the loop of `heat` binds the name."""
         return heat.loop is not None and name in flow.names_bound_in(heat.loop)
 
-    def writes_in_place(self, path: str, site: Site) -> bool:
-        """Whether the function around the site writes in place to what `path` (`x`, `self.weights`) names."""
-        return transfers.writes_path(self._function(site), path)
-
-    def taken_back(self, path: str, site: Site) -> bool:
-        """Whether the function around the site moves what `path` names to the host somewhere (a deliberate swap)."""
-        return transfers.taken_back(self._function(site), path)
-
-    def host_batch_written_after(self, site: Site) -> bool:
-        """Whether the function around the site writes in place to a batch on the host, on a later row."""
-        function = self._function(site)
-        return any(
-            row > site.rows[1] and transfers.is_host_batch(self._world.frame_value(function, written))
-            for written, row in transfers.writes(function)
-        )
-
     def names_of_loop(self, heat: Heat) -> set[str]:
         """The names and paths (`self.x`) that the loop of `heat` binds, its targets included."""
-        return set() if heat.loop is None else flow.names_bound_in(heat.loop) | transfers.paths_bound_in(heat.loop)
+        return set() if heat.loop is None else flow.names_bound_in(heat.loop) | writes.paths_bound_in(heat.loop)
 
     def always_in_loop(self, site: Site, heat: Heat) -> bool:
         """Whether the site's statement stands directly in the body of the loop of `heat`."""
@@ -431,11 +421,13 @@ class Model:
         return heat.loop is not None and place.parent is heat.loop and place.field == "body"
 
     def guarded_by_try(self, heat: Heat) -> bool:
-        """Whether the loop of `heat` stands in a `try` of its function, where an exception may be caught."""
+        """Whether the loop of `heat` stands where its function may catch an exception: a `try`, a `suppress()`."""
         current: ast.stmt | None = heat.loop
         while current is not None:
             current = self._index.places[current].parent
-            if isinstance(current, ast.Try):
+            if type(current).__name__ in ("Try", "TryStar"):
+                return True
+            if isinstance(current, (ast.With, ast.AsyncWith)) and any(flow.catches(item) for item in current.items):
                 return True
         return False
 
@@ -455,8 +447,9 @@ class Model:
         rest = source.line(loop.end_lineno).encode()[loop.end_col_offset or 0 :].strip()
         if indent.strip() or (rest and not rest.startswith(b"#")):
             return None
-        last = loop.end_lineno >= len(source.line_starts)
-        place = len(source.utf8) if last else source.line_starts[loop.end_lineno]
+        row = flow.last_row_of_body(source, loop.end_lineno, len(indent))
+        last = row >= len(source.line_starts)
+        place = len(source.utf8) if last else source.line_starts[row]
         newline = source.newline
         content = f"{newline}{indent}{line}" if last and place >= end else f"{indent}{line}{newline}"
         return Edit(place, place, content.encode())
@@ -502,7 +495,7 @@ class Model:
         return None
 
     def mentions(self, *words: str) -> bool:
-        """Whether any of the words occurs in the file's text."""
+        """Whether any of the texts occurs in the file's text."""
         return any(word in self._source.text for word in words)
 
     @property

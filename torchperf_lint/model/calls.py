@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api, torchmetrics_api
 from torchperf_lint.model.index import last_name
-from torchperf_lint.model.values import INTEGER, NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join, join_all
+from torchperf_lint.model.values import (
+    INTEGER,
+    NONE,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    container,
+    join,
+    join_all,
+)
 
 if TYPE_CHECKING:
     from torchperf_lint.model.evaluate import Evaluator
@@ -54,6 +66,8 @@ def as_device(value: Value) -> Device | None:
         return value.device
     if value.kind is Kind.STRING and isinstance(value.constant, str):
         return Device.CPU if value.constant.startswith("cpu") else Device.CUDA if value.constant[:4] == "cuda" else None
+    if value.kind is Kind.STRING and value.device.on_accelerator:
+        return value.device
     return None
 
 
@@ -173,6 +187,8 @@ def _tensor_method(
 ) -> Value:
     if name in ("to", "cuda", "cpu"):
         return moved(evaluator, node, base, name, arguments, keywords)
+    if name in torch_api.MODULE_ONLY_METHODS and base.kind is Kind.STRUCTURE:
+        return _module_method(evaluator, node, Value(Kind.MODULE, base.device, because=base.because), name, arguments, keywords)
     if name in torch_api.HOST_READS:
         return _BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
     if name in ("size", "stride"):
@@ -438,8 +454,8 @@ def _factory(
         )
     elif ref in torch_api.HOST_DATA_FACTORIES and arguments and arguments[0].holds_tensors:
         device, because = arguments[0].device, arguments[0].because
-    elif evaluator.world.default_device is not None:
-        device = evaluator.world.default_device
+    elif evaluator.default_device is not None:
+        device = evaluator.default_device
     if device.on_accelerator and not because:
         because = (Because(node.lineno, f"built on the device by `{name}(..., device=...)`"),)
     dtype = keywords["dtype"].dtype if "dtype" in keywords else _inferred_dtype(name, arguments)
@@ -457,6 +473,17 @@ def _factory(
         dtype=dtype,
         because=because,
     )
+
+
+def _like(model: Value, keywords: dict[str, Value]) -> Value:
+    """`torch.zeros_like(x, dtype=..., device=...)` and its like."""
+    dtype = keywords["dtype"].dtype if "dtype" in keywords else model.dtype
+    like = Value(Kind.TENSOR, model.device, model.scalar, model.vector, dtype, because=model.because)
+    if model.kind is not Kind.TENSOR:
+        like = like._replace(scalar=None, vector=None)
+    if "device" not in keywords or keywords["device"].kind is Kind.NONE:
+        return like
+    return like._replace(device=as_device(keywords["device"]) or Device.UNKNOWN, because=())
 
 
 def _inferred_dtype(name: str, arguments: list[Value]) -> str | None:
@@ -558,6 +585,8 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
     tensor = tensor_from([value for value in flat if value.holds_tensors or value.device.on_accelerator])
     if ref == "torch.nn.utils.clip_grad_norm_":
         return tensor._replace(scalar=True)
+    if ref in torch_api.LIKE_FACTORIES:
+        return _like(arguments[0] if arguments else UNKNOWN, keywords)
     if root == "torch.nn.functional":
         if name in torch_api.SCALAR_LOSSES:
             reduction = keywords.get("reduction")
@@ -646,7 +675,7 @@ def _method(
             return NUMBER
         return UNKNOWN if name == "tolist" else Value(Kind.NUMPY)
     if base.kind is Kind.STRING:
-        return STRING
+        return Value(Kind.STRING, as_device(base) or Device.UNKNOWN) if name == "format" else STRING
     if base.kind is Kind.INSTANCE and base.ref is not None:
         return _placing(node, base.ref, name, arguments)
     if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.STRUCTURE:
@@ -672,7 +701,10 @@ def _container_method(base: Value, name: str) -> Value:
 
 
 def _placing(node: ast.Call, ref: str, name: str, arguments: list[Value]) -> Value:
-    """accelerator.prepare(...), fabric.setup(...): the same objects, placed on the device."""
+    """accelerator.prepare(...), fabric.setup(...): the same objects, placed on the device; gather(...): more of them."""
+    if name in ("gather", "gather_for_metrics", "reduce", "all_gather", "all_reduce", "pad_across_processes"):
+        gathers = "ccelerat" in ref or "abric" in ref
+        return arguments[0]._replace(scalar=None, vector=None) if gathers and arguments else UNKNOWN
     if not (
         (name in ("prepare", "prepare_model", "prepare_data_loader") and "ccelerat" in ref)
         or (name in ("setup", "setup_module", "setup_dataloaders") and "abric" in ref)

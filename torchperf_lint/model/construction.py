@@ -114,7 +114,7 @@ def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
         if isinstance(node, cst.Integer):
             return f'"cuda:{node.value}"', Safety.SAFE
         # `.cuda(None)` is the current device, `device=None` the host.
-        return model.text(node), Safety.SAFE if model.value(node).kind is Kind.DEVICE else Safety.UNSAFE
+        return model.text(node), Safety.SAFE if model.device_named(node) is Device.CUDA else Safety.UNSAFE
     return model.text(node), Safety.SAFE
 
 

@@ -10,7 +10,19 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model import calls
 from torchperf_lint.model.index import dotted
-from torchperf_lint.model.values import INTEGER, NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join, join_all
+from torchperf_lint.model.values import (
+    INTEGER,
+    NONE,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    container,
+    join,
+    join_all,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +39,7 @@ class Evaluator:
     def __init__(self, world: World, frame: Frame) -> None:
         self.world = world
         self.frame = frame
+        self.default_device = world.default_device
         self._by_type: dict[type, Callable[[ast.expr, Env], Value]] = {
             ast.Constant: self._constant,
             ast.Name: self._name,
@@ -103,6 +116,8 @@ class Evaluator:
             ref = f"{base.ref}.{name}"
             if ref in torch_api.DTYPES or ref == "torch.bool":
                 return Value(Kind.DTYPE, dtype=torch_api.DTYPES.get(ref))
+            if ref in ("math.inf", "math.nan", "math.pi", "math.e", "math.tau"):
+                return Value(Kind.NUMBER, dtype="float")
             return Value(Kind.LIBRARY, ref=ref)
         if base.holds_tensors:
             return calls.tensor_attribute(base, name)
@@ -129,6 +144,8 @@ class Evaluator:
             )
         if kind is Kind.UNKNOWN and base.device.on_accelerator:
             # Something that was moved to the device: what hangs on it lives there too, whatever it is.
+            if name == "shape":
+                return calls.tensor_attribute(base, name)
             return Value(Kind.METHOD, element=base, ref=name, device=base.device, because=base.because)
         value = Value(Kind.METHOD, element=base, ref=name) if kind is not Kind.UNKNOWN or base.ref else UNKNOWN
         named = calls.conventional(name, UNKNOWN)
@@ -178,7 +195,7 @@ class Evaluator:
     def combine(self, left: Value, right: Value, operator: ast.operator) -> Value:
         """The result of an arithmetic operator."""
         if left.kind is Kind.STRING:
-            return STRING
+            return _text_after(left.constant)
         if left.holds_tensors or right.holds_tensors:
             return calls.tensor_from([left, right], true_division=isinstance(operator, ast.Div))
         if Kind.NUMPY in (left.kind, right.kind):
@@ -198,7 +215,10 @@ class Evaluator:
         value = self(node.operand, env)
         if isinstance(node.op, ast.Not):
             return NUMBER
-        return value._replace(constant=None) if value.kind is Kind.NUMBER else value
+        if value.kind is not Kind.NUMBER:
+            return value
+        is_literal = isinstance(value.constant, (int, float)) and isinstance(node.op, ast.USub)
+        return value._replace(constant=-value.constant if is_literal else None)  # type: ignore[operator]
 
     def _compare(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Compare)
@@ -242,7 +262,10 @@ class Evaluator:
 
     def _dict(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Dict)
-        values = [self(value, env) for value in node.values]
+        values = [
+            self(value, env) if key is not None else _entries(self(value, env))
+            for key, value in zip(node.keys, node.values, strict=True)
+        ]
         keys = [None if key is None else self(key, env).constant for key in node.keys]
         items = list(zip(keys, values, strict=True)) if all(key is not None for key in keys) else None
         return container(join_all(values) if values else None, items, "dict")
@@ -263,7 +286,8 @@ class Evaluator:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self(child, env)
-        return STRING
+        first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else None
+        return _text_after(first.value) if isinstance(first, ast.Constant) else STRING
 
     def _lambda(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Lambda)
@@ -299,6 +323,16 @@ class Evaluator:
     def _slice(self, node: ast.expr, env: Env) -> Value:
         self._formatted(node, env)
         return UNKNOWN
+
+
+def _text_after(start: object) -> Value:
+    """A string put together at run time that begins so: `"cuda:" + str(rank)` names a device."""
+    return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
+
+
+def _entries(value: Value) -> Value:
+    """What `**value` adds to a dict."""
+    return calls.element_of(value) if value.kind in (Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
 
 
 def subscript_path(node: ast.Subscript) -> str | None:

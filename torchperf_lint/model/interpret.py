@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_lint.model import calls, frameworks, parameters
 from torchperf_lint.model.evaluate import Evaluator, asks_about_accelerator, subscript_path
-from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
+from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value, container, join, join_all
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ _R = TypeVar("_R")
 
 MAX_CALL_DEPTH = 6
 """How many calls deep a value is followed."""
+
+MAX_CALLS_FOLLOWED = 120
+"""How many calls are followed for one function's frame."""
 
 MAX_LOOP_DEPTH = 3
 """Loops nested deeper are run once, with all that they bind unknown: passes would multiply."""
@@ -50,21 +53,24 @@ class World:
 
     def __init__(self, index: Index, text: str) -> None:
         self.index = index
-        self.default_device: Device | None = None
+        self.default_device = _default_device(index)
         self.metric_device = Device.UNKNOWN
         self.cpu_only = frameworks.is_cpu_only(text)
         self._memo: dict[object, tuple[Any, frozenset[object]]] = {}
         self._cyclic: dict[object, tuple[Any, int]] = {}
         self._active: dict[object, int] = {}
         self._lowest = _NEVER
+        self._running: dict[FunctionInfo, Frame] = {}
         self._depth = 0
         self._depth_origin = 0
+        self._calls_followed = 0
+        self._calling: dict[FunctionInfo, int] = {}
 
     # -- questions -----------------------------------------------------------------------------------------------
 
     def frame(self, function: FunctionInfo) -> Frame:
         """The function as it is run in general: parameters from call sites, annotations, contracts, names."""
-        return self._ask(("frame", function), lambda: self._run_in_general(function), lambda: Frame(function))
+        return self._ask(("frame", function), lambda: self._run_in_general(function), lambda: self._so_far(function))
 
     def called(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
@@ -74,16 +80,26 @@ class World:
             return self._generated(function, arguments, keywords)
         if starred:
             return UNKNOWN
-        if self._depth >= MAX_CALL_DEPTH:
+        if self._depth >= MAX_CALL_DEPTH or self._calls_followed >= MAX_CALLS_FOLLOWED:
             self._lowest = min(self._lowest, self._depth_origin)
+            return UNKNOWN
+        if function in self._calling:
+            # Recursion with other arguments: they may differ without end.
+            self._lowest = min(self._lowest, self._calling[function])
             return UNKNOWN
         bound = parameters.bind(self, function, arguments, keywords)
         key = ("call", function, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
         self._depth += 1
+        self._calling[function] = len(self._active)
         try:
-            return self._ask(key, lambda: join_all(self._run(function, bound).returns), lambda: UNKNOWN)
+            return self._ask(key, lambda: self._returned(function, bound), lambda: UNKNOWN)
         finally:
             self._depth -= 1
+            del self._calling[function]
+
+    def _returned(self, function: FunctionInfo, bound: Env) -> Value:
+        self._calls_followed += 1
+        return join_all(self._run(function, bound).returns)
 
     def _generated(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Value:
         """A generator that hands on what it is given (`for x in self.log_every(loader, ...)`)."""
@@ -174,10 +190,24 @@ class World:
         cls = function.cls if function.name == "__init__" else None
         found = []
         for record in self.index.calls_named(function.name if cls is None else cls.name):
+            if cls is None and not self._may_reach(record, function):
+                continue
             callee = self.frame_value(record.function, record.call.func)
             if callee.function is function or (cls is not None and callee.kind is Kind.CLASS and callee.cls is cls):
                 found.append(record)
         return found
+
+    def _may_reach(self, record: CallRecord, function: FunctionInfo) -> bool:
+        """A cheap look at how the call is written, before its function's values are asked for."""
+        func, caller = record.call.func, record.function
+        if last_name(func) != function.name:
+            return True
+        if isinstance(func, ast.Name) or function.cls is None:
+            return isinstance(func, ast.Name) == (function.cls is None)
+        receiver = func.value if isinstance(func, ast.Attribute) else None
+        if isinstance(receiver, ast.Name) and receiver.id == caller.self_name and caller.cls is not None:
+            return self.method(caller.cls, function.name) is function
+        return not (isinstance(receiver, ast.Call) and last_name(receiver.func) == "super")
 
     # -- answering -----------------------------------------------------------------------------------------------
 
@@ -222,12 +252,17 @@ class World:
     # -- running a function ----------------------------------------------------------------------------------------
 
     def _run_in_general(self, function: FunctionInfo) -> Frame:
-        before = self._depth, self._depth_origin
-        self._depth, self._depth_origin = 0, len(self._active) - 1
+        before = self._depth, self._depth_origin, self._calls_followed, self._calling
+        self._depth, self._depth_origin, self._calls_followed, self._calling = 0, len(self._active) - 1, 0, {}
         try:
             return self._run(function, None)
         finally:
-            self._depth, self._depth_origin = before
+            self._depth, self._depth_origin, self._calls_followed, self._calling = before
+            self._running.pop(function, None)
+
+    def _so_far(self, function: FunctionInfo) -> Frame:
+        """The frame of a function that is being run: the module's classes are known to the calls it makes."""
+        return self._running.get(function) or Frame(function)
 
     def _run(self, function: FunctionInfo, bound: Env | None) -> Frame:
         frame = Frame(function)
@@ -237,6 +272,8 @@ class World:
         if not isinstance(function.node, ast.Module):
             env = parameters.initial(self, function) if bound is None else dict(bound)
         frame.env = env
+        if bound is None:
+            self._running[function] = frame
         runner = _Runner(self, evaluator, frame)
         final = runner.block(function.body, env)
         merged = runner.exits if final is None else [*runner.exits, final]
@@ -364,7 +401,8 @@ class _Runner:
         if path not in self.frame.backward:
             return value
         if value.kind in (Kind.STRUCTURE, Kind.TENSOR):
-            return value._replace(kind=Kind.TENSOR, scalar=True, dtype=value.dtype or "float")
+            loss = value._replace(kind=Kind.TENSOR, scalar=True, dtype=value.dtype or "float")
+            return self._trained(loss, source) if loss.device is Device.UNKNOWN else loss
         if value.kind is not Kind.UNKNOWN or not isinstance(source, ast.Call):
             return value
         given = [*source.args, *(keyword.value for keyword in source.keywords)]
@@ -374,7 +412,14 @@ class _Runner:
                 known = known.element
             if known.device.on_accelerator:
                 return Value(Kind.TENSOR, Device.LIKELY, True, dtype="float", because=known.because)
-        return value
+        return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
+
+    def _trained(self, loss: Value, source: ast.expr) -> Value:
+        """A loss lives where its model is trained: on the accelerator, in a program that has to do with one."""
+        if self.world.cpu_only:
+            return loss
+        step = self.evaluate.because(source, "`.backward()` is called on this, in a program for an accelerator")
+        return loss._replace(device=Device.LIKELY, because=(step,))
 
     def _annassign(self, node: ast.AnnAssign, env: Env) -> Env:
         if node.value is not None:
@@ -468,11 +513,16 @@ class _Runner:
         return _merge_all(outcomes) if outcomes else None
 
     def _with(self, node: ast.With | ast.AsyncWith, env: Env) -> Env | None:
+        before = self.evaluate.default_device
         for item in node.items:
             value = self.evaluate(item.context_expr, env)
             if item.optional_vars is not None:
                 self.world.bind(self.evaluate, item.optional_vars, value, env)
-        return self.block(node.body, env)
+            if value.kind is Kind.DEVICE:
+                self.evaluate.default_device = value.device
+        after = self.block(node.body, env)
+        self.evaluate.default_device = before
+        return after
 
     _asyncwith = _with
 
@@ -528,12 +578,26 @@ class _Runner:
         return env
 
 
+def _default_device(index: Index) -> Device | None:
+    """Where factories build without `device=`, if the file changes that."""
+    for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
+        given = record.call.args[0] if record.call.args else None
+        text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None
+        if isinstance(text, str) and text.startswith(("cuda", "torch.cuda.")):
+            return Device.CUDA
+        if not isinstance(text, str) or "Tensor" not in text and not text.startswith("cpu"):
+            return Device.UNKNOWN
+    return None
+
+
 def _names_sent_backward(function: FunctionInfo) -> set[str]:
     """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
     names: set[str] = set()
     for record in function.calls_made:
         func = record.call.func
         if isinstance(func, ast.Attribute) and func.attr in ("backward", "scale", "manual_backward"):
+            if func.attr == "scale" and "scaler" not in (dotted(func.value) or "").lower():
+                continue
             for place in (func.value, *record.call.args[:1]):
                 path = dotted(place)
                 if path is not None:

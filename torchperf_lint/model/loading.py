@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -125,7 +126,7 @@ class Loading:
                 return device
         return None
 
-    @property
+    @functools.cached_property
     def _needs_cuda(self) -> bool:
         """Whether the file nowhere asks if there is an accelerator."""
         if "is_available" in self._text:

@@ -11,6 +11,7 @@ from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.reads import Role, hot_reads
 from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax.edits import code_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,9 +93,11 @@ def _reached(model: Model, site: Site, receiver: cst.BaseExpression) -> tuple[Va
         found = [metric for metric in _made(model, value.ref) if _comes_to(model, metric, site)] or found
     elif value.ref == torchmetrics_api.COLLECTION:
         found = [item for _, item in value.items or ()] or ([] if value.element is None else [value.element])
-    if any(metric.kind is not Kind.METRIC or class_name(metric) not in torchmetrics_api.AGGREGATORS for metric in found):
-        return ()
-    return tuple(found)
+    return tuple(found) if all(_aggregates(metric) for metric in found) else ()
+
+
+def _aggregates(value: Value) -> bool:
+    return value.kind is Kind.METRIC and class_name(value) in torchmetrics_api.AGGREGATORS
 
 
 def _made(model: Model, ref: str) -> Iterator[Value]:
@@ -115,7 +118,7 @@ def nan_strategy(model: Model, metric: Value) -> str | None:
     given = strategy_argument(site, metric)
     if isinstance(given, shape.Unclear):
         return None
-    return "warn" if given is None else shape.code_of(given).strip("\"'")
+    return "warn" if given is None else code_of(given).strip("\"'")
 
 
 def strategy_argument(site: Site, metric: Value) -> cst.BaseExpression | shape.Unclear | None:
@@ -138,7 +141,7 @@ def is_weight(model: Model, weight: cst.BaseExpression | shape.Unclear | None) -
         return True
     if isinstance(weight, cst.Call) and model.value(weight.func).ref in _ALL_ONES:
         return False
-    return shape.code_of(weight) not in ("None", "1", "1.0")
+    return code_of(weight) not in ("None", "1", "1.0")
 
 
 def weighted_or_unseen(model: Model, metric: Value) -> tuple[bool, Because | None]:

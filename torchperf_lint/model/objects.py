@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.index import FunctionInfo, last_name
 from torchperf_lint.model.values import Kind
 
@@ -22,7 +23,7 @@ _HOLDERS = frozenset(
     "collections.OrderedDict".split()
 )
 _LOOKERS = frozenset("builtins." + name for name in "print len isinstance type id hasattr repr str callable".split())
-_HOLDER_METHODS = frozenset("update keys compute reset state_dict append add extend clear __len__".split())
+_HOLDER_METHODS = frozenset("update forward keys compute reset state_dict append add extend clear __len__".split())
 _ADDERS = frozenset("append add insert appendleft".split())
 _KNOWN_ROOTS = ("torch", "torchmetrics", "lightning", "pytorch_lightning", "transformers", "builtins", "abc", "typing")
 _OTHER_THINGS = (Kind.TENSOR, Kind.STRUCTURE, Kind.NUMBER, Kind.STRING, Kind.NUMPY, Kind.LIBRARY)
@@ -109,6 +110,8 @@ class _Trace:
             if (node, held) in self.seen:
                 continue
             self.seen.add((node, held))
+            if not self._can_be(node, held):
+                continue
             parent = self.parents[node]
             step = self.under.get(type(parent))
             if step is not None:
@@ -116,6 +119,16 @@ class _Trace:
             elif not isinstance(parent, self.harmless):
                 self._escapes(node)
         return Traced(tuple((name, call) for call, name in self.calls.items()), self.escape)
+
+    def _can_be(self, node: ast.AST, held: bool) -> bool:
+        """Whether what is known of the expression allows for the object, or for something that holds it."""
+        value = self.world.frame_value(self.owners[node], node)  # type: ignore[arg-type]
+        is_plain = value.kind is Kind.METRIC and value.ref != torchmetrics_api.COLLECTION
+        return not is_plain if held else value.kind is not Kind.CONTAINER
+
+    def _element(self, node: ast.AST) -> None:
+        """What a holder gives may be the object, or again a holder."""
+        self.pending += [(node, False), (node, True)]
 
     def _escapes(self, node: ast.AST) -> None:
         if self.escape is None:
@@ -128,7 +141,7 @@ class _Trace:
         call = self.parents[parent]
         if not (isinstance(call, ast.Call) and call.func is parent):
             if held:
-                self.pending.append((parent, False))
+                self._element(parent)
             elif parent.attr in ("update", "forward", "__call__"):
                 self._escapes(parent)
         elif parent.attr in _SAME_OBJECT:
@@ -138,7 +151,7 @@ class _Trace:
         elif parent.attr in ("values", "items", "copy", "children", "modules"):
             self.pending.append((call, True))
         elif parent.attr in ("get", "pop", "setdefault"):
-            self.pending.append((call, False))
+            self._element(call)
         else:
             self._escapes(call)
 
@@ -200,9 +213,6 @@ class _Trace:
 
     def _display(self, node: ast.AST, parent: ast.AST, held: bool) -> None:
         """An element of a tuple, list, dict or comprehension; `a, b = x, y` binds element by element."""
-        if held and not isinstance(parent, (ast.Tuple, ast.List, ast.Dict)):
-            self._escapes(node)
-            return
         around = self.parents[parent]
         if isinstance(parent, ast.Tuple) and isinstance(around, ast.Assign) and not held:
             place = parent.elts.index(node)  # type: ignore[arg-type]
@@ -222,14 +232,9 @@ class _Trace:
         assert isinstance(parent, ast.Subscript)
         if parent.value is node and isinstance(parent.ctx, ast.Load):
             if held:
-                # A holder of holders gives a holder: both readings are followed.
-                self.pending += [(parent, False), (parent, True)] if self._is_nested(parent) else [(parent, False)]
+                self._element(parent)
             else:
                 self._escapes(node)
-
-    def _is_nested(self, element: ast.AST) -> bool:
-        around = self.parents[element]
-        return isinstance(around, ast.Subscript) and around.value is element
 
     # -- names and attributes that it is bound to ------------------------------------------------------------------
 
@@ -253,6 +258,7 @@ class _Trace:
         for part in ast.walk(parent.target):  # type: ignore[attr-defined]
             if isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Store):
                 self._bind(part, False)
+                self._bind(part, True)
         if not held:
             self._escapes(node)
 
@@ -278,12 +284,13 @@ class _Trace:
 
     def _put_into(self, holder: ast.Name, function: FunctionInfo) -> None:
         """The object is put into a holder that a name stands for: one made in this file, or nothing is known of it."""
-        name = holder.id
+        name, user = holder.id, function
         if self.world.frame_value(function, holder).kind not in (Kind.CONTAINER, Kind.MODULE, Kind.METRIC):
             self._escapes(holder)
         while name not in self._names_bound(function) and function.outer is not None:
             function = function.outer
-        if name in function.parameter_names:
+        # What a function puts into its parameter or into a global registry is there for others to find.
+        if name in function.parameter_names or (function is not user and function.outer is None):
             self._escapes(holder)
         self._follow_name(name, function, True)
 
@@ -311,9 +318,9 @@ class _Trace:
         for node in self.owners:
             if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
                 self._escapes(node)
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-                if self._sees(self.owners[node], function) and self._may_be_it(node):
-                    self.pending.append((node, held))
+            is_read = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+            if is_read and self._sees(self.owners[node], function) and self._may_be_it(node):
+                self.pending.append((node, held))
 
     def _sees(self, inner: FunctionInfo | None, outer: FunctionInfo) -> bool:
         while inner is not None and inner is not outer:
@@ -346,7 +353,8 @@ class _Trace:
                     return False
         return True
 
-    def _may_be_it(self, node: ast.expr) -> bool:
+    def _may_be_it(self, node: ast.AST) -> bool:
+        assert isinstance(node, ast.expr)
         value = self.world.frame_value(self.owners[node], node)
         if value.kind is Kind.METRIC and value.element is None:
             return value.created is None or value.created is self.created

@@ -6,10 +6,11 @@ The rules of the sync group share this room: each read has one role, and one rul
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
+from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS, LOGS_NUMBERS, WARNINGS
+from torchperf_lint.knowledge.torch_api import TAKES_SIZES
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, shape
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Model, Site, Value
 
-_BEFORE_READ = frozenset({"detach", "cpu", "data", "clone", "contiguous"})
+_BEFORE_READ = frozenset({"detach", "cpu", "clone", "contiguous"})
+_COMPREHENSIONS = ("ListComp", "GeneratorExp", "SetComp", "DictComp")
 
 
 class Role(enum.Enum):
@@ -33,10 +35,15 @@ class Role(enum.Enum):
     METRIC = "fed to a torchmetrics aggregator on the device"
     SHOWN = "shown or logged"
     ELEMENT = "one of many elements read one by one"
-    CONDITION = "decides a branch"
+    CONDITION = "decides a branch, or acts on an environment"
     INDEX = "used as a size or index"
+    ASIDE = "told in an error or a warning, or put off by a lambda"
     OTHER = "kept as a number"
 
+
+_SINGLE_PRECISION_ONLY = tuple(
+    quote + name for name in ("mps", "xpu", "npu", "xla") for quote in ("'", '"', ".", "torch_", "is_", "_")
+)
 
 COLD = Heat(None, "", False, ())
 """The heat of a read that does not run in every step."""
@@ -48,7 +55,7 @@ class HostRead(NamedTuple):
     site: Site  # the whole read: `loss.detach().cpu().item()`
     tensor: cst.BaseExpression  # what is read: `loss`
     role: Role
-    sink: str  # text of the call or name that takes the number, e.g. `self.log`, `losses.append`
+    sink: str  # what takes the number, e.g. `self.log`, `losses.append`; of an ELEMENT, what it is one of
     parent: cst.CSTNode | None  # the node that takes the number: a Call, AugAssign, ...
     heat: Heat
     because: tuple[Because, ...]
@@ -63,11 +70,11 @@ def hot_reads(model: Model) -> Iterator[HostRead]:
 
 
 def element_reads(model: Model) -> Iterator[HostRead]:
-    """The reads of device scalars that a comprehension repeats for every element, hot or not."""
+    """The reads that take one element after another: hot or not in a comprehension, hot ones in a loop."""
+    found = {read.site.start: read for read in hot_reads(model) if read.role is Role.ELEMENT}
     for site in model.scalar_reads(hot=False, repeated=True):
-        for read in _read(model, site, model.heat(site)):
-            if read.role is Role.ELEMENT:
-                yield read
+        found.update({read.site.start: read for read in _read(model, site, model.heat(site)) if read.role is Role.ELEMENT})
+    yield from (found[start] for start in sorted(found))
 
 
 def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
@@ -77,7 +84,7 @@ def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
     because = None if tensor is None else model.on_device(tensor)
     if tensor is None or because is None:
         return
-    role, sink, parent = _role(model, site)
+    role, sink, parent = _role(model, site, tensor)
     read = HostRead(site, tensor, role, sink, parent, heat or COLD, because)
     if heat is not None and role in (Role.ACCUMULATED, Role.COLLECTED):
         read = read._replace(role=_role_by_reads(model, read))
@@ -101,22 +108,40 @@ def _role_by_reads(model: Model, read: HostRead) -> Role:
 
 def _read_tensor(model: Model, call: cst.Call) -> cst.BaseExpression | None:
     """What `.item()`, `float(...)` or `int(...)` reads: the tensor below detach() and cpu()."""
-    if isinstance(call.func, cst.Attribute):
-        if call.args:
-            return None
-        inner = call.func.value
-    else:
+    if isinstance(call.func, cst.Name):
         if len(call.args) != 1 or call.args[0].keyword is not None or call.args[0].star:
             return None
-        inner = call.args[0].value
-        value = model.value(inner)
-        # float() of anything but a tensor is no read: a batch's or an output's field may be a number.
-        if value.kind is not Kind.TENSOR or value.mixed:
+        if model.value(call.func).ref not in ("builtins.float", "builtins.int"):
             return None
-    return shape.without_calls(inner, _BEFORE_READ)
+        inner = call.args[0].value
+        if isinstance(inner, cst.Call) and shape.method_name(inner) == "item":
+            call = inner
+        else:
+            value = model.value(inner)
+            # float() of anything but a tensor is no read: a batch's or an output's field may be a number.
+            if value.kind is not Kind.TENSOR or value.mixed:
+                return None
+            return _without_data(model, shape.without_calls(inner, _BEFORE_READ))
+    receiver = shape.receiver(call)
+    if receiver is None or call.args:
+        return None
+    return _without_data(model, shape.without_calls(receiver, _BEFORE_READ))
 
 
-def _role(model: Model, site: Site) -> tuple[Role, str, cst.CSTNode | None]:
+def _without_data(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.data`, the older way to write `x.detach()`."""
+    if isinstance(node, cst.Attribute) and node.attr.value == "data" and model.value(node.value).kind is Kind.TENSOR:
+        return node.value
+    return node
+
+
+def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Role, str, cst.CSTNode | None]:
+    needed = needed_at_once(model, site)
+    walked = None if needed is not None else _walked_over(model, site, tensor)
+    if needed is not None:
+        return needed, "", None
+    if walked is not None:
+        return Role.ELEMENT, walked, None
     node: cst.CSTNode = site.node
     parent = model.parent(node)
     while parent is not None:
@@ -127,6 +152,37 @@ def _role(model: Model, site: Site) -> tuple[Role, str, cst.CSTNode | None]:
     return Role.OTHER, "", None
 
 
+def needed_at_once(model: Model, site: Site) -> Role | None:
+    """The role of a read whose number the program's next step depends on, however deep in the statement it is."""
+    role: Role | None = None
+    node: cst.CSTNode = site.node
+    parent = model.parent(node)
+    while parent is not None:
+        name = shape.method_name(parent) if isinstance(parent, cst.Call) else None
+        if isinstance(parent, (cst.Lambda, cst.Raise)) or name in WARNINGS:
+            return Role.ASIDE
+        if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
+            role = role or Role.CONDITION
+        elif isinstance(parent, (cst.Index, cst.Slice)) or (name in TAKES_SIZES and isinstance(node, cst.Arg)):
+            role = role or Role.INDEX
+        elif name == "step" and isinstance(parent, cst.Call) and "env" in (shape.dotted(parent.func) or "").lower():
+            role = role or Role.CONDITION
+        node, parent = parent, model.parent(parent)
+    return role
+
+
+def _walked_over(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:
+    """What a loop inside the step walks over, if the read takes one element of it per pass: `t` for `t[i].item()`."""
+    for targets, iterated in model.inner_walks(site):
+        if isinstance(tensor, cst.Subscript):
+            indices = [part.slice.value for part in tensor.slice if isinstance(part.slice, cst.Index)]
+            if any(isinstance(index, cst.Name) and index.value in targets for index in indices):
+                return model.text(tensor.value)
+        elif isinstance(tensor, cst.Name) and tensor.value in targets and iterated is not None:
+            return iterated
+    return None
+
+
 def _role_under(
     model: Model, site: Site, node: cst.CSTNode, parent: cst.CSTNode
 ) -> tuple[Role, str, cst.CSTNode | None] | None:
@@ -135,16 +191,10 @@ def _role_under(
         if isinstance(parent.operator, cst.AddAssign) and node is parent.value:
             return Role.ACCUMULATED, model.text(parent.target), parent
         return Role.OTHER, "", parent
-    if isinstance(parent, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)) and not isinstance(
-        node, cst.CompFor
-    ):
-        return Role.ELEMENT, "", parent
-    if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
-        return Role.CONDITION, "", parent
+    if type(parent).__name__ in _COMPREHENSIONS and not isinstance(node, cst.CompFor):
+        return _role_in_comprehension(model, site, parent)
     if isinstance(parent, (cst.Comparison, cst.BooleanOperation)):
         return Role.CONDITION, "", parent
-    if isinstance(parent, (cst.Index, cst.Slice)):
-        return Role.INDEX, "", parent
     if isinstance(parent, (cst.FormattedStringExpression,)):
         return Role.SHOWN, "an f-string", parent
     if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo) and _is_text(parent.left):
@@ -156,6 +206,14 @@ def _role_under(
     if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return)):
         return Role.OTHER, "", parent
     return None
+
+
+def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tuple[Role, str, cst.CSTNode]:
+    argument = model.parent(comprehension)
+    call = model.parent(argument) if isinstance(argument, cst.Arg) else None
+    if isinstance(call, cst.Call) and shape.dotted(call.func) == "self.log_dict" and model.in_lightning_module(site):
+        return Role.FRAMEWORK_LOG, "self.log_dict", call
+    return Role.ELEMENT, model.text(comprehension.for_in.iter), comprehension
 
 
 def _is_text(node: cst.BaseExpression) -> bool:
@@ -184,16 +242,21 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
             return Role.COLLECTED, sink, call
         if name in ("update", "add", "step", "__call__") and model.is_meter(value, owner_name):
             return Role.METER, sink, call
+        if name == "update" and isinstance(owner, cst.Subscript) and model.text(owner.value).endswith("meters"):
+            return Role.METER, sink, call
     if _is_device_aggregator(model.value(call.func)):
         return Role.METRIC, sink, call
     if name in DISPLAYS or owner_name in LOG_OBJECTS:
         return Role.SHOWN, sink, call
-    if name in ("str", "format", "repr") or (name == "log" and owner_name in ("accelerator", "fabric")):
+    if name in ("str", "format", "repr") or (name == "log" and owner_name in LOGS_NUMBERS):
         return Role.SHOWN, sink, call
-    if name in ("range", "zeros", "ones", "arange", "view", "reshape"):
-        return Role.INDEX, sink, call
     if name in ("round", "abs", "float", "int", "dict", "list", "tuple", "exp", "sqrt", "log10", "pow", "min", "max"):
         return None
     if name in ("isnan", "isfinite", "isinf"):
         return Role.CONDITION, sink, call
     return Role.OTHER, sink, call
+
+
+def may_lack_float64(model: Model) -> bool:
+    """Whether the file speaks of an accelerator on which there is no float64, or where that is not known."""
+    return model.mentions(*_SINGLE_PRECISION_ONLY)

@@ -57,9 +57,12 @@ def postfix(tree: StatementTree, node: cst.BaseExpression) -> str:
     return text if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({text})"
 
 
-def put_under(tree: StatementTree, rows: tuple[int, int], header: str) -> tuple[Edit, ...]:
-    """Indent the statement of these rows under a new header line; rows inside brackets are indented as well."""
+def put_under(tree: StatementTree, rows: tuple[int, int], header: str) -> tuple[Edit, ...] | None:
+    """Indent the statement of these rows under a new header line; None where a string runs over several rows."""
     source = tree.source
+    for node in _descendants(tree.root):
+        if isinstance(node, (cst.SimpleString, cst.FormattedString)) and "\n" in text_of(tree, node):
+            return None
     first = source.line(rows[0])
     indent = first[: len(first) - len(first.lstrip())]
     step = "\t" if "\t" in indent else "    "
@@ -94,10 +97,13 @@ def add_argument(tree: StatementTree, call: cst.Call, argument: str) -> tuple[Ed
         if not isinstance(trailing, cst.ParenthesizedWhitespace):
             return (Edit(value_end, value_end, f", {argument}".encode()),)
         edits = (Edit(value_end, value_end, b","),)
-    # The closing parenthesis stands on a line of its own: so does the new argument, with a comma after it.
+    # The closing parenthesis stands on a line of its own: so does the new argument, with a comma after it,
+    # unless several arguments share a line.
     indent = _line_indent(tree, last)
     if indent is None:
-        return None
+        joined = f", {argument}" if edits else f" {argument},"
+        place = value_end if edits else place
+        return (Edit(place, place, joined.encode()),)
     line_end = tree.source.line_starts[tree.source.row(value_end)]
     return (*edits, Edit(line_end, line_end, f"{indent}{argument},{tree.source.newline}".encode()))
 

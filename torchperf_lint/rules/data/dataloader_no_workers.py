@@ -63,7 +63,7 @@ def _trainers(model: Model) -> Iterator[Finding]:
             continue
         name = model.text(site.node.func)
         how = "has no `dataloader_num_workers`" if workers.absent else "sets `dataloader_num_workers=0`"
-        because = Because(site.rows[0], "the Trainer builds its loaders from these arguments, and feeds the device from them")
+        because = Because(site.rows[0], "the Trainer builds its loaders from these arguments and moves their batches")
         fix = _start_workers(model, site, "dataloader_num_workers") if workers.absent else None
         yield Finding(site, (because,), fix, {"call": f"{name}(...)", "how": how})
 

@@ -67,7 +67,7 @@ def _is_unwrapped(model: Model, site: Site) -> bool:
     if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1:
         return False
     name = model.text(assigned.targets[0].target)
-    return model.mentions(f"{name} = {name}.module\n")
+    return model.mentions(f"{name} = {name}.module")
 
 
 def _wrapped_for_ddp(model: Model, site: Site) -> Fix | None:

@@ -38,7 +38,7 @@ def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
         weight = update.weight
         fields = {"call": f"{model.text(update.site.node.func)}(...)", "label": update.heat.label}
         because = (*update.because, *update.heat.because)
-        if weight is None and sends_default and _is_device_tensor(model, update):
+        if weight is None and sends_default and (_is_device_tensor(model, update) or update.reads):
             fields["weight"] = "the default weight 1.0"
             yield Finding(update.site, because, _send_ones(model, update), fields)
         elif (
@@ -75,6 +75,8 @@ def _send_ones(model: Model, update: Update) -> Fix | None:
     torch, tensor = model.name_of("torch", update.site), _tensor(model, update)
     if torch is None or tensor is None:
         return None
+    if update.read_of(update.value) is not None and model.value(tensor).scalar is not True:
+        return None  # While the value is a number, a weight with a dimension does not fit it.
     assert isinstance(update.site.node, cst.Call)
     added = edits.add_argument(update.site.tree, update.site.node, f"weight={torch}.ones_like({model.text(tensor)})")
     safety = Safety.SAFE if _is_certain(model, update, tensor) else Safety.UNSAFE
@@ -96,5 +98,7 @@ def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | Non
     else:
         return None
     edit = edits.replace(update.site.tree, weight, built)
+    if edit is None:
+        return None
     certain = metrics.keeps_default_types(model) and _is_certain(model, update, tensor)
-    return None if edit is None else Fix("build the weight on the device", Safety.SAFE if certain else Safety.UNSAFE, (edit,))
+    return Fix("build the weight on the device", Safety.SAFE if certain else Safety.UNSAFE, (edit,))

@@ -60,7 +60,10 @@ def _lists(update: Update) -> bool:
 
 def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
     """Pass the tensor: the metric casts it as it would have cast the number."""
-    edit = edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()")
+    # Whole numbers have no gradient to cut off.
+    cut = "" if (model.value(read.tensor).dtype or "").startswith(("int", "uint", "bool")) else ".detach()"
+    text = edits.postfix(read.site.tree, read.tensor) if cut else edits.text_of(read.site.tree, read.tensor)
+    edit = edits.replace(read.site.tree, read.site.node, text + cut)
     arguments = [argument for argument in (update.value, update.weight) if isinstance(argument, cst.BaseExpression)]
     whole = any(argument is read.site.node for argument in arguments)
     if edit is None or _lists(update) or not (whole or _is_computed_from(model, read, arguments)):

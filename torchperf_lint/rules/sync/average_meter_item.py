@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.conventions import READING_METERS
 from torchperf_lint.model.reads import Role, hot_reads
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -30,7 +31,7 @@ def average_meter_item(model: Model) -> Iterator[Finding]:
     """Reads that only go into a meter, which could add up tensors just as well."""
     for read in hot_reads(model):
         if read.role is Role.METER:
-            fields = {"read": model.text(read.site.node), "label": read.heat.label, "meter": read.sink}
+            fields = {"read": model.brief(read.site.node), "label": read.heat.label, "meter": read.sink}
             yield Finding(read.site, (*read.because, *read.heat.because), _feed_tensor(model, read), fields)
 
 
@@ -38,14 +39,19 @@ def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
     """Feed the detached tensor in float64, in which Python itself would have averaged."""
     call = read.parent
     owner = shape.receiver(call) if isinstance(call, cst.Call) else None
-    if owner is None:
+    safety = None if owner is None else _safety(model, owner, shape.method_name(call))
+    if safety is None or shape.method_name(read.site.node) == "int":
         return None
     new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double()"
     edit = edits.replace(read.site.tree, read.site.node, new)
-    # A meter defined elsewhere may do more than add and divide: then the change is only shown.
-    known = model.value(owner).cls is not None
-    return (
-        None
-        if edit is None
-        else Fix("feed the meter the detached tensor", Safety.UNSAFE if known else Safety.SHOWN, (edit,))
-    )
+    return None if edit is None else Fix("feed the meter the detached tensor", safety, (edit,))
+
+
+def _safety(model: Model, meter: cst.BaseExpression, method: str | None) -> Safety | None:
+    """How far a meter can be fed tensors: not at all if it reads them itself; on trust if its class is elsewhere."""
+    value = model.value(meter)
+    if value.cls is not None:
+        return Safety.UNSAFE if model.only_adds_up(value, method or "") else None
+    named = ((value.ref or "").rpartition(".")[2], model.text(meter).rpartition(".")[2])
+    reads = isinstance(meter, cst.Subscript) or any(name in READING_METERS for name in named)
+    return None if reads else Safety.SHOWN

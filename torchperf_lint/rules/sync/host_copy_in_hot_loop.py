@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
+from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Model, Site
-
-_NEEDS_HOST = frozenset({"pack_padded_sequence", "batch_decode", "decode", "from_numpy", "linear_sum_assignment"})
+    from torchperf_lint.model import Heat, Model, Site
 
 
 @rule(
@@ -31,21 +31,18 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
     for site in model.method_calls("cpu", "to", "numpy", "tolist", hot=True):
         heat = model.heat(site)
         receiver = shape.receiver(site.node)
-        if heat is None or receiver is None or not _brings_to_host(model, site.node):
+        if heat is None or receiver is None or not _brings_to_host(site.node) or _is_deliberate(model, site, heat):
             continue
         because = model.on_device(receiver)
-        if (
-            because is None
-            or not _is_batch_sized(model, receiver)
-            or _ends_in_a_number(model, site)
-            or _must_be_on_host(model, site)
-        ):
+        if because is None or not _is_batch_sized(model, receiver) or _ends_in_a_number(model, site):
             continue
-        fields = {"copy": model.text(site.node), "label": heat.label}
+        if _must_be_on_host(model, site, heat):
+            continue
+        fields = {"copy": model.brief(site.node), "label": heat.label}
         yield Finding(site, (*because, *heat.because), _collect_on_device(model, site), fields)
 
 
-def _brings_to_host(model: Model, call: cst.Call) -> bool:
+def _brings_to_host(call: cst.Call) -> bool:
     name = shape.method_name(call)
     if name == "to":
         place = shape.argument(call, "device", 0)
@@ -53,10 +50,15 @@ def _brings_to_host(model: Model, call: cst.Call) -> bool:
     return name in ("cpu", "numpy", "tolist") and not (name == "cpu" and call.args)
 
 
+def _is_deliberate(model: Model, site: Site, heat: Heat) -> bool:
+    """A module's `forward` that works on the host, or a branch for programs that keep their data there."""
+    return heat.label in ("`forward`", "`backward`") or model.chosen_for_device(site)
+
+
 def _is_batch_sized(model: Model, receiver: cst.BaseExpression) -> bool:
     """A tensor that is not known to be one number; a module's `.cpu()` is no copy of a batch."""
     value = model.value(receiver)
-    return value.holds_tensors and not value.scalar
+    return value.kind is not Kind.UNKNOWN and not value.scalar
 
 
 def _ends_in_a_number(model: Model, site: Site) -> bool:
@@ -78,16 +80,33 @@ def _outermost(model: Model, call: cst.Call) -> cst.Call:
         call = outer
 
 
-def _must_be_on_host(model: Model, site: Site) -> bool:
+def _must_be_on_host(model: Model, site: Site, heat: Heat) -> bool:
     """Whether the copy goes to something that works on the host only, or decides what the loop does next."""
-    node: cst.CSTNode | None = model.parent(site.node)
-    while node is not None and not isinstance(node, (cst.SimpleStatementLine, cst.If, cst.While)):
-        if isinstance(node, cst.Call) and shape.method_name(node) in _NEEDS_HOST:
+    node: cst.CSTNode = site.node
+    parent = model.parent(node)
+    while parent is not None:
+        if isinstance(parent, cst.Call) and isinstance(node, cst.Arg) and _works_on_host(model.text(parent.func)):
             return True
-        if isinstance(node, cst.Call) and "env" in (shape.dotted(node.func) or ""):
+        if isinstance(parent, (cst.Index, cst.Slice)):
             return True
-        node = model.parent(node)
-    return isinstance(node, (cst.If, cst.While))
+        if isinstance(parent, (cst.If, cst.While, cst.For)) and node is not getattr(parent, "body", None):
+            return True
+        if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
+            name = shape.dotted(parent.targets[0].target)
+            return name is not None and _used_on_host(model, site, heat, name)
+        node, parent = parent, model.parent(parent)
+    return False
+
+
+def _works_on_host(function: str) -> bool:
+    name = function.rpartition(".")[2]
+    return name in NEEDS_HOST or name in WRITES_OUT or "env" in function.split(".")[:-1]
+
+
+def _used_on_host(model: Model, site: Site, heat: Heat, name: str) -> bool:
+    """Whether a copy that is given a name is written out, or steers the loop, later in the step."""
+    in_step = [use for use in model.uses(name, site, heat).of("load") if use.inside or heat.loop is None]
+    return any(use.decides or _works_on_host(use.call or "") for use in in_step)
 
 
 def _collect_on_device(model: Model, site: Site) -> Fix | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.model.reads import Role, hot_reads
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
+from torchperf_lint.model.reads import Role, hot_reads, may_lack_float64
 from torchperf_lint.model.values import Kind
-from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     name="item-accumulation",
     category=Category.SYNC,
     summary="a running sum or list reads the device in every step, and its value is needed only later",
-    message="`{read}` waits for the device on every pass of the {label}, though `{name}` is needed only {when}",
+    message="`{read}` waits for the device on every pass of the {label}{use}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=((".item", "float(", "int("), ("+=", ".append")),
@@ -36,93 +37,115 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         collected = read.role is Role.COLLECTED
         name = read.sink.removesuffix(".append")
         fix = _defer_list(model, read, name) if collected else _defer_sum(model, read, name)
-        fields = {
-            "read": model.text(read.site.node),
-            "label": read.heat.label,
-            "name": name,
-            "when": "now and then" if _read_inside(model, read, name) else "later",
-        }
+        fields = {"read": model.brief(read.site.node), "label": read.heat.label, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 
 
-def _read_inside(model: Model, read: HostRead, name: str) -> bool:
-    return name.isidentifier() and any(use.throttled for use in model.uses(name, read.site, read.heat).of("load"))
+def _use(model: Model, read: HostRead, name: str) -> str:
+    """What the number is for, as the end of the message."""
+    if not name.isidentifier():
+        return f" to be {read.role.value.replace('a running sum', f'`{name}`').replace('a list', f'`{name}`')}"
+    now_and_then = any(use.throttled for use in model.uses(name, read.site, read.heat).of("load"))
+    return f", though `{name}` is needed only {'now and then' if now_and_then else 'later'}"
+
+
+# -- sums -----------------------------------------------------------------------------------------------------------
+
+
+class _Deferral(NamedTuple):
+    """How a sum is kept on the device: what each read becomes, what brings the sum to the host, how exact that is."""
+
+    kept: str
+    convert: str
+    safety: Safety
 
 
 def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
     """Keep the sum on the device in float64, in which Python itself would have added, and read it after the loop."""
     statement = read.parent
-    if not isinstance(statement, cst.AugAssign) or not name.isidentifier() or not _loop_can_be_left_alone(model, read):
+    if not isinstance(statement, cst.AugAssign) or not name.isidentifier() or not _ends_plainly(model, read):
         return None
     uses = model.uses(name, read.site, read.heat)
     starts = [use.constant for use in uses.of("store")]
-    if not _is_plain_counter(uses, starts):
+    how = _deferral(model, read, uses, starts) if _is_plain_counter(uses, starts) else None
+    if how is None:
         return None
-    whole = _is_integer(model, read)
-    if whole and all(type(start) is int for start in starts) and _scaled_by(model, read) is not None:
-        convert, suffix = "int", ""
-    else:
-        convert, suffix = "float", ".double()"
-        if _scaled_by(model, read) is None:
-            return None
-    detached = edits.postfix(read.site.tree, read.tensor) + ("" if whole else ".detach()") + suffix
     changed = [
-        edits.replace(read.site.tree, read.site.node, detached),
-        model.insert_after(read.heat, f"{name} = {convert}({name})"),
-        *(Edit(use.start, use.end, f"{convert}({name})".encode()) for use in uses.of("load") if use.inside),
+        edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + how.kept),
+        *(Edit(use.start, use.end, f"{how.convert}({name})".encode()) for use in uses.of("load") if use.inside),
     ]
+    if any(not use.inside for use in uses.of("load", "augment")):
+        changed.append(model.insert_after(read.heat, f"{name} = {how.convert}({name})"))
     if None in changed:
         return None
-    # An empty loop would turn an integer start into a float, and float64 does not exist on every accelerator.
+    return Fix("sum on the device, read once after the loop", how.safety, tuple(e for e in changed if e is not None))
+
+
+def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]) -> _Deferral | None:
+    """The exact way to keep the sum on the device, or the nearest one, or None where the types are not known."""
+    dtype = model.value(read.tensor).dtype or ""
+    whole = dtype.startswith(("int", "uint", "bool"))
+    reader = shape.method_name(read.site.node)
+    scale = _scale(model, read)
+    if scale is None or (reader == "int" and not whole):
+        return None
+    if whole and reader != "float" and scale.whole and all(type(start) is int for start in starts):
+        # A sum of smaller integers would run over where Python's does not.
+        return _Deferral("" if dtype in ("int64", "bool") else ".long()", "int", Safety.SAFE)
+    if whole and reader != "float" and scale.whole is None:
+        return None
+    # An empty loop would turn an integer start into a float: harmless where every use makes a float of it.
     float_before = all(type(start) is float for start in starts) or all(
-        use.as_float
-        for use in (*uses.of("load"), *uses.of("augment"))
-        if use.after or (use.inside and use.kind == "load")
+        use.as_float for use in (*uses.of("load"), *(use for use in uses.of("augment") if not use.inside))
     )
-    exact = convert == "int" or (float_before and not _may_lack_float64(model))
-    known = whole or _is_floating(model, read)
-    safety = Safety.SAFE if exact and known else Safety.UNSAFE
-    return Fix("sum on the device, read once after the loop", safety, tuple(e for e in changed if e is not None))
+    known = whole or dtype.startswith(("float", "bfloat"))
+    exact = known and float_before and scale.exact and not may_lack_float64(model)
+    return _Deferral(".detach().double()", "float", Safety.SAFE if exact else Safety.UNSAFE)
 
 
-def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
-    """Collect the tensors and bring them over in one copy after the loop."""
-    append = read.parent
-    if not isinstance(append, cst.Call) or not name.isidentifier() or not _loop_can_be_left_alone(model, read):
-        return None
-    if len(append.args) != 1 or append.args[0].value is not read.site.node:
-        return None
-    uses = model.uses(name, read.site, read.heat)
-    stores = uses.of("store")
-    fresh = len(stores) == 1 and stores[0].constant == "[]" and stores[0].same_block and not stores[0].inside
-    loads = uses.of("load")
-    alone = sum(use.inside for use in loads) == 1 and all(use.inside or use.after for use in loads)
-    torch = model.name_of("torch", read.site)
-    if (
-        not (uses.local and fresh and alone and torch)
-        or uses.of("augment", "delete")
-        or any(u.nested for u in uses.uses)
-    ):
-        return None
-    changed_later = isinstance(read.tensor, cst.Name) and any(
-        use.inside for use in model.uses(read.tensor.value, read.site, read.heat).of("augment")
-    )
-    keep = ".detach().clone()" if changed_later or model.mentions("reduce-overhead", "CUDAGraph") else ".detach()"
-    changed = [
-        edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + keep),
-        model.insert_after(read.heat, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
-    ]
-    if None in changed:
-        return None
-    known = _is_floating(model, read) or _is_integer(model, read)
-    safety = Safety.SAFE if known else Safety.UNSAFE
-    return Fix("collect on the device, read once after the loop", safety, tuple(e for e in changed if e is not None))
+class _Scale(NamedTuple):
+    """The factors of what is added.
+
+    `whole`: the product of a whole number with them is whole; None if that is not known. `exact`: the device
+    computes what Python computes.
+    """
+
+    whole: bool | None
+    exact: bool
 
 
-def _loop_can_be_left_alone(model: Model, read: HostRead) -> bool:
-    """Whether what stands after the loop is reached whenever the loop is left, and nowhere else."""
-    heat = read.heat
-    return heat.loop is not None and not model.guarded_by_try(heat) and not model.has_else(heat)
+def _scale(model: Model, read: HostRead) -> _Scale | None:
+    """The factors of `loss.item() * n / k`, or None if what is added is anything but such a product."""
+    statement = read.parent
+    assert isinstance(statement, cst.AugAssign)
+    whole: bool | None = True
+    exact = True
+    node: cst.CSTNode = read.site.node
+    while node is not statement.value:
+        product = model.parent(node)
+        if not isinstance(product, cst.BinaryOperation):
+            return None
+        divides = isinstance(product.operator, cst.Divide)
+        if not isinstance(product.operator, (cst.Multiply, cst.Divide)) or (divides and product.right is node):
+            return None
+        factor = product.right if product.left is node else product.left
+        value = model.value(factor)
+        if value.kind is not Kind.NUMBER:
+            if value.kind is not Kind.UNKNOWN or shape.dotted(factor) is None:
+                return None
+            exact = False
+        if divides or value.dtype == "float":
+            whole = False
+        elif value.dtype != "int":
+            whole = whole and None
+        # CUDA divides by a number by multiplying with its reciprocal: exact for powers of two only.
+        exact = exact and not (divides and not _is_power_of_two(value.constant))
+        node = product
+    return _Scale(whole, exact)
+
+
+def _is_power_of_two(number: object) -> bool:
+    return isinstance(number, int) and number > 0 and number & (number - 1) == 0
 
 
 def _is_plain_counter(uses: NameUses, starts: list[object]) -> bool:
@@ -130,7 +153,7 @@ def _is_plain_counter(uses: NameUses, starts: list[object]) -> bool:
     loads = uses.of("load")
     return (
         uses.local
-        and bool(starts)
+        and any(use.leads for use in uses.of("store"))
         and all(type(start) in (int, float) for start in starts)
         and sum(use.inside for use in uses.of("augment")) == 1
         and not uses.of("delete")
@@ -140,30 +163,58 @@ def _is_plain_counter(uses: NameUses, starts: list[object]) -> bool:
     )
 
 
-def _scaled_by(model: Model, read: HostRead) -> str | None:
-    """`""` if the read itself is added, the factor's text if it is multiplied or divided by a number; else None."""
-    statement = read.parent
-    assert isinstance(statement, cst.AugAssign)
-    added = statement.value
-    if added is read.site.node:
-        return ""
-    if isinstance(added, cst.BinaryOperation) and isinstance(added.operator, (cst.Multiply, cst.Divide)):
-        other = added.right if added.left is read.site.node else added.left
-        reads_first = added.left is read.site.node
-        if (reads_first or (added.right is read.site.node and isinstance(added.operator, cst.Multiply))) and (
-            model.value(other).kind is Kind.NUMBER
-        ):
-            return model.text(other)
-    return None
+def _ends_plainly(model: Model, read: HostRead) -> bool:
+    """Whether what stands after the loop is reached whenever the loop is left, and nowhere else."""
+    heat = read.heat
+    return heat.loop is not None and not model.guarded_by_try(heat) and not model.has_else(heat)
 
 
-def _is_integer(model: Model, read: HostRead) -> bool:
-    return (model.value(read.tensor).dtype or "").startswith(("int", "uint", "bool"))
+# -- lists ----------------------------------------------------------------------------------------------------------
 
 
-def _is_floating(model: Model, read: HostRead) -> bool:
-    return (model.value(read.tensor).dtype or "").startswith(("float", "bfloat"))
+def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
+    """Collect the tensors and bring them over in one copy after the loop."""
+    append = read.parent
+    if not isinstance(append, cst.Call) or not name.isidentifier() or not _ends_plainly(model, read):
+        return None
+    if len(append.args) != 1 or append.args[0].value is not read.site.node or not _gives_the_same(model, read):
+        return None
+    uses = model.uses(name, read.site, read.heat)
+    stores = uses.of("store")
+    fresh = len(stores) == 1 and stores[0].constant == "[]" and stores[0].same_block and not stores[0].inside
+    loads = uses.of("load")
+    alone = sum(use.inside for use in loads) == 1 and all(use.inside or use.after for use in loads)
+    torch = model.name_of("torch", read.site)
+    others = uses.of("augment", "delete") or any(use.nested for use in uses.uses)
+    if not (uses.local and fresh and alone and torch) or others:
+        return None
+    kept = ".detach()" if _is_never_written(model, read) else ".detach().clone()"
+    changed = (
+        edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + kept),
+        model.insert_after(read.heat, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
+    )
+    if None in changed:
+        return None
+    return Fix("collect on the device, read once after the loop", Safety.SAFE, tuple(e for e in changed if e))
 
 
-def _may_lack_float64(model: Model) -> bool:
-    return model.mentions("mps", "xpu", "npu", "xla")
+def _gives_the_same(model: Model, read: HostRead) -> bool:
+    """Whether `tolist()` gives the number that the read gives: always for `item()`, for the rest if it suits the dtype."""
+    dtype = model.value(read.tensor).dtype or ""
+    reader = shape.method_name(read.site.node)
+    return reader == "item" or dtype.startswith(("float", "bfloat") if reader == "float" else ("int", "uint"))
+
+
+def _is_never_written(model: Model, read: HostRead) -> bool:
+    """Whether the tensor is new in every pass and nothing writes to it later: then it may be kept as it is."""
+    tensor = read.tensor
+    if model.mentions("reduce-overhead", "CUDAGraph", "max-autotune"):
+        return False
+    if isinstance(tensor, cst.Call):
+        return shape.method_name(tensor) in FULL_REDUCTIONS
+    if not isinstance(tensor, cst.Name):
+        return False
+    uses = model.uses(tensor.value, read.site, read.heat)
+    methods = [(use.call or "").partition(".") for use in uses.of("load") if use.inside]
+    written = any(owner == tensor.value and method.endswith("_") for owner, _, method in methods)
+    return any(use.inside for use in uses.of("store")) and not uses.of("augment") and not written

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.model.reads import Role, hot_reads
-from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.flow import NameUses
     from torchperf_lint.model.reads import HostRead
 
 
@@ -33,39 +32,43 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
         if read.role is not Role.OTHER:
             continue
         name = _bound_name(read)
-        uses = None if name is None else model.uses(name, read.site, read.heat)
-        if uses is not None and _steers(uses):
+        if name is not None and _steers(model, read, name):
             continue
-        fix = None if name is None or uses is None else _read_where_needed(model, read, name, uses)
-        fields = {"read": model.text(read.site.node), "label": read.heat.label}
+        fix = None if name is None else _read_where_needed(model, read, name)
+        fields = {"read": model.brief(read.site.node), "label": read.heat.label}
         yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 
 
 def _bound_name(read: HostRead) -> str | None:
-    """The local name that `name = x.item()` binds."""
+    """The name or path that `name = x.item()`, or `name = max(x.item(), 1)`, binds."""
     statement = read.parent
-    if isinstance(statement, cst.Assign) and len(statement.targets) == 1 and statement.value is read.site.node:
-        target = statement.targets[0].target
-        return target.value if isinstance(target, cst.Name) else None
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        return shape.dotted(statement.targets[0].target)
     return None
 
 
-def _steers(uses: NameUses) -> bool:
-    """Whether every use in the loop decides a branch or acts on an environment: then the host needs the value."""
-    inside = [use for use in uses.of("load") if use.inside and not use.throttled]
-    return bool(inside) and all(use.decides or "env" in (use.call or "").lower() for use in inside)
+def _steers(model: Model, read: HostRead, name: str) -> bool:
+    """Whether a use in the step decides a branch, a size or an action: then the host needs the value anyway."""
+    uses = model.uses(name, read.site, read.heat)
+    in_step = [use for use in uses.of("load") if use.inside or read.heat.loop is None]
+    return any((use.decides or "env" in (use.call or "").lower()) and not use.throttled for use in in_step)
 
 
-def _read_where_needed(model: Model, read: HostRead, name: str, uses: NameUses) -> Fix | None:
+def _read_where_needed(model: Model, read: HostRead, name: str) -> Fix | None:
     """Bind the tensor, and read it at its uses where each of them is throttled or behind the loop."""
+    statement = read.parent
+    uses = model.uses(name, read.site, read.heat)
     loads = uses.of("load")
+    if not isinstance(statement, cst.Assign) or statement.value is not read.site.node or not name.isidentifier():
+        return None
     if not uses.local or read.heat.loop is None or len(uses.of("store")) != 1 or uses.of("augment", "delete"):
         return None
     if not loads or any(use.nested or use.formatted_with_name for use in loads):
         return None
     if not all(use.throttled or use.after for use in loads):
         return None
-    convert = "int" if (model.value(read.tensor).dtype or "").startswith("int") else "float"
+    whole = (model.value(read.tensor).dtype or "").startswith(("int", "uint"))
+    convert = "int" if whole or shape.method_name(read.site.node) == "int" else "float"
     changed = [
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()"),
         *(Edit(use.start, use.end, f"{convert}({name})".encode()) for use in loads),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.model.reads import Role, hot_reads
-from torchperf_lint.syntax import edits
+from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,11 +30,25 @@ def logged_item(model: Model) -> Iterator[Finding]:
     """Reads whose only use is to be logged by a framework that keeps tensors on the device."""
     for read in hot_reads(model):
         if read.role is Role.FRAMEWORK_LOG:
-            fields = {"read": model.text(read.site.node), "label": read.heat.label, "logger": read.sink}
+            fields = {"read": model.brief(read.site.node), "label": read.heat.label, "logger": read.sink}
             yield Finding(read.site, (*read.because, *read.heat.because), _keep_tensor(model, read), fields)
 
 
 def _keep_tensor(model: Model, read: HostRead) -> Fix | None:
-    """Pass the tensor: Lightning detaches it and keeps its running mean on the device."""
+    """Pass the tensor: Lightning detaches it and keeps its mean on the device; others get it detached."""
+    if isinstance(read.parent, cst.Return):
+        kept = edits.postfix(read.site.tree, read.tensor) + ".detach()"
+        edit = edits.replace(read.site.tree, read.site.node, kept)
+        return None if edit is None else Fix("return the detached tensor", Safety.UNSAFE, (edit,))
     edit = edits.replace(read.site.tree, read.site.node, model.text(read.tensor))
-    return None if edit is None else Fix("log the tensor itself", Safety.SAFE, (edit,))
+    safety = Safety.SAFE if _is_logged_as_it_is(model, read) else Safety.UNSAFE
+    return None if edit is None else Fix("log the tensor itself", safety, (edit,))
+
+
+def _is_logged_as_it_is(model: Model, read: HostRead) -> bool:
+    """Whether Lightning makes the same float32 of the tensor as of the number, and without a warning."""
+    holder = model.parent(read.site.node)
+    whole = isinstance(holder, (cst.Arg, cst.DictElement)) or holder is not None and type(holder).__name__ == "DictComp"
+    dtype = model.value(read.tensor).dtype or "float"
+    cut_off = isinstance(read.site.node.func, cst.Name) and read.site.node.func.value == "int"
+    return whole and dtype != "float64" and dtype.startswith(("float", "bfloat")) and not cut_off

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.reads import element_reads
+from torchperf_lint.model.reads import element_reads, may_lack_float64
 from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -28,21 +28,17 @@ if TYPE_CHECKING:
     triggers=((".item", "float(", "int("), "for "),
 )
 def per_element_sync(model: Model) -> Iterator[Finding]:
-    """Comprehensions that read each element of a device tensor, or each tensor of a container."""
+    """Comprehensions and loops that read each element of a device tensor, or each tensor of a container."""
     for read in element_reads(model):
-        comprehension = read.parent
-        assert isinstance(comprehension, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp))
-        loop = comprehension.for_in
-        fix = _all_at_once(model, read, comprehension)
-        fields = {"read": model.text(read.site.node), "elements": model.text(loop.iter)}
-        yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
+        fields = {"read": model.brief(read.site.node), "elements": " ".join(read.sink.split())}
+        yield Finding(read.site, (*read.because, *read.heat.because), _all_at_once(model, read), fields)
 
 
-def _all_at_once(model: Model, read: HostRead, comprehension: cst.CSTNode) -> Fix | None:
-    if isinstance(comprehension, cst.ListComp):
-        return _tolist(model, read, comprehension)
-    if isinstance(comprehension, cst.DictComp):
-        return _stacked_dict(model, read, comprehension)
+def _all_at_once(model: Model, read: HostRead) -> Fix | None:
+    if isinstance(read.parent, cst.ListComp):
+        return _tolist(model, read, read.parent)
+    if isinstance(read.parent, cst.DictComp):
+        return _stacked_dict(model, read, read.parent)
     return None
 
 
@@ -68,7 +64,7 @@ def _tolist(model: Model, read: HostRead, comprehension: cst.ListComp) -> Fix | 
 
 
 def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> Fix | None:
-    """`{k: v.item() for k, v in losses.items()}` by one stack: the values take a common dtype."""
+    """`{k: v.item() for k, v in losses.items()}` by one stack: all values come back as floats."""
     loop = comprehension.for_in
     iterated = loop.iter
     torch = model.name_of("torch", read.site)
@@ -80,9 +76,12 @@ def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> 
         return None
     names = [model.text(element.value) for element in loop.target.elements]
     owner = shape.receiver(iterated)
-    if owner is None or len(names) != 2 or names != [model.text(comprehension.key), model.text(read.tensor)]:
+    source = None if owner is None else shape.dotted(owner)
+    if source is None or len(names) != 2 or names != [model.text(comprehension.key), model.text(read.tensor)]:
         return None
-    source = edits.postfix(read.site.tree, owner)
-    values = f"{torch}.stack([{names[1]}.detach().float() for {names[1]} in {source}.values()]).tolist()"
+    # float64 holds every float, and every count up to 2**53.
+    if shape.method_name(read.site.node) == "int" or may_lack_float64(model):
+        return None
+    values = f"{torch}.stack([{names[1]}.detach().double() for {names[1]} in {source}.values()]).tolist()"
     edit = edits.replace(read.site.tree, comprehension, f"dict(zip({source}, {values}))")
     return None if edit is None else Fix("stack the values and copy them at once", Safety.UNSAFE, (edit,))

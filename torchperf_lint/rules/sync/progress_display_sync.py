@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS
-from torchperf_lint.model.reads import Role, hot_reads
+from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS, LOGS_NUMBERS
+from torchperf_lint.model.reads import Role, hot_reads, needed_at_once
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -34,56 +34,88 @@ def progress_display_sync(model: Model) -> Iterator[Finding]:
         if site.rows in reported:
             continue
         reported.add(site.rows)
-        fields = {"read": model.text(site.node), "label": label, "sink": sink}
+        fields = {"read": model.brief(site.node), "label": label, "sink": sink}
         yield Finding(site, because, _every_n_steps(model, site), fields)
 
 
 def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]:
     for read in hot_reads(model):
         if read.role is Role.SHOWN:
-            sink = f"`{read.sink}`" if isinstance(read.parent, cst.Call) else read.sink or "the display"
-            yield read.site, sink, read.heat.label, (*read.because, *read.heat.because)
+            yield read.site, _sink(model, read.parent), read.heat.label, (*read.because, *read.heat.because)
     for site in model.method_or_function_calls(*sorted(DISPLAYS), "log", hot=True):
         heat = model.heat(site)
         name = shape.method_name(site.node) or ""
-        if heat is None or not _formats_at_once(model, site, name):
+        if heat is None or not _formats_at_once(site, name):
             continue
         for tensor in _bare_tensors(model, site.node, name in LAZY_LOGGERS):
             because = model.on_device(tensor)
-            if because is not None:
-                shown = model.site(tensor)
-                yield shown, f"`{model.text(site.node.func)}`", heat.label, (*because, *heat.because)
+            shown = model.site(tensor)
+            if because is not None and needed_at_once(model, shown) is None:
+                yield shown, _sink(model, site.node), heat.label, (*because, *heat.because)
 
 
-def _formats_at_once(model: Model, site: Site, name: str) -> bool:
+def _sink(model: Model, taker: cst.CSTNode | None) -> str:
+    """What shows the value, in words."""
+    if isinstance(taker, cst.AugAssign):
+        return f"a display of `{model.text(taker.target)}`"
+    if isinstance(taker, cst.Call):
+        if isinstance(taker.func, cst.Attribute) and isinstance(taker.func.value, cst.SimpleString):
+            return "a formatted string"
+        return f"`{model.text(taker.func)}`"
+    return "an f-string" if isinstance(taker, cst.FormattedStringExpression) else "a formatted string"
+
+
+def _formats_at_once(site: Site, name: str) -> bool:
     """`log` is a display only on an experiment tracker; a Lightning module's own takes tensors."""
     if name != "log":
         return True
     owner = shape.receiver(site.node)
-    return owner is not None and shape.dotted(owner) in ("wandb", "mlflow", "swanlab")
+    return owner is not None and shape.dotted(owner) in LOGS_NUMBERS
 
 
 def _bare_tensors(model: Model, call: cst.Call, lazily: bool) -> Iterator[cst.BaseExpression]:
     """Tensors among the arguments, in f-strings and in dict displays, that nothing has read yet."""
-    pending: list[cst.BaseExpression] = [] if lazily else [item.value for item in call.args]
+    pending: list[cst.BaseExpression] = [item.value for item in call.args]
     if lazily:
-        pending = [item.value for item in call.args if isinstance(item.value, cst.FormattedString)]
+        # `logger.info("%s", x)` formats only if the level is on; a string that is built first always does.
+        pending = [value for value in pending if not isinstance(value, (cst.Name, cst.Attribute, cst.Subscript))]
     while pending:
         node = pending.pop(0)
         if isinstance(node, cst.FormattedString):
             pending += [part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression)]
+        elif isinstance(node, cst.ConcatenatedString):
+            pending += [node.left, node.right]
         elif isinstance(node, cst.Dict):
             pending += [element.value for element in node.elements if isinstance(element, cst.DictElement)]
+        elif isinstance(node, cst.Tuple):
+            pending += [element.value for element in node.elements]
+        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo) and _is_text(node.left):
+            pending.append(node.right)
+        elif isinstance(node, cst.Call) and shape.method_name(node) in ("format", "str", "repr"):
+            pending += [item.value for item in node.args]
         elif isinstance(node, (cst.Name, cst.Attribute, cst.BinaryOperation, cst.Subscript, cst.Call)):
-            value = model.value(node)
-            if value.is_tensor and value.scalar:
+            if model.value(node).is_tensor:
                 yield node
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def _every_n_steps(model: Model, site: Site) -> Fix | None:
     """Show the display under a test of the loop's own counter."""
     counter = model.step_counter(site)
     lines = model.statement_lines(site)
-    if counter is None or lines is None:
+    if counter is None or lines is None or not _is_a_call_alone(model, site):
         return None
-    return Fix("show it every 50 steps", Safety.SHOWN, edits.put_under(site.tree, lines, f"if {counter} % 50 == 0:"))
+    indented = edits.put_under(site.tree, lines, f"if {counter} % 50 == 0:")
+    return None if indented is None else Fix("show it every 50 steps", Safety.SHOWN, indented)
+
+
+def _is_a_call_alone(model: Model, site: Site) -> bool:
+    """Whether the statement only shows: nothing that it binds would be missing in the other steps."""
+    node: cst.CSTNode | None = site.node
+    while node is not None and not isinstance(node, cst.Expr):
+        node = model.parent(node)
+    line = None if node is None else model.parent(node)
+    return isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1

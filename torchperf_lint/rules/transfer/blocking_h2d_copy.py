@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.transfers import hot_moves, is_host_batch
+from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Kind
+from torchperf_lint.model.writes import acts_as_tensor, collates_tensors, host_batch_written_after, is_host_batch
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
     safe = (
         _takes_the_argument(model, move)
         and not model.mentions(*_OTHER_ACCELERATORS)
-        and not model.host_batch_written_after(move.site)
+        and not host_batch_written_after(model, move.site)
     )
     return Fix("copy without waiting (and pin the loader's memory)", Safety.SAFE if safe else Safety.UNSAFE, changed)
 
@@ -54,14 +55,14 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
 def _takes_the_argument(model: Model, move: Move) -> bool:
     """Whether what is moved is a tensor for all that the file shows, and no batch object of its own class."""
     moved, value = move.moved, model.value(move.moved)
-    if shape.method_name(move.call) == "cuda" or value.kind is Kind.TENSOR or model.collates_tensors(value):
+    if shape.method_name(move.call) == "cuda" or value.kind is Kind.TENSOR or collates_tensors(value):
         return True
     if isinstance(moved, cst.Subscript):
         return all(
             isinstance(part.slice, cst.Index) and isinstance(part.slice.value, cst.SimpleString) for part in moved.slice
         )
     if isinstance(moved, cst.Name):
-        return _is_dict_value(model, move, moved.value) or model.acts_as_tensor(moved.value, move.site)
+        return _is_dict_value(model, move, moved.value) or acts_as_tensor(model, moved.value, move.site)
     return False
 
 

@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.construction import build_there, built_on_host
 from torchperf_lint.model.transfers import hot_moves
+from torchperf_lint.model.writes import filled_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ _SAME_EVERYWHERE = frozenset("torch." + name for name in "zeros ones full empty 
     name="cpu-construct-then-move",
     category=Category.TRANSFER,
     summary="a tensor is built on the CPU and then copied to the device",
-    message="`{factory}` builds on the CPU, and `{move}` copies the result and waits, on every pass of the {label}",
+    message="`{factory}` builds on the CPU, and `{move}` copies the result{waits}, on every pass of the {label}",
     severity=Severity.WARNING,
     fix=Safety.SAFE,
     triggers=(
@@ -37,11 +38,12 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
     """Moves, in every step, of what a factory call in the same expression has just built."""
     for move in hot_moves(model):
         built = built_on_host(model, move.moved)
-        if built is None or built.ref in torch_api.HOST_DATA_FACTORIES or model.filled_once(move.site):
+        if built is None or built.ref in torch_api.HOST_DATA_FACTORIES or filled_once(model, move.site):
             continue
         fields = {
             "factory": f"{model.text(built.call.func)}(...)",
             "move": f".{move.call.func.attr.value}(...)" if move.call.args else ".cuda()",  # type: ignore[attr-defined]
+            "waits": "" if move.non_blocking else " and waits",
             "label": move.heat.label,
         }
         yield Finding(move.site, move.heat.because, _build_there(model, move, built), fields)

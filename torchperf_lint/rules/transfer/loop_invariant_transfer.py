@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Device, Kind
+from torchperf_lint.model.writes import taken_back, writes_in_place
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _stays_on_host(model: Model, move: Move, path: str) -> bool:
         (path + ".").startswith(b + ".") for b in model.names_of_loop(move.heat)
     ):
         return False
-    return not model.taken_back(path, move.site) and not model.writes_in_place(path, move.site)
+    return not taken_back(model, path, move.site) and not writes_in_place(model, path, move.site)
 
 
 def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
@@ -65,7 +66,7 @@ def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
             return None
         lifted = model.lift(move.site, move.heat)
         return None if lifted is None else Fix(title, Safety.UNSAFE, lifted)
-    if not path.isidentifier() or _is_used_otherwise(model, move, path):
+    if not path.isidentifier() or _is_used_otherwise(model, move, path) or _result_is_written(model, move):
         return None
     before = model.insert_before(move.heat, f"{path} = {model.text(move.site.node)}")
     after = edits.replace(move.site.tree, move.site.node, path)
@@ -84,6 +85,15 @@ def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
         yield node
     for child in node.children:
         yield from _names(child)
+
+
+def _result_is_written(model: Model, move: Move) -> bool:
+    """Whether the name that takes the copy is written in place: each pass would then find the last one's result."""
+    parent = model.parent(move.site.node)
+    if not isinstance(parent, cst.Assign):
+        return False
+    targets = [shape.dotted(target.target) for target in parent.targets]
+    return any(target is None or writes_in_place(model, target, move.site) for target in targets)
 
 
 def _is_used_otherwise(model: Model, move: Move, name: str) -> bool:

@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.model.construction import build_there, built_on_host
 from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Kind
+from torchperf_lint.model.writes import filled_once, writes_in_place
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
     """Calls that make a device tensor of a number, a list or an array of the host, in every step."""
     for packing in sorted(_packings(model), key=lambda each: each.site.start):
         what = _describe(model, packing.data)
-        if what is None or model.filled_once(packing.site):
+        if what is None or filled_once(model, packing.site):
             continue
         fields = {"call": model.brief(packing.site.node), "what": what, "label": packing.heat.label}
         fix = _fill_instead(model, packing) or _hoist(model, packing)
@@ -130,10 +131,12 @@ def _fill_instead(model: Model, packing: _Packing) -> Fix | None:
     if packing.grade is None or others or first.keyword is not None or first.star:
         return None
     number, size = packing.data, "()"
-    if isinstance(number, (cst.List, cst.Tuple)) and len(number.elements) == 1:
+    if isinstance(number, cst.List) and len(number.elements) == 1:
         number, size = number.elements[0].value, "(1,)"
     name = _full(model, packing)
     if name is None or model.value(number).kind is not Kind.NUMBER:
+        return None
+    if packing.data.lpar or number.lpar:
         return None
     changed = (
         edits.replace(tree, call.func, name),
@@ -162,7 +165,8 @@ def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safet
     """SAFE for what is certainly a Python number that the dtype can hold; TorchScript knows no empty tuple of sizes."""
     if model.mentions("torch.jit", "is_scripting") or not _is_python_number(model, number):
         return Safety.UNSAFE
-    constant = model.value(number).constant
+    unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number
+    constant = model.value(unsigned).constant
     if isinstance(constant, (int, float)):
         if abs(constant) <= _LARGEST_HALF:
             return Safety.SAFE
@@ -201,7 +205,7 @@ def _hoist(model: Model, packing: _Packing) -> Fix | None:
     free = {name.value for name in _names(packing.site.node)}
     if (
         len(stores) != 1
-        or model.writes_in_place(target.value, packing.site)
+        or writes_in_place(model, target.value, packing.site)
         or free & model.names_of_loop(packing.heat)
     ):
         return None

@@ -1,0 +1,163 @@
+"""What a function does to its data: what it writes in place, takes back to the host, keeps, or uses as a tensor."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.index import dotted
+from torchperf_lint.model.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.values import Value
+
+_MOVERS = ("to", "cuda", "type_as")
+_TENSOR_ONLY = frozenset(
+    "size shape dim view view_as reshape float long half permute unsqueeze squeeze cuda flatten ndim dtype numel "
+    "repeat expand new_zeros transpose sum mean pin_memory is_cuda nelement contiguous".split()
+)
+"""Attributes by which a program shows that it takes something for a tensor."""
+_TAKE_ANYTHING = frozenset({"torch.is_tensor", "torch.save", "torch.typename", "torch.is_storage"})
+
+
+def _writes(function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
+    """What a function's statements write in place (`x[i] = v`, `x += v`, `x.mul_(v)`, `out=x`), with the row.
+
+    Putting a moved tensor back under its key (`batch["x"] = batch["x"].to(device)`) writes a container, not a
+    tensor, and is not among them.
+    """
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript) and not _stores_entry(target, node.value):
+                    yield target.value, node.lineno
+        elif isinstance(node, ast.AugAssign):
+            yield (node.target.value if isinstance(node.target, ast.Subscript) else node.target), node.lineno
+        elif isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr.endswith("_") and not func.attr.endswith("__"):
+                base = func.value
+                yield (base.value if isinstance(base, ast.Attribute) and base.attr == "data" else base), node.lineno
+            for keyword in node.keywords:
+                if keyword.arg == "out":
+                    yield keyword.value, node.lineno
+
+
+def _stores_entry(target: ast.Subscript, value: ast.expr) -> bool:
+    moved = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _MOVERS
+    return moved or (isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str))
+
+
+def writes_in_place(model: Model, path: str, site: Site) -> bool:
+    """Whether the function around the site writes in place to what `path` (`x`, `self.weights`) names."""
+    for written, _ in _writes(model._function(site)):
+        base = written
+        while isinstance(base, (ast.Subscript, ast.Call)):
+            base = base.value if isinstance(base, ast.Subscript) else base.func
+            base = base.value if isinstance(base, ast.Attribute) and isinstance(written, ast.Call) else base
+        name = dotted(base)
+        if name is not None and (name + ".").startswith(path + "."):
+            return True
+    return False
+
+
+def paths_bound_in(loop: ast.stmt) -> set[str]:
+    """The attributes (`self.weights`) that the loop assigns."""
+    stores = [node for node in ast.walk(loop) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return {path for path in map(dotted, stores) if path is not None}
+
+
+def taken_back(model: Model, path: str, site: Site) -> bool:
+    """Whether the function around the site calls `path.cpu()` or `path.to("cpu")` (a deliberate swap)."""
+    for record in model._function(site).calls_made:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute) or dotted(func.value) != path:
+            continue
+        to_host = any("cpu" in ast.unparse(argument) for argument in record.call.args)
+        if func.attr == "cpu" or (func.attr == "to" and to_host):
+            return True
+    return False
+
+
+def is_host_batch(value: Value) -> bool:
+    """A loader's batch, or a part of it, that nothing shows to be on the accelerator."""
+    held = value.element if value.kind is Kind.METHOD and value.element is not None else value
+    return held.holds_tensors and value.origin == "batch" and not value.device.on_accelerator
+
+
+def host_batch_written_after(model: Model, site: Site) -> bool:
+    """Whether the function around the site writes in place to a batch on the host, on a later row."""
+    function = model._function(site)
+    return any(
+        row > site.rows[1] and is_host_batch(model._world.frame_value(function, written))
+        for written, row in _writes(function)
+    )
+
+
+def filled_once(model: Model, site: Site) -> bool:
+    """Whether the site fills an attribute or entry under a guard that asks whether it is filled (a cache)."""
+    statement = model._statement_of[id(site.node)]
+    parents: list[ast.stmt] = []
+    current = model._index.places[statement].parent
+    while current is not None:
+        parents.append(current)
+        current = model._index.places[current].parent
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    for target in targets:
+        if isinstance(target, ast.Name):
+            continue
+        kept = ast.unparse(target.value if isinstance(target, ast.Subscript) else target)
+        for parent in parents:
+            if isinstance(parent, ast.If) and any(_speaks_of(node, kept) for node in ast.walk(parent.test)):
+                return True
+    return False
+
+
+def _speaks_of(node: ast.AST, kept: str) -> bool:
+    """`self.mask`, or its name in `hasattr(self, "mask")`."""
+    if isinstance(node, ast.Constant):
+        return node.value == kept.rpartition(".")[2]
+    return isinstance(node, (ast.Attribute, ast.Name, ast.Subscript)) and ast.unparse(node) == kept
+
+
+def collates_tensors(value: Value) -> bool:
+    """Whether a batch comes from a loader, built in this file, that makes tensors of its items by default."""
+    return bool(value.sources) and all(
+        len(call.args) < 7 and not any(keyword.arg in ("collate_fn", None) for keyword in call.keywords)
+        for call in value.sources
+    )
+
+
+def acts_as_tensor(model: Model, name: str, site: Site) -> bool:
+    """Whether the function around the site uses what `name` holds as only a tensor can be used."""
+    function = model._function(site)
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
+            if node.attr in _TENSOR_ONLY:
+                return True
+        elif isinstance(node, (ast.Compare, ast.BinOp)):
+            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.left, node.right]
+            if any(isinstance(side, ast.Name) and side.id == name for side in sides) and _computes(node):
+                return True
+        elif isinstance(node, ast.Call) and any(_is_or_moves(argument, name) for argument in node.args):
+            callee = model._world.frame_value(function, node.func)
+            ref = callee.ref or ""
+            takes_tensors = ref.startswith("torch.") and ref not in _TAKE_ANYTHING
+            if ref == "criterion" or (takes_tensors and callee.kind in (Kind.LIBRARY, Kind.MODULE)):
+                return True
+    return False
+
+
+def _is_or_moves(argument: ast.expr, name: str) -> bool:
+    """`x`, or `x.to(...)`."""
+    if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr in _MOVERS:
+        argument = argument.func.value
+    return isinstance(argument, ast.Name) and argument.id == name
+
+
+def _computes(node: ast.Compare | ast.BinOp) -> bool:
+    return isinstance(node, ast.BinOp) or isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Lt, ast.Gt, ast.LtE, ast.GtE))
