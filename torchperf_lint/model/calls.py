@@ -269,6 +269,8 @@ def _computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[s
 
 def item_of(base: Value, index: Value, sliced: bool) -> Value:
     """`base[index]`."""
+    if base.kind is Kind.LOADER and base.created is None:
+        return base  # `loaders["train"]`: no loader itself has items
     if base.kind is Kind.STRUCTURE:
         return base._replace(ref=None)
     if base.kind is Kind.TENSOR:
@@ -415,9 +417,9 @@ def _builtin(evaluator: Evaluator, node: ast.Call, name: str, arguments: list[Va
     if name in ("str", "repr", "format", "chr", "ascii"):
         return STRING
     if name == "range":
-        return container(NUMBER, ref="range")
+        return container(INTEGER, ref="range")
     if name == "enumerate":
-        return container(container(None, [(0, NUMBER), (1, element_of(first))], "tuple"))
+        return container(container(None, [(0, INTEGER), (1, element_of(first))], "tuple"))
     if name == "zip":
         return container(container(None, [(i, element_of(a)) for i, a in enumerate(arguments)], "tuple"))
     if name in ("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset"):
@@ -571,7 +573,7 @@ def _holding(holder: Value, arguments: list[Value]) -> Value:
 def _wrapped(name: str, first: Value, arguments: list[Value]) -> Value:
     """tqdm(loader), islice(loader, n), cycle(loader): the same elements."""
     if name == "trange":
-        return container(NUMBER)
+        return container(INTEGER)
     if name == "chain":
         return container(join_all([element_of(argument) for argument in arguments]))
     return first if first.kind in (Kind.LOADER, Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN

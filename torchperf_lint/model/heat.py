@@ -160,10 +160,10 @@ class HeatMap:
             lookup = self._lookup(function)
             known = len(block)
             for position, earlier in enumerate(block):
-                if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body) is not None:
-                    if throttles(earlier.test, False, lookup):
-                        known = position
-                        break
+                skips = isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body) is not None
+                if skips and throttles(earlier.test, False, lookup):  # type: ignore[attr-defined]
+                    known = position
+                    break
             self._first_skips[id(block)] = known
         return known
 

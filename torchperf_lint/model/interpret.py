@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_lint.model import calls, frameworks, parameters
-from torchperf_lint.model.evaluate import Evaluator, asks_about_accelerator, subscript_path
+from torchperf_lint.model.evaluate import Evaluator, subscript_path
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name
+from torchperf_lint.model.statements import Runner, merge_all, names_sent_backward
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value, container, join, join_all
 
 if TYPE_CHECKING:
@@ -21,12 +22,6 @@ MAX_CALL_DEPTH = 6
 
 MAX_CALLS_FOLLOWED = 120
 """How many calls are followed for one function's frame."""
-
-MAX_LOOP_DEPTH = 3
-"""Loops nested deeper are run once, with all that they bind unknown: passes would multiply."""
-
-MAX_LOOP_PASSES = 4
-"""A loop is run until its values settle; the last pass takes all that it binds for unknown."""
 
 MAX_QUESTIONS = 30
 """How many questions may wait for one another; the next one gets no answer."""
@@ -266,7 +261,7 @@ class World:
 
     def _run(self, function: FunctionInfo, bound: Env | None) -> Frame:
         frame = Frame(function)
-        frame.backward = _names_sent_backward(function)
+        frame.backward = names_sent_backward(function)
         evaluator = Evaluator(self, frame)
         env: Env = {}
         if not isinstance(function.node, ast.Module):
@@ -274,11 +269,11 @@ class World:
         frame.env = env
         if bound is None:
             self._running[function] = frame
-        runner = _Runner(self, evaluator, frame)
+        runner = Runner(self, evaluator, frame)
         final = runner.block(function.body, env)
         merged = runner.exits if final is None else [*runner.exits, final]
         if merged:
-            frame.env = merged[0] if len(merged) == 1 else _merge_all(merged)
+            frame.env = merged[0] if len(merged) == 1 else merge_all(merged)
         return frame
 
     def bind(self, evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None:
@@ -320,264 +315,6 @@ class World:
             env[base] = held._replace(element=value if held.element is None else join(held.element, value), items=None)
 
 
-class _Runner:
-    """Runs statements; an environment of None means that the place is not reached."""
-
-    def __init__(self, world: World, evaluator: Evaluator, frame: Frame) -> None:
-        self.world = world
-        self.evaluate = evaluator
-        self.frame = frame
-        self.exits: list[Env] = []
-        self.breaks: list[list[Env]] = []
-        self.continues: list[list[Env]] = []
-
-    def block(self, statements: list[ast.stmt], env: Env | None) -> Env | None:
-        for statement in statements:
-            if env is None:
-                # Dead code still gets values, so that a question about it has an answer.
-                env = {}
-                self.statement(statement, env)
-                return None
-            env = self.statement(statement, env)
-        return env
-
-    def statement(self, node: ast.stmt, env: Env) -> Env | None:
-        run = getattr(self, "_" + type(node).__name__.lower(), None)
-        if run is not None:
-            result: Env | None = run(node, env)
-            return result
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                self.evaluate(child, env)
-        return env
-
-    def _functiondef(self, node: ast.FunctionDef, env: Env) -> Env:
-        info = self.world.index.info_of[node]
-        assert isinstance(info, FunctionInfo)
-        for decorator in node.decorator_list:
-            self.evaluate(decorator, env)
-        for default in (*node.args.defaults, *node.args.kw_defaults):
-            if default is not None:
-                self.evaluate(default, env)
-        env[node.name] = Value(Kind.FUNCTION, function=info)
-        return env
-
-    _asyncfunctiondef = _functiondef
-
-    def _classdef(self, node: ast.ClassDef, env: Env) -> Env:
-        info = self.world.index.info_of[node]
-        assert isinstance(info, ClassInfo)
-        for base in (*node.bases, *(keyword.value for keyword in node.keywords), *node.decorator_list):
-            self.evaluate(base, env)
-        env[node.name] = Value(Kind.CLASS, cls=info)
-        self.block([s for s in node.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))], env.copy())
-        return env
-
-    def _import(self, node: ast.Import, env: Env) -> Env:
-        for alias in node.names:
-            name = alias.asname or alias.name.partition(".")[0]
-            ref = alias.name if alias.asname else name
-            env[name] = Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
-        return env
-
-    def _importfrom(self, node: ast.ImportFrom, env: Env) -> Env:
-        root = "." * node.level + (node.module or "")
-        for alias in node.names:
-            if alias.name == "*":
-                env.update(frameworks.star_import(root))
-            else:
-                env[alias.asname or alias.name] = Value(Kind.LIBRARY, ref=frameworks.canonical(f"{root}.{alias.name}"))
-        return env
-
-    def _assign(self, node: ast.Assign, env: Env) -> Env:
-        value = self.evaluate(node.value, env)
-        for target in node.targets:
-            self.world.bind(self.evaluate, target, self._backward_evidence(target, node.value, value), env)
-        return env
-
-    def _backward_evidence(self, target: ast.expr, source: ast.expr, value: Value) -> Value:
-        """An unknown call's result on which `.backward()` is called is a loss computed where its inputs live."""
-        path = dotted(target)
-        if path not in self.frame.backward:
-            return value
-        if value.kind in (Kind.STRUCTURE, Kind.TENSOR):
-            loss = value._replace(kind=Kind.TENSOR, scalar=True, dtype=value.dtype or "float")
-            return self._trained(loss, source) if loss.device is Device.UNKNOWN else loss
-        if value.kind is not Kind.UNKNOWN or not isinstance(source, ast.Call):
-            return value
-        given = [*source.args, *(keyword.value for keyword in source.keywords)]
-        for argument in given:
-            known = self.frame.values.get(argument, UNKNOWN)
-            if known.kind is Kind.CONTAINER and known.element is not None:
-                known = known.element
-            if known.device.on_accelerator:
-                return Value(Kind.TENSOR, Device.LIKELY, True, dtype="float", because=known.because)
-        return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
-
-    def _trained(self, loss: Value, source: ast.expr) -> Value:
-        """A loss lives where its model is trained: on the accelerator, in a program that has to do with one."""
-        if self.world.cpu_only:
-            return loss
-        step = self.evaluate.because(source, "`.backward()` is called on this, in a program for an accelerator")
-        return loss._replace(device=Device.LIKELY, because=(step,))
-
-    def _annassign(self, node: ast.AnnAssign, env: Env) -> Env:
-        if node.value is not None:
-            value = self.evaluate(node.value, env)
-            if value.kind is Kind.UNKNOWN:
-                value = parameters.annotated(node.annotation, self.world, self.frame) or value
-            self.world.bind(self.evaluate, node.target, value, env)
-        return env
-
-    def _augassign(self, node: ast.AugAssign, env: Env) -> Env:
-        target: Any = node.target
-        left = self.evaluate(target, env)
-        right = self.evaluate(node.value, env)
-        if left.kind is Kind.CONTAINER and isinstance(node.op, ast.Add):
-            added = calls.element_of(right)
-            value = left._replace(element=added if left.element is None else join(left.element, added), items=None)
-        else:
-            value = self.evaluate.combine(left, right, node.op)
-        self.world.bind(self.evaluate, target, value, env)
-        return env
-
-    def _expr(self, node: ast.Expr, env: Env) -> Env:
-        self.evaluate(node.value, env)
-        return env
-
-    def _return(self, node: ast.Return, env: Env) -> None:
-        if node.value is not None:
-            self.frame.returns.append(self.evaluate(node.value, env))
-        self.exits.append(env)
-
-    def _raise(self, node: ast.Raise, env: Env) -> None:
-        for child in (node.exc, node.cause):
-            if child is not None:
-                self.evaluate(child, env)
-
-    def _break(self, node: ast.Break, env: Env) -> None:
-        if self.breaks:
-            self.breaks[-1].append(env)
-
-    def _continue(self, node: ast.Continue, env: Env) -> None:
-        if self.continues:
-            self.continues[-1].append(env)
-
-    def _if(self, node: ast.If, env: Env) -> Env | None:
-        arms = []
-        while True:
-            self.evaluate(node.test, env)
-            arms.append((self.block(node.body, env.copy()), asks_about_accelerator(node.test)))
-            rest = node.orelse[0] if len(node.orelse) == 1 else None
-            if not isinstance(rest, ast.If):
-                break
-            node = rest
-        outcome = self.block(node.orelse, env)
-        for taken, lean in reversed(arms):
-            if taken is not None:
-                outcome = taken if outcome is None else _merge(taken, outcome, lean)
-        return outcome
-
-    def _while(self, node: ast.While, env: Env) -> Env | None:
-        self.evaluate(node.test, env)
-        return self._loop(node, env, lambda inner: self.evaluate(node.test, inner))
-
-    def _for(self, node: ast.For | ast.AsyncFor, env: Env) -> Env | None:
-        source = self.evaluate(node.iter, env)
-
-        def advance(inner: Env) -> None:
-            self.world.bind(self.evaluate, node.target, calls.element_of(source), inner)
-
-        return self._loop(node, env, advance)
-
-    _asyncfor = _for
-
-    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, advance: Callable[[Env], object]) -> Env | None:
-        left: list[Env] = []
-        deep = len(self.breaks) >= MAX_LOOP_DEPTH
-        head = _without_stores(env, node) if deep else env
-        for attempt in range(MAX_LOOP_PASSES):
-            self.breaks.append([])
-            self.continues.append([])
-            inner = head.copy()
-            advance(inner)
-            end = self.block(node.body, inner)
-            left = self.breaks.pop()
-            again = [*self.continues.pop(), *([] if end is None else [end])]
-            widened = _merge_all([head, *again])
-            if deep or widened == head:
-                break
-            head = _without_stores(widened, node) if attempt == MAX_LOOP_PASSES - 2 else widened
-        after = self.block(node.orelse, head.copy())
-        outcomes = [*left, *([] if after is None else [after])]
-        return _merge_all(outcomes) if outcomes else None
-
-    def _with(self, node: ast.With | ast.AsyncWith, env: Env) -> Env | None:
-        before = self.evaluate.default_device
-        for item in node.items:
-            value = self.evaluate(item.context_expr, env)
-            if item.optional_vars is not None:
-                self.world.bind(self.evaluate, item.optional_vars, value, env)
-            if value.kind is Kind.DEVICE:
-                self.evaluate.default_device = value.device
-        after = self.block(node.body, env)
-        self.evaluate.default_device = before
-        return after
-
-    _asyncwith = _with
-
-    def _try(self, node: ast.Try, env: Env) -> Env | None:
-        before = env.copy()
-        body = self.block(node.body, env)
-        thrown = _merge_all([before, env])
-        outcomes = []
-        if body is not None:
-            done = self.block(node.orelse, body)
-            if done is not None:
-                outcomes.append(done)
-        for handler in node.handlers:
-            inner = thrown.copy()
-            if handler.type is not None:
-                self.evaluate(handler.type, inner)
-            if handler.name:
-                inner[handler.name] = UNKNOWN
-            caught = self.block(handler.body, inner)
-            if caught is not None:
-                outcomes.append(caught)
-        if not outcomes:
-            self.block(node.finalbody, thrown)
-            return None
-        return self.block(node.finalbody, _merge_imports(outcomes))
-
-    _trystar = _try
-
-    def _match(self, node: Any, env: Env) -> Env | None:
-        self.evaluate(node.subject, env)
-        outcomes = [env]
-        for case in node.cases:
-            inner = env.copy()
-            for pattern in ast.walk(case.pattern):
-                name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
-                if isinstance(name, str):
-                    inner[name] = UNKNOWN
-            if case.guard is not None:
-                self.evaluate(case.guard, inner)
-            done = self.block(case.body, inner)
-            if done is not None:
-                outcomes.append(done)
-        return _merge_all(outcomes)
-
-    def _delete(self, node: ast.Delete, env: Env) -> Env:
-        for target in node.targets:
-            path = dotted(target)
-            if path is not None:
-                env.pop(path, None)
-        return env
-
-    def _global(self, node: ast.Global | ast.Nonlocal, env: Env) -> Env:
-        return env
-
-
 def _default_device(index: Index) -> Device | None:
     """Where factories build without `device=`, if the file changes that."""
     for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
@@ -585,77 +322,6 @@ def _default_device(index: Index) -> Device | None:
         text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None
         if isinstance(text, str) and text.startswith(("cuda", "torch.cuda.")):
             return Device.CUDA
-        if not isinstance(text, str) or "Tensor" not in text and not text.startswith("cpu"):
+        if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
             return Device.UNKNOWN
     return None
-
-
-def _names_sent_backward(function: FunctionInfo) -> set[str]:
-    """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
-    names: set[str] = set()
-    for record in function.calls_made:
-        func = record.call.func
-        if isinstance(func, ast.Attribute) and func.attr in ("backward", "scale", "manual_backward"):
-            if func.attr == "scale" and "scaler" not in (dotted(func.value) or "").lower():
-                continue
-            for place in (func.value, *record.call.args[:1]):
-                path = dotted(place)
-                if path is not None:
-                    names.add(path)
-    return names
-
-
-def _merge(left: Env, right: Env, lean: Device | None = None) -> Env:
-    if left is right:
-        return left
-    merged: Env = {}
-    for key, value in left.items():
-        other = right.get(key)
-        if other is None:
-            # Bound on one path only: reading it presumes that path, unless the key is an attribute's.
-            if "." in key or "[" in key:
-                continue
-            merged[key] = value
-        else:
-            merged[key] = value if value is other else join(value, other, lean)
-    for key, value in right.items():
-        if key not in left and "." not in key and "[" not in key:
-            merged[key] = value
-    return merged
-
-
-def _without_stores(env: Env, loop: ast.stmt) -> Env:
-    """The environment without what the loop may change."""
-    names: set[str] = set()
-    owners: set[str] = set()
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        elif isinstance(node, (ast.Attribute, ast.Subscript)):
-            path = dotted(node.value)
-            if path is not None:
-                owners.update((path, path.partition(".")[0]))
-    kept: Env = {}
-    for key, value in env.items():
-        root = key.partition(".")[0].partition("[")[0]
-        if root in names or (key in owners and value.kind in (Kind.CONTAINER, Kind.MODULE)):
-            kept[key] = UNKNOWN
-        elif key == root or root not in owners:
-            kept[key] = value
-    return kept
-
-
-def _merge_all(envs: list[Env]) -> Env:
-    merged = envs[0]
-    for env in envs[1:]:
-        merged = _merge(merged, env)
-    return merged.copy() if merged is envs[0] else merged
-
-
-def _merge_imports(envs: list[Env]) -> Env:
-    """After a try: where the paths differ in what they imported, the first (the intended one) holds."""
-    merged = _merge_all(envs)
-    for key, value in envs[0].items():
-        if (value.kind is Kind.LIBRARY and merged.get(key, UNKNOWN).kind is not Kind.LIBRARY) or (value.kind is Kind.LIBRARY and merged[key].ref is None):
-            merged[key] = value
-    return merged

@@ -43,6 +43,7 @@ class Loops:
         self.world = world
         self.loader_names = loader_names
         self._known: dict[ast.stmt, LoopInfo] = {}
+        self._stepping: frozenset[str] | None = None
         self._training: dict[FunctionInfo, list[tuple[CallRecord, ast.stmt | None]]] = {}
 
     def enclosing(self, statement: ast.stmt) -> list[ast.For | ast.AsyncFor | ast.While]:
@@ -124,11 +125,29 @@ class Loops:
 
     def _is_training_call(self, record: CallRecord, function: FunctionInfo) -> bool:
         func = record.call.func
+        if last_name(func) in self._names_of_steps():
+            callee = self.world.frame_value(function, func).function
+            if callee is not None and callee is not function:
+                return self._makes_step(callee)
         if not isinstance(func, ast.Attribute):
             return False
         if func.attr in _BACKWARD:
             return True
         return func.attr in _STEP and self.world.frame_value(function, func.value).kind in _STEP_RECEIVERS
+
+    def _names_of_steps(self) -> frozenset[str]:
+        """Names of the functions here that call `backward`, in a loop of their own or not."""
+        if self._stepping is None:
+            calling = (record.function.name for name in _BACKWARD for record in self.world.index.calls.get(name, ()))
+            self._stepping = frozenset(calling)
+        return self._stepping
+
+    def _makes_step(self, function: FunctionInfo) -> bool:
+        """Whether one call of the function is one training step."""
+        return any(
+            last_name(record.call.func) in _BACKWARD and self._step_loop(record, function) is None
+            for record in function.calls_made
+        )
 
     def _step_loop(self, record: CallRecord, function: FunctionInfo) -> ast.stmt | None:
         """The innermost loop around a training call that is not a walk over optimizers, losses or models."""
@@ -190,7 +209,4 @@ def _loader_text(iterable: ast.expr) -> str:
 
 
 def _call_text(record: CallRecord) -> str:
-    func = record.call.func
-    assert isinstance(func, ast.Attribute)
-    receiver = dotted(func.value)
-    return f"{receiver}.{func.attr}()" if receiver else f"....{func.attr}()"[1:]
+    return f"{ast.unparse(record.call.func)}()"

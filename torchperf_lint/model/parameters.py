@@ -75,10 +75,10 @@ def _by_contract(
 ) -> Value:
     if default is not None and not (isinstance(default, ast.Constant) and default.value is None):
         return value
-    if value.kind is Kind.UNKNOWN and name not in contract.tensors and not contract.all_tensors:
-        return value
     if value.kind is Kind.UNKNOWN and name in contract.numbers:
         return NUMBER
+    if value.kind is Kind.UNKNOWN and name not in contract.tensors and not contract.all_tensors:
+        return value
     if value.kind is Kind.UNKNOWN and contract.device is Device.UNKNOWN and name in contract.tensors:
         return calls.host_batch()
     if value.device is not Device.UNKNOWN or contract.device is Device.UNKNOWN:

@@ -60,6 +60,12 @@ class HostRead(NamedTuple):
     heat: Heat
     because: tuple[Because, ...]
 
+    @property
+    def reader(self) -> str:
+        """How it reads: `item`, `float` or `int`."""
+        func = self.site.node.func
+        return func.value if isinstance(func, cst.Name) else "item"
+
 
 def hot_reads(model: Model) -> Iterator[HostRead]:
     """The reads of device scalars that run in every step, in source order, one per chain."""
@@ -73,7 +79,9 @@ def element_reads(model: Model) -> Iterator[HostRead]:
     """The reads that take one element after another: hot or not in a comprehension, hot ones in a loop."""
     found = {read.site.start: read for read in hot_reads(model) if read.role is Role.ELEMENT}
     for site in model.scalar_reads(hot=False, repeated=True):
-        found.update({read.site.start: read for read in _read(model, site, model.heat(site)) if read.role is Role.ELEMENT})
+        found.update(
+            {read.site.start: read for read in _read(model, site, model.heat(site)) if read.role is Role.ELEMENT}
+        )
     yield from (found[start] for start in sorted(found))
 
 
@@ -246,7 +254,7 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
             return Role.METER, sink, call
     if _is_device_aggregator(model.value(call.func)):
         return Role.METRIC, sink, call
-    if name in DISPLAYS or owner_name in LOG_OBJECTS:
+    if (name in DISPLAYS and model.value(call.func).function is None) or owner_name in LOG_OBJECTS:
         return Role.SHOWN, sink, call
     if name in ("str", "format", "repr") or (name == "log" and owner_name in LOGS_NUMBERS):
         return Role.SHOWN, sink, call

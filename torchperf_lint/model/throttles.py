@@ -76,14 +76,17 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
         bound = lookup(left.id)
         if len(bound) == 1 and isinstance(bound[0], ast.BinOp) and isinstance(bound[0].op, ast.Mod):
             left = bound[0]
+    if isinstance(left, ast.Constant) and isinstance(operator, (ast.Eq, ast.NotEq)):
+        left, right = right, left
     if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and _is_period(left):
         if isinstance(operator, (ast.Eq, ast.Lt, ast.LtE)):
             return taken
         return not taken and isinstance(operator, (ast.NotEq, ast.Gt))
     if isinstance(operator, (ast.Is, ast.IsNot)):
         return False
-    if any(_reads_clock(side, lookup) for side in (left, right)):
-        return taken == isinstance(operator, (ast.Gt, ast.GtE)) or taken
+    if _reads_clock(left, lookup) or _reads_clock(right, lookup):
+        late = isinstance(operator, (ast.Gt, ast.GtE)) == _reads_clock(left, lookup)
+        return taken == late
     for counter, bound_side in ((left, right), (right, left)):
         if not _is_counter(counter):
             continue

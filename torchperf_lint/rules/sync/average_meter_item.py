@@ -39,8 +39,10 @@ def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
     """Feed the detached tensor in float64, in which Python itself would have averaged."""
     call = read.parent
     owner = shape.receiver(call) if isinstance(call, cst.Call) else None
-    safety = None if owner is None else _safety(model, owner, shape.method_name(call))
-    if safety is None or shape.method_name(read.site.node) == "int":
+    if owner is None or not isinstance(call, cst.Call):
+        return None
+    safety = _safety(model, owner, shape.method_name(call))
+    if safety is None or read.reader == "int":
         return None
     new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double()"
     edit = edits.replace(read.site.tree, read.site.node, new)

@@ -85,7 +85,7 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
     """The exact way to keep the sum on the device, or the nearest one, or None where the types are not known."""
     dtype = model.value(read.tensor).dtype or ""
     whole = dtype.startswith(("int", "uint", "bool"))
-    reader = shape.method_name(read.site.node)
+    reader = read.reader
     scale = _scale(model, read)
     if scale is None or (reader == "int" and not whole):
         return None
@@ -201,7 +201,7 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
 def _gives_the_same(model: Model, read: HostRead) -> bool:
     """Whether `tolist()` gives the number that the read gives: always for `item()`, for the rest if it suits the dtype."""
     dtype = model.value(read.tensor).dtype or ""
-    reader = shape.method_name(read.site.node)
+    reader = read.reader
     return reader == "item" or dtype.startswith(("float", "bfloat") if reader == "float" else ("int", "uint"))
 
 

@@ -68,7 +68,7 @@ def _read_where_needed(model: Model, read: HostRead, name: str) -> Fix | None:
     if not all(use.throttled or use.after for use in loads):
         return None
     whole = (model.value(read.tensor).dtype or "").startswith(("int", "uint"))
-    convert = "int" if whole or shape.method_name(read.site.node) == "int" else "float"
+    convert = "int" if whole or read.reader == "int" else "float"
     changed = [
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()"),
         *(Edit(use.start, use.end, f"{convert}({name})".encode()) for use in loads),

@@ -48,7 +48,6 @@ def _keep_tensor(model: Model, read: HostRead) -> Fix | None:
 def _is_logged_as_it_is(model: Model, read: HostRead) -> bool:
     """Whether Lightning makes the same float32 of the tensor as of the number, and without a warning."""
     holder = model.parent(read.site.node)
-    whole = isinstance(holder, (cst.Arg, cst.DictElement)) or holder is not None and type(holder).__name__ == "DictComp"
-    dtype = model.value(read.tensor).dtype or "float"
-    cut_off = isinstance(read.site.node.func, cst.Name) and read.site.node.func.value == "int"
-    return whole and dtype != "float64" and dtype.startswith(("float", "bfloat")) and not cut_off
+    whole = isinstance(holder, (cst.Arg, cst.DictElement, cst.DictComp))
+    dtype = model.value(read.tensor).dtype or ""
+    return whole and dtype != "float64" and dtype.startswith(("float", "bfloat")) and read.reader != "int"

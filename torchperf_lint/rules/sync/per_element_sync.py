@@ -54,7 +54,7 @@ def _tolist(model: Model, read: HostRead, comprehension: cst.ListComp) -> Fix | 
     source = model.value(loop.iter)
     if model.text(read.tensor) != model.text(loop.target) or source.kind is not Kind.TENSOR or not source.vector:
         return None
-    name = shape.method_name(read.site.node)
+    name = read.reader
     dtype = source.dtype or ""
     exact = (
         name == "item" or (name == "float" and dtype.startswith("float")) or (name == "int" and dtype.startswith("int"))
@@ -80,7 +80,7 @@ def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> 
     if source is None or len(names) != 2 or names != [model.text(comprehension.key), model.text(read.tensor)]:
         return None
     # float64 holds every float, and every count up to 2**53.
-    if shape.method_name(read.site.node) == "int" or may_lack_float64(model):
+    if read.reader == "int" or may_lack_float64(model):
         return None
     values = f"{torch}.stack([{names[1]}.detach().double() for {names[1]} in {source}.values()]).tolist()"
     edit = edits.replace(read.site.tree, comprehension, f"dict(zip({source}, {values}))")

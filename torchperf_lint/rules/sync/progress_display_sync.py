@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Model, Site
 
+_MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
+
 
 @rule(
     code="TPL105",
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device on every pass of the {label} to be shown by {sink}",
     severity=Severity.ERROR,
     fix=Safety.SHOWN,
-    triggers=(tuple(sorted(DISPLAYS)) + ("wandb", "mlflow", 'f"', "f'", ".log(", "logger", "writer"),),
+    triggers=((*sorted(DISPLAYS), "wandb", "mlflow", 'f"', "f'", ".log(", "logger", "writer"),),
 )
 def progress_display_sync(model: Model) -> Iterator[Finding]:
     """Reads, and bare tensors, that a display turns into text in every step; one finding per statement."""
@@ -45,7 +47,7 @@ def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]
     for site in model.method_or_function_calls(*sorted(DISPLAYS), "log", hot=True):
         heat = model.heat(site)
         name = shape.method_name(site.node) or ""
-        if heat is None or not _formats_at_once(site, name):
+        if heat is None or not _formats_at_once(site, name) or model.value(site.node.func).function is not None:
             continue
         for tensor in _bare_tensors(model, site.node, name in LAZY_LOGGERS):
             because = model.on_device(tensor)
@@ -93,9 +95,8 @@ def _bare_tensors(model: Model, call: cst.Call, lazily: bool) -> Iterator[cst.Ba
             pending.append(node.right)
         elif isinstance(node, cst.Call) and shape.method_name(node) in ("format", "str", "repr"):
             pending += [item.value for item in node.args]
-        elif isinstance(node, (cst.Name, cst.Attribute, cst.BinaryOperation, cst.Subscript, cst.Call)):
-            if model.value(node).is_tensor:
-                yield node
+        elif type(node).__name__ in _MAY_BE_TENSORS and model.value(node).is_tensor:
+            yield node
 
 
 def _is_text(node: cst.BaseExpression) -> bool:

@@ -1,0 +1,117 @@
+"""Laws of the value lattice, and that no answer of the model depends on which question came first."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from linting import ROOT, label
+from torchperf_lint.model.index import Index
+from torchperf_lint.model.interpret import World
+from torchperf_lint.model.values import MAX_ITEMS, MAX_NESTING, UNKNOWN, Device, Kind, Value, container, join
+from torchperf_lint.syntax.source import Source
+
+if TYPE_CHECKING:
+    import ast
+    from pathlib import Path
+
+    from torchperf_lint.model.index import FunctionInfo
+
+FILES = sorted((ROOT / "fixtures" / "model").glob("*.py"))
+
+PLAIN = st.builds(
+    Value,
+    kind=st.sampled_from(Kind),
+    device=st.sampled_from(Device),
+    scalar=st.sampled_from([None, True, False]),
+    vector=st.sampled_from([None, True, False]),
+    dtype=st.sampled_from([None, "float32", "int64"]),
+    origin=st.sampled_from([None, "batch", "model"]),
+    ref=st.sampled_from([None, "torch.relu", "torch.nn.Linear"]),
+    constant=st.sampled_from([None, 1, 1.0, True, "cuda"]),
+    mixed=st.booleans(),
+)
+VALUES = st.recursive(
+    PLAIN,
+    lambda inner: st.builds(container, inner, st.lists(st.tuples(st.integers(0, 2), inner), max_size=2)),
+    max_leaves=4,
+)
+
+
+@given(VALUES)
+def test_join_is_idempotent(value: Value) -> None:
+    assert join(value, value._replace()) == value
+
+
+@given(VALUES, VALUES)
+def test_join_does_not_care_about_sides(left: Value, right: Value) -> None:
+    one, other = join(left, right), join(right, left)
+    assert one._replace(because=()) == other._replace(because=())
+
+
+@given(VALUES)
+def test_unknown_absorbs(value: Value) -> None:
+    assert join(value, UNKNOWN) == join(UNKNOWN, value) == UNKNOWN
+
+
+@given(VALUES, VALUES)
+def test_join_claims_no_more_than_both_sides(left: Value, right: Value) -> None:
+    joined = join(left, right)
+    sides = [side for side in (left, right) if side.kind is not Kind.NONE]
+    for side in sides:
+        if joined.kind is side.kind:
+            assert joined.scalar in (None, side.scalar)
+            assert joined.vector in (None, side.vector)
+            assert joined.dtype in (None, side.dtype)
+            assert joined.constant is None or joined.constant is side.constant
+    if joined.device is Device.CUDA:
+        assert all(side.device is Device.CUDA for side in sides if side.kind is not Kind.NUMBER)
+    if joined.kind is Kind.LIBRARY and len(sides) == 2:
+        assert left.ref == right.ref == joined.ref
+
+
+@given(VALUES, VALUES)
+def test_a_question_about_the_accelerator_leans_to_it(left: Value, right: Value) -> None:
+    leaned = join(left, right, Device.LIKELY)
+    if leaned.device.on_accelerator:
+        assert left.device.on_accelerator or right.device.on_accelerator
+
+
+def test_containers_are_known_to_a_bounded_depth() -> None:
+    value = Value(Kind.TENSOR)
+    for _ in range(50):
+        value = container(value, [(0, value), (1, value)], "tuple")
+    depth = 0
+    while value.element is not None:
+        value, depth = value.element, depth + 1
+    assert depth <= MAX_NESTING
+    assert container(UNKNOWN, [(i, UNKNOWN) for i in range(MAX_ITEMS + 1)]).items is None
+
+
+@pytest.mark.parametrize("path", FILES, ids=label)
+def test_answers_do_not_depend_on_the_order_of_questions(path: Path) -> None:
+    source = Source(path.name, path.read_bytes())
+    index = Index(source.parse())
+    functions = list(index.functions)
+    first = _values(World(index, source.text), functions)
+    chance = random.Random(path.name)
+    for order in (functions[::-1], *(chance.sample(functions, len(functions)) for _ in range(3))):
+        world = World(index, source.text)
+        for function in order:
+            world.callers(function)
+            world.frame(function)
+        assert _values(world, functions) == first
+
+
+def _values(world: World, functions: list[FunctionInfo]) -> dict[str, list[tuple[int, int, Value]]]:
+    def place(node: ast.expr) -> tuple[int, int]:
+        return node.lineno, node.col_offset
+
+    return {
+        f"{number} {function.name}": [(*place(node), value) for node, value in world.frame(function).values.items()]
+        for number, function in enumerate(functions)
+    }
