@@ -1,4 +1,5 @@
 """`python -m torchperf_lint`."""
+
 from __future__ import annotations
 
 import sys

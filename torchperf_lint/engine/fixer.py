@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Diagnostic, Edit
-    from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.knowledge.versions import Target
 
 MOST_PASSES = 10
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.fixer import Applied, Withdrawn
-    from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.knowledge.versions import Target
 
 WORTH_A_POOL = 5_000_000
 """Bytes of source below which starting worker processes takes longer than it saves."""

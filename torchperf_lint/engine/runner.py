@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Finding
-    from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.knowledge.versions import Target
 
 LARGEST = 20_000_000
 """Bytes of the largest file that is parsed; a tree takes about a hundred times its source in memory."""

@@ -17,9 +17,7 @@ FACTORIES = frozenset(
 HOST_DATA_FACTORIES = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """Factories whose first argument may already be a tensor."""
 
-LIKE_FACTORIES = frozenset(
-    f"torch.{name}_like" for name in "zeros ones full empty rand randn randint".split()
-)
+LIKE_FACTORIES = frozenset(f"torch.{name}_like" for name in "zeros ones full empty rand randn randint".split())
 """Build a tensor like the one that they are given: there, and of its dtype, unless told otherwise."""
 
 LEGACY_FACTORIES = {

@@ -8,22 +8,17 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model import calls as calls_
-from torchperf_lint.model import flow, frameworks, writes
-from torchperf_lint.model.evaluate import asks_about_accelerator
-from torchperf_lint.model.heat import Heat, HeatMap
-from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name
-from torchperf_lint.model.interpret import World
+from torchperf_lint.model import flow, frameworks, placing, walks, writes
+from torchperf_lint.model.devices import device_argument
+from torchperf_lint.model.heat import Heat
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name
 from torchperf_lint.model.loading import Loading, Route, Samples
-from torchperf_lint.model.loops import LoopKind, Loops
-from torchperf_lint.model.seeds import Seeds
+from torchperf_lint.model.loops import Loops
+from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
-from torchperf_lint.syntax.edits import code_of
-from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
+from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.objects import Objects
     from torchperf_lint.syntax import cst
@@ -32,190 +27,21 @@ if TYPE_CHECKING:
 __all__ = ["Because", "Device", "Heat", "Hints", "Kind", "Model", "Site", "Value"]
 
 
-_BRIEF = 60
-"""Characters of source that a message can bear."""
-
-
-class Model:
+class Model(SiteModel):
     """Answers questions about one file. Nothing is computed before it is asked for."""
 
     def __init__(self, source: Source, tree: ast.Module, target: Target, hints: Hints | None = None) -> None:
         """`tree` is `source.parse()`; `target` says which torch and torchmetrics the project runs on."""
-        hints = hints or Hints()
-        self.target = target
-        self._source = source
-        self._index = Index(tree)
-        self._world = World(self._index, source.text)
-        self._loops = Loops(self._world, hints.loader_names)
+        super().__init__(source, tree, target, hints)
         self._objects: Objects | None = None
-        self._heat = HeatMap(self._world, self._loops, hints.hot_functions)
-        self._seeds = Seeds(self._index, hints.hot_functions, hints.loader_names)
         self._loading = Loading(self._world, source.text)
-        self._trees: dict[ast.stmt, StatementTree | None] = {}
-        self._tree_of: dict[int, StatementTree] = {}
-        self._statement_of: dict[int, ast.stmt] = {}
-        self._meaning: dict[int, dict[tuple[int, int], list[ast.AST]]] = {}
-
-    # -- sites -----------------------------------------------------------------------------------------------------
-
-    def method_calls(self, *names: str, hot: bool = False) -> Iterator[Site]:
-        """Calls `x.name(...)` for these names, in source order; with `hot`, only those that run in every step."""
-        yield from self._sites(names, hot, lambda record: isinstance(record.call.func, ast.Attribute))
-
-    def method_or_function_calls(self, *names: str, hot: bool = False) -> Iterator[Site]:
-        """Calls `name(...)` and `x.name(...)` for these names, in source order."""
-        yield from self._sites(names, hot, lambda record: True)
-
-    def calls(self, *refs: str, hot: bool = False) -> Iterator[Site]:
-        """Calls of these library functions or classes, by qualified name, through any alias."""
-        wanted = frozenset(refs)
-
-        def is_wanted(record: CallRecord) -> bool:
-            value = self._world.frame_value(record.function, record.call.func)
-            return value.kind is Kind.LIBRARY and value.ref in wanted
-
-        yield from self._sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted)
-
-    def calls_of_kind(self, kind: Kind, *names: str, hot: bool = False) -> Iterator[Site]:
-        """Calls `x.name(...)` whose `x` is of the kind; the name `__call__` stands for `x(...)` itself."""
-        yield from self._sites(
-            tuple(name for name in names if name != "__call__"),
-            hot,
-            lambda record: (
-                isinstance(record.call.func, ast.Attribute)
-                and self._world.frame_value(record.function, record.call.func.value).kind is kind
-            ),
-        )
-        if "__call__" in names:
-            yield from self._sites(
-                tuple(self._index.calls),
-                hot,
-                lambda record: self._world.frame_value(record.function, record.call.func).kind is kind,
-            )
-
-    def scalar_reads(self, hot: bool = True, repeated: bool = False) -> Iterator[Site]:
-        """Calls `x.item()`, `float(x)` and `int(x)`; `float(x.item())` is one, the outer.
-
-        With `repeated`, those that a comprehension repeats; of the conversions only the hot ones.
-        """
-        wanted = _is_repeated_read if repeated else _is_scalar_read
-        sites = [*self._sites(("item",), hot, wanted), *self._sites(("float", "int"), True, wanted)]
-        covered: set[tuple[int, int]] = set()
-        for site in sorted(sites, key=lambda site: (site.start, -site.end)):
-            if any(start <= site.start and site.end <= end for start, end in covered):
-                continue
-            covered.add((site.start, site.end))
-            yield site
-
-    def _sites(self, names: tuple[str, ...], hot: bool, wanted: object) -> Iterator[Site]:
-        records = {id(record.call): record for name in dict.fromkeys(names) for record in self._index.calls_named(name)}
-        if self._world.cpu_only and hot:
-            return
-        for record in sorted(
-            records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))
-        ):
-            if hot and not self._is_hot(record.statement):
-                continue
-            if wanted(record):  # type: ignore[operator]
-                site = self._site(record.call, record.statement)
-                if site is not None:
-                    yield site
-
-    def _is_hot(self, statement: ast.stmt) -> bool:
-        """Cheap questions first: no accelerator in the file, or no seed of heat near, and nothing is evaluated."""
-        if self._world.cpu_only or not self._seeds.may_be_hot(statement):
-            return False
-        return self._heat.of(statement) is not None
-
-    def augmented(self, hot: bool = False) -> Iterator[Site]:
-        """Statements `x += ...` and their like, in source order."""
-        for node, _ in self._index.augmented:
-            if not hot or self._is_hot(node):
-                site = self._site(node, node)
-                if site is not None:
-                    yield site
-
-    def _site(self, node: ast.Call | ast.AugAssign, statement: ast.stmt) -> Site | None:
-        """The libcst side of an ast node, confirmed at its span."""
-        tree = self._tree(statement)
-        if tree is None:
-            return None
-        start = self._source.offset(node.lineno, node.col_offset)
-        end = self._source.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
-        found = tree.find(type(node).__name__, start, end)
-        return None if found is None else Site(found, start, end, tree)
-
-    def _tree(self, statement: ast.stmt) -> StatementTree | None:
-        if statement not in self._trees:
-            lineage = [statement]
-            while (parent := self._index.places[lineage[-1]].parent) is not None:
-                lineage.append(parent)
-            tree = self._trees[statement] = statement_tree(self._source, lineage)
-            if tree is not None:
-                for key in tree.spans:
-                    self._tree_of[key] = tree
-                    self._statement_of[key] = statement
-        return self._trees[statement]
-
-    def site(self, node: cst.CSTNode) -> Site:
-        """The site of a node that hangs in the tree of another site."""
-        tree = self._tree_of[id(node)]
-        return Site(node, *tree.span(node), tree)
-
-    def text(self, node: cst.CSTNode) -> str:
-        """The node's text as it stands in the file."""
-        start, end = self._tree_of[id(node)].span(node)
-        return self._source.utf8[start:end].decode()
-
-    def brief(self, node: cst.CSTNode) -> str:
-        """The node's text for a message: a call that is long or runs over several rows without its arguments."""
-        text = self.text(node)
-        func = getattr(node, "func", None)
-        if func is not None and ("\n" in text or len(text) > _BRIEF):
-            inner = self.text(func)
-            text = f"{inner}(...)" if "\n" not in inner and len(inner) <= _BRIEF else f".{func.attr.value}(...)"
-        return " ".join(text.split())
-
-    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The node around it, up to its statement."""
-        return self._tree_of[id(node)].parent(node)
 
     # -- meaning ---------------------------------------------------------------------------------------------------
-
-    def value(self, node: cst.CSTNode) -> Value:
-        """What the expression is; UNKNOWN where that cannot be told."""
-        meaning = self._ast_of(node)
-        if meaning is None:
-            return UNKNOWN
-        function = self._index.places[self._statement_of[id(node)]].function
-        return self._world.frame_value(function, meaning)
-
-    def _ast_of(self, node: cst.CSTNode) -> ast.expr | None:
-        tree = self._tree_of.get(id(node))
-        if tree is None:
-            return None
-        statement = self._statement_of[id(node)]
-        table = self._meaning.get(id(statement))
-        if table is None:
-            table = self._meaning[id(statement)] = {}
-            for inner in _own_expressions(statement):
-                start = self._source.offset(inner.lineno, inner.col_offset)
-                end = self._source.offset(inner.end_lineno or inner.lineno, inner.end_col_offset or 0)
-                table.setdefault((start, end), []).append(inner)
-        start, end = tree.span(node)
-        if type(node).__name__ == "Tuple" and node.lpar:  # type: ignore[attr-defined]
-            # Python counts a tuple's parentheses to it, libcst does not.
-            start, end = start - len(code_of(node.lpar[-1])), end + len(code_of(node.rpar[0]))  # type: ignore[attr-defined]
-            return next((each for each in table.get((start, end), ()) if isinstance(each, ast.Tuple)), None)
-        for candidate in table.get((start, end), ()):
-            if tree.find(type(candidate).__name__, start, end) is node:
-                return candidate  # type: ignore[return-value]
-        return None
 
     def device_named(self, node: cst.CSTNode) -> Device:
         """The device that an expression names where a device is expected, by its value or its name."""
         meaning = self._ast_of(node)
-        named = None if meaning is None else calls_.device_argument(meaning, self.value(node))
+        named = None if meaning is None else device_argument(meaning, self.value(node))
         return named or Device.UNKNOWN
 
     def on_device(self, node: cst.CSTNode) -> tuple[Because, ...] | None:
@@ -300,27 +126,11 @@ class Model:
 
         With them goes the text of what the loop walks over, if that is a tensor (or zipped or counted tensors).
         """
-        statement = self._statement_of[id(site.node)]
-        function = self._function(site)
-        found: list[tuple[set[str], str | None]] = []
-        for loop in self._loops.enclosing(statement):
-            if self._loops.classify(loop, function).kind is not LoopKind.OTHER:
-                break
-            if isinstance(loop, (ast.For, ast.AsyncFor)):
-                targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-                values = [self._world.frame_value(function, node) for node in flow.paths(loop.iter)]
-                tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
-                found.append((targets, ast.unparse(loop.iter) if tensors else None))
-        return found
+        return walks.inner(self._statement_of[id(site.node)], self._function(site), self._world, self._loops)
 
     def chosen_for_device(self, site: Site) -> bool:
         """Whether the site stands in a branch of an `if` that asks whether, or which, accelerator is used."""
-        current: ast.stmt | None = self._statement_of[id(site.node)]
-        while current is not None:
-            current = self._index.places[current].parent
-            if isinstance(current, ast.If) and asks_about_accelerator(current.test) is not None:
-                return True
-        return False
+        return walks.chosen_for_device(self._statement_of[id(site.node)], self._index)
 
     def statement_lines(self, site: Site) -> tuple[int, int] | None:
         """First and last row of the site's simple statement, if it has its rows to itself."""
@@ -372,9 +182,6 @@ class Model:
         """The class of this file that a value is an instance of."""
         return value.cls
 
-    def _function(self, site: Site) -> FunctionInfo:
-        return self._index.places[self._statement_of[id(site.node)]].function
-
     # -- loading ---------------------------------------------------------------------------------------------------
 
     @property
@@ -422,14 +229,7 @@ class Model:
 
     def guarded_by_try(self, heat: Heat) -> bool:
         """Whether the loop of `heat` stands where its function may catch an exception: a `try`, a `suppress()`."""
-        current: ast.stmt | None = heat.loop
-        while current is not None:
-            current = self._index.places[current].parent
-            if type(current).__name__ in ("Try", "TryStar"):
-                return True
-            if isinstance(current, (ast.With, ast.AsyncWith)) and any(flow.catches(item) for item in current.items):
-                return True
-        return False
+        return walks.may_catch(heat.loop, self._index)
 
     def has_else(self, heat: Heat) -> bool:
         """Whether the loop of `heat` has an else-branch."""
@@ -437,48 +237,21 @@ class Model:
 
     def insert_after(self, heat: Heat, line: str) -> Edit | None:
         """Put a line of code directly after the loop of `heat`, at the loop's indentation."""
-        loop = heat.loop
-        if loop is None or loop.end_lineno is None:
-            return None
-        source = self._source
-        header = source.line(loop.lineno)
-        indent = header[: loop.col_offset]
-        end = source.offset(loop.end_lineno, loop.end_col_offset or 0)
-        rest = source.line(loop.end_lineno).encode()[loop.end_col_offset or 0 :].strip()
-        if indent.strip() or (rest and not rest.startswith(b"#")):
-            return None
-        row = flow.last_row_of_body(source, loop.end_lineno, len(indent))
-        last = row >= len(source.line_starts)
-        place = len(source.utf8) if last else source.line_starts[row]
-        newline = source.newline
-        content = f"{newline}{indent}{line}" if last and place >= end else f"{indent}{line}{newline}"
-        return Edit(place, place, content.encode())
+        return None if heat.loop is None else walks.after(heat.loop, line, self._source)
 
     def insert_before(self, heat: Heat, line: str) -> Edit | None:
         """Put a line of code directly before the loop of `heat`, at the loop's indentation."""
-        loop = heat.loop
-        if loop is None:
-            return None
-        source = self._source
-        indent = source.line(loop.lineno)[: loop.col_offset]
-        if indent.strip():
-            return None
-        place = source.line_starts[loop.lineno - 1]
-        return Edit(place, place, f"{indent}{line}{source.newline}".encode())
+        return None if heat.loop is None else placing.before(self._source, heat.loop, line)
 
     def lift(self, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
         """Move the site's one-row statement in front of the loop of `heat`; None if that leaves the body empty."""
-        statement = self._statement_of[id(site.node)]
         rows = self.statement_lines(site)
-        if rows is None or rows[0] != rows[1] or not self.always_in_loop(site, heat) or not site.tree.lossless:
+        block = self._index.places[self._statement_of[id(site.node)]].block
+        if rows is None or rows[0] != rows[1] or len(block) < 2:
             return None
-        if len(self._index.places[statement].block) < 2:
+        if heat.loop is None or not self.always_in_loop(site, heat) or not site.tree.lossless:
             return None
-        source = self._source
-        start = source.line_starts[rows[0] - 1]
-        end = source.line_starts[rows[0]] if rows[0] < len(source.line_starts) else len(source.utf8)
-        inserted = self.insert_before(heat, source.utf8[start:end].decode().strip())
-        return None if inserted is None else (inserted, Edit(start, end, b""))
+        return placing.lifted(self._source, heat.loop, rows[0])
 
     def name_of(self, ref: str, site: Site) -> str | None:
         """A name under which a library module can be reached at the site; None if there is none."""
@@ -502,31 +275,3 @@ class Model:
     def accelerator_in_sight(self) -> bool:
         """Whether the file speaks of an accelerator or of a framework that uses one."""
         return not self._world.cpu_only
-
-
-def _is_repeated_read(record: CallRecord) -> bool:
-    return _is_scalar_read(record) and any(
-        isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) and _holds(node, record.call)
-        for node in _own_expressions(record.statement)
-    )
-
-
-def _holds(outer: ast.expr, inner: ast.expr) -> bool:
-    return any(node is inner for node in ast.walk(outer))
-
-
-def _is_scalar_read(record: CallRecord) -> bool:
-    call = record.call
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr == "item" and not call.args
-    return isinstance(call.func, ast.Name) and call.func.id in ("float", "int") and len(call.args) == 1
-
-
-def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement, without those of statements inside it."""
-    pending: list[ast.AST] = [statement]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.expr):
-            yield node
-        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))

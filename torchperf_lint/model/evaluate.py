@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model import calls
+from torchperf_lint.model.devices import as_device, inside_module, moved
 from torchperf_lint.model.index import dotted
+from torchperf_lint.model.modules import module_attribute
+from torchperf_lint.model.naming import conventional
+from torchperf_lint.model.tensors import element_of, item_of, tensor_attribute, tensor_from
 from torchperf_lint.model.values import (
     INTEGER,
     NONE,
@@ -120,18 +124,18 @@ class Evaluator:
                 return Value(Kind.NUMBER, dtype="float")
             return Value(Kind.LIBRARY, ref=ref)
         if base.holds_tensors:
-            return calls.tensor_attribute(base, name)
+            return tensor_attribute(base, name)
         if kind in (Kind.INSTANCE, Kind.MODULE, Kind.CLASS) and base.cls is not None:
             method = self.world.method(base.cls, name)
             if method is not None:
                 if any(isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in method.decorators):
-                    return calls.conventional(name, self.world.called(method, [base], {}))
+                    return conventional(name, self.world.called(method, [base], {}))
                 return Value(Kind.METHOD, element=base, ref=name, function=method)
             value = self.world.attribute(base.cls, name)
             if value.kind is not Kind.UNKNOWN:
-                return calls.inside_module(base, value)
+                return inside_module(base, value)
         if kind is Kind.MODULE:
-            return calls.module_attribute(base, name)
+            return module_attribute(base, name)
         if kind is Kind.DEVICE:
             return Value(Kind.STRING) if name == "type" else UNKNOWN
         if kind in (Kind.OPTIMIZER, Kind.SCALER, Kind.LOADER, Kind.METRIC, Kind.CONTAINER, Kind.NUMPY, Kind.STRING):
@@ -145,10 +149,10 @@ class Evaluator:
         if kind is Kind.UNKNOWN and base.device.on_accelerator:
             # Something that was moved to the device: what hangs on it lives there too, whatever it is.
             if name == "shape":
-                return calls.tensor_attribute(base, name)
+                return tensor_attribute(base, name)
             return Value(Kind.METHOD, element=base, ref=name, device=base.device, because=base.because)
         value = Value(Kind.METHOD, element=base, ref=name) if kind is not Kind.UNKNOWN or base.ref else UNKNOWN
-        named = calls.conventional(name, UNKNOWN)
+        named = conventional(name, UNKNOWN)
         return named if named.kind is not Kind.UNKNOWN else value
 
     def _call(self, node: ast.expr, env: Env) -> Value:
@@ -170,7 +174,7 @@ class Evaluator:
             return
         receiver = self.frame.values.get(node.func.value, UNKNOWN)
         if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
-            env[path] = calls.moved(self, node, receiver, name, arguments, {})
+            env[path] = moved(self, node, receiver, name, arguments, {})
         elif (
             receiver.kind is Kind.CONTAINER
             and name in ("append", "add", "extend", "insert", "appendleft")
@@ -178,7 +182,7 @@ class Evaluator:
         ):
             added = arguments[-1]
             if name == "extend":
-                added = calls.element_of(added)
+                added = element_of(added)
             grown = added if receiver.element is None else join(receiver.element, added)
             env[path] = receiver._replace(element=grown, items=None)
 
@@ -197,7 +201,7 @@ class Evaluator:
         if left.kind is Kind.STRING:
             return _text_after(left.constant)
         if left.holds_tensors or right.holds_tensors:
-            return calls.tensor_from([left, right], true_division=isinstance(operator, ast.Div))
+            return tensor_from([left, right], true_division=isinstance(operator, ast.Div))
         if Kind.NUMPY in (left.kind, right.kind):
             return Value(Kind.NUMPY)
         if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
@@ -226,7 +230,7 @@ class Evaluator:
         if all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             return NUMBER
         if any(side.holds_tensors for side in sides):
-            return calls.tensor_from(sides)._replace(dtype="bool")
+            return tensor_from(sides)._replace(dtype="bool")
         return Value(Kind.NUMPY) if any(side.kind is Kind.NUMPY for side in sides) else NUMBER
 
     def _boolean(self, node: ast.expr, env: Env) -> Value:
@@ -250,7 +254,7 @@ class Evaluator:
         path = subscript_path(node)
         if path is not None and path in env:
             return env[path]
-        return calls.item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
+        return item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
 
     def _sequence(self, node: ast.expr, env: Env) -> Value:
         elements: list[ast.expr] = node.elts  # type: ignore[attr-defined]
@@ -274,7 +278,7 @@ class Evaluator:
         inner = env.copy()
         for generator in node.generators:  # type: ignore[attr-defined]
             source = self(generator.iter, inner)
-            self.world.bind(self, generator.target, calls.element_of(source), inner)
+            self.world.bind(self, generator.target, element_of(source), inner)
             for condition in generator.ifs:
                 self(condition, inner)
         if isinstance(node, ast.DictComp):
@@ -305,7 +309,7 @@ class Evaluator:
 
     def _starred(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Starred)
-        return calls.element_of(self(node.value, env))
+        return element_of(self(node.value, env))
 
     def _awaited(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Await)
@@ -332,7 +336,7 @@ def _text_after(start: object) -> Value:
 
 def _entries(value: Value) -> Value:
     """What `**value` adds to a dict."""
-    return calls.element_of(value) if value.kind in (Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
+    return element_of(value) if value.kind in (Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
 
 
 def subscript_path(node: ast.Subscript) -> str | None:
@@ -354,7 +358,7 @@ def asks_about_accelerator(test: ast.expr) -> Device | None:
 
 def _accelerator_choice(left: Value, right: Value, because: Because) -> Value | None:
     """`"cuda" if available else "cpu"`: the device that the program picks."""
-    devices = [calls.as_device(side) for side in (left, right)]
+    devices = [as_device(side) for side in (left, right)]
     if any(device is not None and device.on_accelerator for device in devices):
         return Value(Kind.DEVICE, Device.LIKELY, because=(because,))
     return None

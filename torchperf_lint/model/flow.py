@@ -214,28 +214,3 @@ def names_bound_in(loop: ast.stmt) -> set[str]:
     return {
         node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
     }
-
-
-def paths(expression: ast.expr) -> list[ast.expr]:
-    """The names, attributes and subscripts in an expression."""
-    return [node for node in ast.walk(expression) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
-
-
-def catches(item: ast.withitem) -> bool:
-    """Whether a `with` item may swallow an exception."""
-    call = item.context_expr
-    return isinstance(call, ast.Call) and last_name(call.func) in ("suppress", "raises", "assertRaises")
-
-
-def last_row_of_body(source: Source, row: int, column: int) -> int:
-    """The last row of a block that ends in `row`, with the comments below that are indented deeper than `column`."""
-    last = row
-    while row < len(source.line_starts):
-        row += 1
-        line = source.line(row)
-        text = line.lstrip(" \t")
-        if text.startswith("#") and len(line) - len(text) > column:
-            last = row
-        elif text.strip():
-            break
-    return last

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
+from torchperf_lint.model.index import last_name
 from torchperf_lint.model.values import Device, Kind, Value
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _PREFIXES = (
     ("torch.nn.parameter.", "torch.nn."),
     ("torch._tensor.", "torch."),
 )
-
 
 
 class Contract(NamedTuple):
@@ -142,13 +142,9 @@ def _looks_like_module(cls: ClassInfo, refs: list[str]) -> bool:
 def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
     """Functions handed to a framework by name: ignite's process functions and handlers, torch's hooks."""
     for decorator in function.decorators:
-        if (
-            isinstance(decorator, ast.Call)
-            and isinstance(decorator.func, ast.Attribute)
-            and decorator.func.attr == "on"
-        ):
-            if any(_is_hot_event(argument) for argument in decorator.args):
-                return Contract(True, "ignite calls this handler at every iteration")
+        is_handler = isinstance(decorator, ast.Call) and last_name(decorator.func) == "on"
+        if is_handler and any(_is_hot_event(argument) for argument in decorator.args):
+            return Contract(True, "ignite calls this handler at every iteration")
     if function.cls is not None:
         return None
     for record in world.index.calls.get("Engine", ()):

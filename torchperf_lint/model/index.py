@@ -1,11 +1,11 @@
-"""One pass over the file's `ast`: functions, classes, imports' aliases, calls by name, and where each statement stands."""
+"""One pass over the file's `ast`: functions, classes, aliases, calls by name, and where each statement stands."""
 
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
-FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchperf_lint.model import calls, frameworks, parameters
+from torchperf_lint.model import frameworks, parameters
 from torchperf_lint.model.evaluate import Evaluator, subscript_path
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name
+from torchperf_lint.model.naming import conventional
 from torchperf_lint.model.statements import Runner, merge_all, names_sent_backward
+from torchperf_lint.model.tensors import element_of
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value, container, join, join_all
 
 if TYPE_CHECKING:
@@ -109,9 +111,9 @@ class World:
         for owner in self.lineage(cls):
             stores = owner.attributes.get(name)
             if stores:
-                return calls.conventional(name, join_all([self._stored(store) for store in stores]))
+                return conventional(name, join_all([self._stored(store) for store in stores]))
         registered = self._registered(cls, name)
-        return calls.conventional(name, UNKNOWN) if registered is None else registered
+        return conventional(name, UNKNOWN) if registered is None else registered
 
     def _stored(self, store: AttributeStore) -> Value:
         return self.frame(store.function).values.get(store.target, UNKNOWN)
@@ -294,7 +296,7 @@ class World:
         if path is None:
             return
         if not isinstance(target, ast.Subscript):
-            value = calls.conventional(path.rpartition(".")[2], value)
+            value = conventional(path.rpartition(".")[2], value)
             for key in [key for key in env if key.startswith((path + ".", path + "["))]:
                 del env[key]
         env[path] = value
@@ -303,7 +305,7 @@ class World:
     def _bind_parts(self, evaluator: Evaluator, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
         literal = value.items if value.kind is Kind.CONTAINER else None
         for position, part in enumerate(target.elts):
-            item = calls.element_of(value)
+            item = element_of(value)
             if literal is not None and position < len(literal) and literal[position][0] == position:
                 item = literal[position][1]
             self.bind(evaluator, part, item, env)

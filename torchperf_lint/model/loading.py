@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading, torch_api
-from torchperf_lint.model import calls, frameworks
+from torchperf_lint.model import frameworks
+from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.evaluate import asks_about_accelerator
 from torchperf_lint.model.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
@@ -121,7 +122,7 @@ class Loading:
         given = [*record.call.args, *(k.value for k in record.call.keywords if k.arg in ("device", "other"))]
         for node in given:
             value = frame.values.get(node, UNKNOWN)
-            device = value.device if value.holds_tensors else calls.named_device(node, value)
+            device = value.device if value.holds_tensors else named_device(node, value)
             if device is not None:
                 return device
         return None

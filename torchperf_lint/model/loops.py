@@ -186,8 +186,7 @@ class Loops:
             if (
                 callee.kind is not Kind.MODULE
                 or (callee.ref or "").startswith("torch.nn.")
-                or (callee.cls is None
-                and last_name(record.call.func) not in conventions.MODEL_NAMES)
+                or (callee.cls is None and last_name(record.call.func) not in conventions.MODEL_NAMES)
             ):
                 continue
             given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model import calls, frameworks
+from torchperf_lint.model import frameworks
+from torchperf_lint.model.naming import BATCH, conventional
 from torchperf_lint.model.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def initial(world: World, function: FunctionInfo) -> Env:
             value = _by_default(name, defaults.get(name))
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
             value = Value(Kind.DEVICE, Device.LIKELY, because=(Because(argument.lineno, f"parameter `{name}`"),))
-        env[name] = calls.conventional(name, value)
+        env[name] = conventional(name, value)
     for collected in (arguments.vararg, arguments.kwarg):
         if collected is not None:
             env[collected.arg] = container(None, ref="tuple" if collected is arguments.vararg else "dict")
@@ -80,7 +81,7 @@ def _by_contract(
     if value.kind is Kind.UNKNOWN and name not in contract.tensors and not contract.all_tensors:
         return value
     if value.kind is Kind.UNKNOWN and contract.device is Device.UNKNOWN and name in contract.tensors:
-        return calls.host_batch()
+        return BATCH
     if value.device is not Device.UNKNOWN or contract.device is Device.UNKNOWN:
         return value
     step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
@@ -155,7 +156,7 @@ def bind(world: World, function: FunctionInfo, arguments: list[Value], keywords:
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:
             known = annotated(argument.annotation, world, None, function)
             value = value if known is None else known._replace(device=value.device, because=value.because)
-        env[name] = calls.conventional(name, value)
+        env[name] = conventional(name, value)
     for collected in (function.arguments.vararg, function.arguments.kwarg):
         if collected is not None:
             env[collected.arg] = container(None, ref="tuple")
@@ -184,7 +185,7 @@ def annotated(
     if isinstance(ref, Value):
         return ref
     if ref.endswith("DataLoader"):
-        return calls.conventional("loader", UNKNOWN)
+        return conventional("loader", UNKNOWN)
     known = _ANNOTATED.get(ref)
     if known is None and ref.startswith("torch.nn.") and ref.rpartition(".")[2][:1].isupper():
         return Value(Kind.MODULE, ref=ref)
@@ -203,8 +204,8 @@ def _generic(
     inner = annotation.slice
     if name == "Optional":
         return annotated(inner, world, frame, function)
-    if name in ("DataLoader",):
-        return calls.conventional("loader", UNKNOWN)
+    if name == "DataLoader":
+        return conventional("loader", UNKNOWN)
     if name in ("list", "List", "Sequence", "Iterable", "set", "Set", "Iterator"):
         return container(annotated(inner, world, frame, function))
     if name in ("tuple", "Tuple") and isinstance(inner, ast.Tuple):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import FunctionInfo, Index
 
 _HOOK_NAMES = frozenset({"forward", "backward", "step"}).union(*(table.hot for table in hooks.HOOK_TABLES))
+_BACKWARD = ("backward", "manual_backward")
 _TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step")
 _LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
 _ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset")
@@ -30,9 +31,13 @@ class Seeds:
         self._names = {*_HOOK_NAMES, *(name.rpartition(".")[2] for name in hot_functions)}
         self._loader_names = loader_names
         self._any_loop = any(index.calls_named(maker) for maker in _LOADER_MAKERS)
-        self._loops = {loop for loop, function in index.loops if self._may_take_batches(loop)}
+        self._loops: set[ast.stmt] = {loop for loop, _ in index.loops if self._may_take_batches(loop)}
+        steps = {record.function.name for name in _BACKWARD for record in index.calls.get(name, ())}
         self._loops |= {
-            loop for name in _TRAINING_CALLS for record in index.calls.get(name, ()) for loop in self._around(record.statement)
+            loop
+            for name in (*_TRAINING_CALLS, *steps)
+            for record in index.calls.get(name, ())
+            for loop in self._around(record.statement)
         }
         self._functions = self._reachable()
 
@@ -86,7 +91,7 @@ class Seeds:
             for record in function.calls_made:
                 name = last_name(record.call.func)
                 if name in by_name and any(loop in self._loops for loop in self._around(record.statement)):
-                    pending += by_name[name]  # type: ignore[index]
+                    pending += by_name[name]
         while pending:
             function = pending.pop()
             if function in found:

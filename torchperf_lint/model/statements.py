@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from torchperf_lint.model import calls, frameworks, parameters
+from torchperf_lint.model import frameworks, parameters
 from torchperf_lint.model.evaluate import asks_about_accelerator
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
+from torchperf_lint.model.tensors import element_of
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value, join
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Runner:
         left = self.evaluate(target, env)
         right = self.evaluate(node.value, env)
         if left.kind is Kind.CONTAINER and isinstance(node.op, ast.Add):
-            added = calls.element_of(right)
+            added = element_of(right)
             value = left._replace(element=added if left.element is None else join(left.element, added), items=None)
         else:
             value = self.evaluate.combine(left, right, node.op)
@@ -195,7 +196,7 @@ class Runner:
         source = self.evaluate(node.iter, env)
 
         def advance(inner: Env) -> None:
-            self.world.bind(self.evaluate, node.target, calls.element_of(source), inner)
+            self.world.bind(self.evaluate, node.target, element_of(source), inner)
 
         return self._loop(node, env, advance)
 

@@ -6,11 +6,11 @@ joins lose what the two sides do not share, so that an unknown never turns into 
 
 from __future__ import annotations
 
-import ast
 import enum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterable
 
     from torchperf_lint.engine.findings import Because

@@ -199,10 +199,9 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
 
 
 def _gives_the_same(model: Model, read: HostRead) -> bool:
-    """Whether `tolist()` gives the number that the read gives: always for `item()`, for the rest if it suits the dtype."""
+    """Whether `tolist()` gives what the read gives: always for `item()`, for the rest if it suits the dtype."""
     dtype = model.value(read.tensor).dtype or ""
-    reader = read.reader
-    return reader == "item" or dtype.startswith(("float", "bfloat") if reader == "float" else ("int", "uint"))
+    return read.reader == "item" or dtype.startswith(("float", "bfloat") if read.reader == "float" else ("int", "uint"))
 
 
 def _is_never_written(model: Model, read: HostRead) -> bool:

@@ -1,0 +1,92 @@
+"""Which device an expression names, and what moving a value there makes of it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model.values import (
+    Device,
+    Kind,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.evaluate import Evaluator
+
+
+def as_device(value: Value) -> Device | None:
+    """The device that a value names when it is given as a device; None if it names none."""
+    if value.kind is Kind.DEVICE:
+        return value.device
+    if value.kind is Kind.STRING and isinstance(value.constant, str):
+        return Device.CPU if value.constant.startswith("cpu") else Device.CUDA if value.constant[:4] == "cuda" else None
+    if value.kind is Kind.STRING and value.device.on_accelerator:
+        return value.device
+    return None
+
+
+def device_argument(node: ast.expr, value: Value) -> Device | None:
+    """The device of an argument in a device's place, by its value or, failing that, by its name."""
+    return named_device(node, value)
+
+
+def named_device(node: ast.expr, value: Value) -> Device | None:
+    """The device that an expression of this value names; None if it names none."""
+    device = as_device(value)
+    if device is None and value.kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.METHOD):
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if name in conventions.DEVICE_NAMES or name.endswith("device"):
+            return Device.LIKELY
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return Device.CUDA  # a bare index is that of an accelerator
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            return Device.LIKELY if called.endswith("device") else None
+    return device
+
+
+def moved(
+    evaluator: Evaluator, node: ast.Call, receiver: Value, name: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`x.to(...)`, `x.cuda()`, `x.cpu()`: the receiver elsewhere, or in another dtype."""
+    assert isinstance(node.func, ast.Attribute)
+    if name in ("cuda", "cpu"):
+        device = Device.CUDA if name == "cuda" else Device.CPU
+    else:
+        target: Device | None = None
+        dtype = receiver.dtype
+        pairs = list(zip(node.args, arguments, strict=False))
+        pairs += [
+            (k.value, keywords[k.arg])
+            for k in node.keywords
+            if k.arg in ("device", "other", "dtype") and k.arg in keywords
+        ]
+        for argument, value in pairs:
+            if value.kind is Kind.DTYPE:
+                dtype = value.dtype
+            elif value.holds_tensors:
+                target, dtype = value.device, value.dtype
+            else:
+                target = device_argument(argument, value) or target
+        receiver = receiver._replace(dtype=dtype)
+        if target is None:
+            known = all(value.kind is Kind.DTYPE for _, value in pairs) and pairs
+            return receiver if known else receiver._replace(device=Device.UNKNOWN)
+        device = target
+    if device.on_accelerator:
+        said = "moved to the device"
+        step = Because(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
+        return receiver._replace(device=device, because=(step,))
+    return receiver._replace(device=device, because=())
+
+
+def inside_module(owner: Value, value: Value) -> Value:
+    """An attribute of a module: submodules, parameters and metrics live where the module lives."""
+    if owner.kind in (Kind.MODULE, Kind.METRIC) and value.device is Device.UNKNOWN:
+        is_parameter = value.kind is Kind.TENSOR and value.ref == "torch.nn.Parameter"
+        if is_parameter or value.kind in (Kind.MODULE, Kind.METRIC):
+            return value._replace(device=owner.device, because=owner.because)
+    return value

@@ -1,0 +1,50 @@
+"""Where lines of code go around a loop: before it, after it, out of its body."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Edit
+from torchperf_lint.model import flow
+
+if TYPE_CHECKING:
+    import ast
+
+    from torchperf_lint.syntax.source import Source
+
+
+def after(source: Source, loop: ast.stmt, line: str) -> Edit | None:
+    """Insert a line directly after the loop, at its indentation; None where the loop shares its rows."""
+    indent = _indent(source, loop)
+    row, column = loop.end_lineno or loop.lineno, loop.end_col_offset or 0
+    rest = source.line(row).encode()[column:].strip()
+    if indent is None or (rest and not rest.startswith(b"#")):
+        return None
+    row = flow.last_row_of_body(source, row, len(indent))
+    if row < len(source.line_starts):
+        place = source.line_starts[row]
+        return Edit(place, place, f"{indent}{line}{source.newline}".encode())
+    place = len(source.utf8)
+    return Edit(place, place, f"{source.newline}{indent}{line}".encode())
+
+
+def before(source: Source, loop: ast.stmt, line: str) -> Edit | None:
+    """Insert a line directly before the loop, at its indentation; None where the loop shares its row."""
+    indent = _indent(source, loop)
+    if indent is None:
+        return None
+    place = source.line_starts[loop.lineno - 1]
+    return Edit(place, place, f"{indent}{line}{source.newline}".encode())
+
+
+def lifted(source: Source, loop: ast.stmt, row: int) -> tuple[Edit, ...] | None:
+    """Move a row of the loop's body in front of the loop."""
+    start = source.line_starts[row - 1]
+    end = source.line_starts[row] if row < len(source.line_starts) else len(source.utf8)
+    inserted = before(source, loop, source.utf8[start:end].decode().strip())
+    return None if inserted is None else (inserted, Edit(start, end, b""))
+
+
+def _indent(source: Source, loop: ast.stmt) -> str | None:
+    indent = source.line(loop.lineno)[: loop.col_offset]
+    return None if indent.strip() else indent

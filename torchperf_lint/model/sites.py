@@ -1,0 +1,232 @@
+"""Sites: from the index's calls to libcst nodes confirmed at their place, and from those nodes back to meaning."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.model.heat import HeatMap
+from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
+from torchperf_lint.model.interpret import World
+from torchperf_lint.model.loops import Loops
+from torchperf_lint.model.seeds import Seeds
+from torchperf_lint.model.values import UNKNOWN, Kind, Value
+from torchperf_lint.syntax.edits import code_of
+from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.syntax import cst
+    from torchperf_lint.syntax.source import Source
+
+_BRIEF = 60
+"""Characters of source that a message can bear."""
+
+
+class SiteModel:
+    """The part of the model that finds sites and says what their nodes mean."""
+
+    def __init__(self, source: Source, tree: ast.Module, target: Target, hints: Hints | None = None) -> None:
+        """`tree` is `source.parse()`; `target` says which torch and torchmetrics the project runs on."""
+        hints = hints or Hints()
+        self.target = target
+        self._source = source
+        self._index = Index(tree)
+        self._world = World(self._index, source.text)
+        self._loops = Loops(self._world, hints.loader_names)
+        self._heat = HeatMap(self._world, self._loops, hints.hot_functions)
+        self._seeds = Seeds(self._index, hints.hot_functions, hints.loader_names)
+        self._trees: dict[ast.stmt, StatementTree | None] = {}
+        self._tree_of: dict[int, StatementTree] = {}
+        self._statement_of: dict[int, ast.stmt] = {}
+        self._meaning: dict[int, dict[tuple[int, int], list[ast.AST]]] = {}
+
+    # -- sites -----------------------------------------------------------------------------------------------------
+
+    def method_calls(self, *names: str, hot: bool = False) -> Iterator[Site]:
+        """Calls `x.name(...)` for these names, in source order; with `hot`, only those that run in every step."""
+        yield from self._sites(names, hot, lambda record: isinstance(record.call.func, ast.Attribute))
+
+    def method_or_function_calls(self, *names: str, hot: bool = False) -> Iterator[Site]:
+        """Calls `name(...)` and `x.name(...)` for these names, in source order."""
+        yield from self._sites(names, hot, lambda record: True)
+
+    def calls(self, *refs: str, hot: bool = False) -> Iterator[Site]:
+        """Calls of these library functions or classes, by qualified name, through any alias."""
+        wanted = frozenset(refs)
+
+        def is_wanted(record: CallRecord) -> bool:
+            value = self._world.frame_value(record.function, record.call.func)
+            return value.kind is Kind.LIBRARY and value.ref in wanted
+
+        yield from self._sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted)
+
+    def calls_of_kind(self, kind: Kind, *names: str, hot: bool = False) -> Iterator[Site]:
+        """Calls `x.name(...)` whose `x` is of the kind; the name `__call__` stands for `x(...)` itself."""
+        yield from self._sites(
+            tuple(name for name in names if name != "__call__"),
+            hot,
+            lambda record: (
+                isinstance(record.call.func, ast.Attribute)
+                and self._world.frame_value(record.function, record.call.func.value).kind is kind
+            ),
+        )
+        if "__call__" in names:
+            yield from self._sites(
+                tuple(self._index.calls),
+                hot,
+                lambda record: self._world.frame_value(record.function, record.call.func).kind is kind,
+            )
+
+    def scalar_reads(self, hot: bool = True, repeated: bool = False) -> Iterator[Site]:
+        """Calls `x.item()`, `float(x)` and `int(x)`; `float(x.item())` is one, the outer.
+
+        With `repeated`, those that a comprehension repeats; of the conversions only the hot ones.
+        """
+        wanted = _is_repeated_read if repeated else _is_scalar_read
+        sites = [*self._sites(("item",), hot, wanted), *self._sites(("float", "int"), True, wanted)]
+        covered: set[tuple[int, int]] = set()
+        for site in sorted(sites, key=lambda site: (site.start, -site.end)):
+            if any(start <= site.start and site.end <= end for start, end in covered):
+                continue
+            covered.add((site.start, site.end))
+            yield site
+
+    def _sites(self, names: tuple[str, ...], hot: bool, wanted: Callable[[CallRecord], bool]) -> Iterator[Site]:
+        records = {id(record.call): record for name in dict.fromkeys(names) for record in self._index.calls_named(name)}
+        if self._world.cpu_only and hot:
+            return
+        for record in sorted(
+            records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))
+        ):
+            if hot and not self._is_hot(record.statement):
+                continue
+            if wanted(record):
+                site = self._site(record.call, record.statement)
+                if site is not None:
+                    yield site
+
+    def _is_hot(self, statement: ast.stmt) -> bool:
+        """Cheap questions first: no accelerator in the file, or no seed of heat near, and nothing is evaluated."""
+        if self._world.cpu_only or not self._seeds.may_be_hot(statement):
+            return False
+        return self._heat.of(statement) is not None
+
+    def augmented(self, hot: bool = False) -> Iterator[Site]:
+        """Statements `x += ...` and their like, in source order."""
+        for node, _ in self._index.augmented:
+            if not hot or self._is_hot(node):
+                site = self._site(node, node)
+                if site is not None:
+                    yield site
+
+    def _site(self, node: ast.Call | ast.AugAssign, statement: ast.stmt) -> Site | None:
+        """The libcst side of an ast node, confirmed at its span."""
+        tree = self._tree(statement)
+        if tree is None:
+            return None
+        start = self._source.offset(node.lineno, node.col_offset)
+        end = self._source.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
+        found = tree.find(type(node).__name__, start, end)
+        return None if found is None else Site(found, start, end, tree)
+
+    def _tree(self, statement: ast.stmt) -> StatementTree | None:
+        if statement not in self._trees:
+            lineage = [statement]
+            while (parent := self._index.places[lineage[-1]].parent) is not None:
+                lineage.append(parent)
+            tree = self._trees[statement] = statement_tree(self._source, lineage)
+            if tree is not None:
+                for key in tree.spans:
+                    self._tree_of[key] = tree
+                    self._statement_of[key] = statement
+        return self._trees[statement]
+
+    def site(self, node: cst.CSTNode) -> Site:
+        """The site of a node that hangs in the tree of another site."""
+        tree = self._tree_of[id(node)]
+        return Site(node, *tree.span(node), tree)
+
+    def text(self, node: cst.CSTNode) -> str:
+        """The node's text as it stands in the file."""
+        start, end = self._tree_of[id(node)].span(node)
+        return self._source.utf8[start:end].decode()
+
+    def brief(self, node: cst.CSTNode) -> str:
+        """The node's text for a message: a call that is long or runs over several rows without its arguments."""
+        text = self.text(node)
+        func = getattr(node, "func", None)
+        if func is not None and ("\n" in text or len(text) > _BRIEF):
+            inner = self.text(func)
+            text = f"{inner}(...)" if "\n" not in inner and len(inner) <= _BRIEF else f".{func.attr.value}(...)"
+        return " ".join(text.split())
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The node around it, up to its statement."""
+        return self._tree_of[id(node)].parent(node)
+
+    # -- meaning ---------------------------------------------------------------------------------------------------
+
+    def value(self, node: cst.CSTNode) -> Value:
+        """What the expression is; UNKNOWN where that cannot be told."""
+        meaning = self._ast_of(node)
+        if meaning is None:
+            return UNKNOWN
+        function = self._index.places[self._statement_of[id(node)]].function
+        return self._world.frame_value(function, meaning)
+
+    def _ast_of(self, node: cst.CSTNode) -> ast.expr | None:
+        tree = self._tree_of.get(id(node))
+        if tree is None:
+            return None
+        statement = self._statement_of[id(node)]
+        table = self._meaning.get(id(statement))
+        if table is None:
+            table = self._meaning[id(statement)] = {}
+            for inner in _own_expressions(statement):
+                start = self._source.offset(inner.lineno, inner.col_offset)
+                end = self._source.offset(inner.end_lineno or inner.lineno, inner.end_col_offset or 0)
+                table.setdefault((start, end), []).append(inner)
+        start, end = tree.span(node)
+        if type(node).__name__ == "Tuple" and node.lpar:  # type: ignore[attr-defined]
+            # Python counts a tuple's parentheses to it, libcst does not.
+            start, end = start - len(code_of(node.lpar[-1])), end + len(code_of(node.rpar[0]))  # type: ignore[attr-defined]
+            return next((each for each in table.get((start, end), ()) if isinstance(each, ast.Tuple)), None)
+        for candidate in table.get((start, end), ()):
+            if tree.find(type(candidate).__name__, start, end) is node:
+                return candidate  # type: ignore[return-value]
+        return None
+
+    def _function(self, site: Site) -> FunctionInfo:
+        return self._index.places[self._statement_of[id(site.node)]].function
+
+
+def _is_repeated_read(record: CallRecord) -> bool:
+    return _is_scalar_read(record) and any(
+        isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) and _holds(node, record.call)
+        for node in _own_expressions(record.statement)
+    )
+
+
+def _holds(outer: ast.expr, inner: ast.expr) -> bool:
+    return any(node is inner for node in ast.walk(outer))
+
+
+def _is_scalar_read(record: CallRecord) -> bool:
+    call = record.call
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr == "item" and not call.args
+    return isinstance(call.func, ast.Name) and call.func.id in ("float", "int") and len(call.args) == 1
+
+
+def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement, without those of statements inside it."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.expr):
+            yield node
+        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))

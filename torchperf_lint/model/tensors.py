@@ -1,0 +1,212 @@
+"""Tensors: what arithmetic, methods, fields and subscripts of them give, and where that lives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.devices import as_device, inside_module, moved
+from torchperf_lint.model.values import (
+    INTEGER,
+    NONE,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    container,
+)
+
+if TYPE_CHECKING:
+    import ast
+
+    from torchperf_lint.model.evaluate import Evaluator
+
+BY_WORD = {"number": NUMBER, "string": STRING, "None": NONE, "numpy": Value(Kind.NUMPY), "dtype": Value(Kind.DTYPE)}
+
+
+def tensor_from(operands: list[Value], true_division: bool = False) -> Value:
+    """A tensor computed from the operands: it lives where the tensors among them live."""
+    tensors = [o for o in operands if o.holds_tensors or (o.kind is Kind.UNKNOWN and o.device.on_accelerator)]
+    if not tensors:
+        return Value(Kind.TENSOR)
+    best = tensors[0]
+    device = best.device
+    for tensor in tensors[1:]:
+        # A device tensor meets only device tensors and host scalars: one known operand tells for all.
+        if tensor.device.on_accelerator and not device.on_accelerator:
+            best, device = tensor, tensor.device
+    if device is Device.CPU and any(tensor.device is Device.UNKNOWN for tensor in tensors):
+        device = Device.UNKNOWN
+    scalars = [tensor.scalar for tensor in tensors]
+    plain = all(o.kind in (Kind.NUMBER, Kind.TENSOR) for o in operands)
+    scalar = True if plain and all(scalars) else False if False in scalars else None
+    dtype = _combined_dtype(operands, tensors, true_division)
+    return Value(Kind.TENSOR, device, scalar, dtype=dtype, because=best.because)
+
+
+def _combined_dtype(operands: list[Value], tensors: list[Value], true_division: bool) -> str | None:
+    """The dtype of an element-wise result; "float" where only that it is floating is known."""
+    dtypes = {tensor.dtype for tensor in tensors}
+    if any(dtype is not None and dtype.startswith(("float", "bfloat")) for dtype in dtypes):
+        return dtypes.pop() if len(dtypes) == 1 else "float"
+    if true_division:
+        return "float" if None not in dtypes else None
+    if len(dtypes) == 1 and all(o.holds_tensors or o.dtype == "int" for o in operands):
+        return dtypes.pop()
+    return None
+
+
+def tensor_attribute(base: Value, name: str) -> Value:
+    """`tensor.name`, or `structure.name` (a field of a model's output or of a batch)."""
+    if name == "device":
+        return Value(Kind.DEVICE, base.device, because=base.because)
+    if name == "dtype":
+        return Value(Kind.DTYPE, dtype=base.dtype)
+    if name == "shape":
+        return container(INTEGER, ref="tuple")
+    if name in ("is_cuda", "ndim", "is_leaf", "requires_grad"):
+        return NUMBER
+    if name in torch_api.METADATA_ATTRIBUTES:
+        return UNKNOWN
+    if base.kind is Kind.STRUCTURE and name in ("loss", "losses"):
+        return base._replace(
+            kind=Kind.TENSOR if name == "loss" else Kind.STRUCTURE, scalar=True if name == "loss" else None
+        )
+    if base.kind is Kind.TENSOR and name in torch_api.TENSOR_ATTRIBUTES:
+        return base
+    return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because, origin=base.origin)
+
+
+def tensor_method(
+    evaluator: Evaluator, node: ast.Call, base: Value, name: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`base.name(...)` of a tensor or a structure of tensors."""
+    if name in ("to", "cuda", "cpu"):
+        return moved(evaluator, node, base, name, arguments, keywords)
+    if name in torch_api.HOST_READS:
+        return BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
+    if name in ("size", "stride"):
+        return INTEGER if arguments or keywords else container(INTEGER, ref="tuple")
+    if name in torch_api.METADATA_METHODS:
+        return NUMBER
+    if name in ("items", "values", "keys") and base.kind is Kind.STRUCTURE:
+        entry = base._replace(created=None, ref=None)
+        if name == "items":
+            return container(container(None, [(0, STRING), (1, entry)], "tuple"))
+        return container(entry if name == "values" else STRING)
+    if name in ("get", "pop") and base.kind is Kind.STRUCTURE:
+        return base._replace(ref=None)
+    if name == "type":
+        return base._replace(device=Device.UNKNOWN, dtype=None) if arguments else STRING
+    if name == "pin_memory":
+        return base
+    if name in torch_api.INPLACE_NONE_METHODS:
+        return NONE
+    tensor = base._replace(kind=Kind.TENSOR, origin=None, mixed=False)
+    if name in (
+        "detach",
+        "clone",
+        "contiguous",
+        "requires_grad_",
+        "detach_",
+        "data",
+        "float",
+        "abs",
+        "neg",
+        "exp",
+        "log",
+        "sqrt",
+    ):
+        result = base if base.kind is Kind.STRUCTURE and name in ("detach", "clone") else tensor
+        return result._replace(dtype=torch_api.DTYPE_METHODS.get(name, result.dtype))
+    if name in torch_api.DTYPE_METHODS:
+        return tensor._replace(dtype=torch_api.DTYPE_METHODS[name])
+    if name in torch_api.NEW_TENSOR_METHODS:
+        device = keywords.get("device")
+        where = as_device(device) if device is not None else base.device
+        return Value(Kind.TENSOR, where or Device.UNKNOWN, dtype=base.dtype, because=base.because)
+    given = computed(name, tensor_from([base, *(a for a in arguments if a.holds_tensors)]), arguments, keywords)
+    return given._replace(sources=base.sources) if name in torch_api.VIEW_METHODS else given
+
+
+def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Shape and dtype of a computed tensor. `arguments` do not include the tensor itself."""
+    with_dim = bool(arguments) or any(key in keywords for key in ("dim", "axis", "keepdim"))
+    if name in torch_api.SEVERAL_TENSORS or (
+        name in torch_api.DIM_GIVES_PAIR and with_dim and not any(argument.holds_tensors for argument in arguments)
+    ):
+        several = tensor._replace(scalar=None, vector=None, dtype=None)
+        return container(several, None, "tuple")
+    if name in torch_api.FULL_REDUCTIONS and not (name == "norm" and arguments and keywords):
+        scalar = True if not with_dim or (name == "norm" and len(arguments) == 1 and not keywords) else None
+        dtype = tensor.dtype
+        if name in ("argmax", "argmin", "count_nonzero") or (
+            name == "sum" and dtype is not None and not dtype.startswith(("float", "bfloat"))
+        ):
+            dtype = "int64"
+        elif name in ("any", "all"):
+            dtype = "bool"
+        elif name in ("mean", "std", "var", "norm", "logsumexp", "nanmean", "dist") and dtype is None:
+            dtype = "float"
+        return tensor._replace(scalar=scalar, vector=None, dtype=dtype)
+    if name in torch_api.COMPARISONS:
+        return tensor._replace(dtype="bool")
+    if name in ("flatten", "ravel") and not with_dim:
+        return tensor._replace(scalar=None, vector=True)
+    if name in ("view", "reshape") and len(arguments) == 1 and arguments[0].constant is not None:
+        return tensor._replace(scalar=None, vector=True)
+    if name in ("nonzero", "argwhere"):
+        return tensor._replace(scalar=False, dtype="int64")
+    elementwise = name.rstrip("_") in (
+        "add sub mul div clamp clip round floor ceil sigmoid tanh relu pow square fill_ zero_ lt gt le ge eq ne".split()
+    )
+    return tensor if elementwise else tensor._replace(scalar=None, vector=None, dtype=None)
+
+
+def item_of(base: Value, index: Value, sliced: bool) -> Value:
+    """`base[index]`."""
+    if base.kind is Kind.LOADER and base.created is None:
+        return base  # `loaders["train"]`: no loader itself has items
+    if base.kind is Kind.STRUCTURE:
+        return base._replace(ref=None)
+    if base.kind is Kind.TENSOR:
+        scalar = True if base.vector and not sliced and index.kind is Kind.NUMBER else None
+        return base._replace(scalar=scalar, vector=None, mixed=False)
+    if base.kind is Kind.CONTAINER:
+        if sliced:
+            return base._replace(items=None)
+        return _held(base, index)
+    if base.kind is Kind.NUMPY:
+        return Value(Kind.NUMPY)
+    if base.kind in (Kind.MODULE, Kind.METRIC):
+        held = inside_module(base, _held(base, index))
+        if held.kind is Kind.METRIC or base.kind is Kind.METRIC:
+            return held
+        return Value(Kind.MODULE, base.device, because=base.because)
+    return Value(device=base.device, because=base.because) if base.device.on_accelerator else UNKNOWN
+
+
+def _held(base: Value, index: Value) -> Value:
+    """The element of a container at a literal place, or else any element."""
+    if base.items is not None and index.constant is not None:
+        for key, value in base.items:
+            if key == index.constant:
+                return value
+    return base.element or UNKNOWN
+
+
+def element_of(value: Value) -> Value:
+    """What iterating over the value gives."""
+    if value.kind in (Kind.CONTAINER, Kind.LOADER):
+        return value.element or UNKNOWN
+    if value.kind is Kind.STRUCTURE:
+        return value._replace(ref=None)
+    if value.kind is Kind.TENSOR:
+        return value._replace(scalar=True if value.vector else None, vector=None)
+    if value.kind is Kind.MODULE:
+        return Value(Kind.MODULE, value.device, because=value.because)
+    if value.kind in (Kind.NUMPY, Kind.STRING):
+        return Value(value.kind)
+    return Value(device=value.device, because=value.because) if value.device.on_accelerator else UNKNOWN

@@ -1,0 +1,91 @@
+"""What stands around a statement or a loop: inner loops and what they walk over, guards, and the place after a loop."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Edit
+from torchperf_lint.model.evaluate import asks_about_accelerator
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.loops import LoopKind
+from torchperf_lint.model.values import Kind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import FunctionInfo, Index
+    from torchperf_lint.model.interpret import World
+    from torchperf_lint.model.loops import Loops
+    from torchperf_lint.syntax.source import Source
+
+
+def inner(statement: ast.stmt, function: FunctionInfo, world: World, loops: Loops) -> list[tuple[set[str], str | None]]:
+    """The `for` loops around a statement below its batch loop: the names each binds, and the tensors it walks over."""
+    found: list[tuple[set[str], str | None]] = []
+    for loop in loops.enclosing(statement):
+        if loops.classify(loop, function).kind is not LoopKind.OTHER:
+            break
+        if isinstance(loop, (ast.For, ast.AsyncFor)):
+            targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+            parts = [node for node in ast.walk(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
+            values = [world.frame_value(function, part) for part in parts]
+            tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
+            found.append((targets, ast.unparse(loop.iter) if tensors else None))
+    return found
+
+
+def chosen_for_device(statement: ast.stmt, index: Index) -> bool:
+    """Whether a statement stands in a branch of an `if` that asks whether, or which, accelerator is used."""
+    current: ast.stmt | None = statement
+    while current is not None:
+        current = index.places[current].parent
+        if isinstance(current, ast.If) and asks_about_accelerator(current.test) is not None:
+            return True
+    return False
+
+
+def may_catch(loop: ast.stmt | None, index: Index) -> bool:
+    """Whether an exception that leaves the loop may be caught in its function."""
+    current = loop
+    while current is not None:
+        current = index.places[current].parent
+        if type(current).__name__ in ("Try", "TryStar"):
+            return True
+        if isinstance(current, (ast.With, ast.AsyncWith)) and any(_catches(item) for item in current.items):
+            return True
+    return False
+
+
+def _catches(item: ast.withitem) -> bool:
+    call = item.context_expr
+    return isinstance(call, ast.Call) and last_name(call.func) in ("suppress", "raises", "assertRaises")
+
+
+def after(loop: ast.stmt, line: str, source: Source) -> Edit | None:
+    """Put a line of code after a loop and its comments, at its indentation; None where other code shares its rows."""
+    if loop.end_lineno is None:
+        return None
+    indent = source.line(loop.lineno)[: loop.col_offset]
+    end = source.offset(loop.end_lineno, loop.end_col_offset or 0)
+    rest = source.line(loop.end_lineno).encode()[loop.end_col_offset or 0 :].strip()
+    if indent.strip() or (rest and not rest.startswith(b"#")):
+        return None
+    row = _last_row_of_body(source, loop.end_lineno, len(indent))
+    last = row >= len(source.line_starts)
+    place = len(source.utf8) if last else source.line_starts[row]
+    newline = source.newline
+    content = f"{newline}{indent}{line}" if last and place >= end else f"{indent}{line}{newline}"
+    return Edit(place, place, content.encode())
+
+
+def _last_row_of_body(source: Source, row: int, column: int) -> int:
+    """The last row of a block that ends in `row`, with the comments below that are indented deeper than `column`."""
+    last = row
+    while row < len(source.line_starts):
+        row += 1
+        line = source.line(row)
+        text = line.lstrip(" \t")
+        if text.startswith("#") and len(line) - len(text) > column:
+            last = row
+        elif text.strip():
+            break
+    return last
