@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-ACCELERATOR_WORDS = tuple(
-    "cuda CUDA Cuda device Device .to( ccelerat ightning rainer abric deepspeed mps gpu GPU ignite fastai omposer".split()
+ACCELERATOR_WORDS = (
+    *("cuda", "CUDA", "Cuda", "device", "Device", ".to(", "mps", "gpu", "GPU"),
+    *("ccelerat", "ightning", "rainer", "abric", "deepspeed", "ignite", "fastai", "omposer"),
 )
 """A file with none of these is CPU-only: no rule about waits, copies or loaders speaks in it."""

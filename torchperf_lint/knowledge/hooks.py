@@ -137,7 +137,8 @@ MODULE_BASES = _words(
 )
 
 STAR_IMPORTS = {
-    "torch": "Tensor nn optim tensor zeros ones cat stack device no_grad randn rand arange full empty from_numpy sum mean",
+    "torch": "Tensor nn optim tensor zeros ones cat stack device no_grad randn rand arange full empty "
+    "from_numpy sum mean",
     "torch.nn": "Module Linear Conv1d Conv2d Conv3d ReLU Sequential ModuleList Parameter DataParallel CrossEntropyLoss "
     "MSELoss L1Loss BCELoss BCEWithLogitsLoss NLLLoss Dropout BatchNorm1d BatchNorm2d LayerNorm Embedding functional",
     "torch.nn.functional": "cross_entropy relu softmax log_softmax mse_loss nll_loss dropout interpolate pad "

@@ -237,7 +237,7 @@ class Model(SiteModel):
 
     def insert_after(self, heat: Heat, line: str) -> Edit | None:
         """Put a line of code directly after the loop of `heat`, at the loop's indentation."""
-        return None if heat.loop is None else walks.after(heat.loop, line, self._source)
+        return None if heat.loop is None else placing.after(self._source, heat.loop, line)
 
     def insert_before(self, heat: Heat, line: str) -> Edit | None:
         """Put a line of code directly before the loop of `heat`, at the loop's indentation."""

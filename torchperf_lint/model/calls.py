@@ -84,7 +84,7 @@ def _method(
     if callee.function is not None:
         bound = [] if callee.function.is_static else [base]
         return evaluator.world.called(callee.function, [*bound, *arguments], keywords, starred)
-    if base.kind is Kind.STRUCTURE and name in torch_api.MODULE_ONLY_METHODS:
+    if base.kind in (Kind.STRUCTURE, Kind.UNKNOWN) and name in torch_api.MODULE_ONLY_METHODS:
         base = Value(Kind.MODULE, base.device, because=base.because)
     if base.holds_tensors:
         return tensor_method(evaluator, node, base, name, arguments, keywords)

@@ -142,8 +142,8 @@ def _looks_like_module(cls: ClassInfo, refs: list[str]) -> bool:
 def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
     """Functions handed to a framework by name: ignite's process functions and handlers, torch's hooks."""
     for decorator in function.decorators:
-        is_handler = isinstance(decorator, ast.Call) and last_name(decorator.func) == "on"
-        if is_handler and any(_is_hot_event(argument) for argument in decorator.args):
+        handled = decorator.args if isinstance(decorator, ast.Call) and last_name(decorator.func) == "on" else []
+        if any(map(_is_hot_event, handled)):
             return Contract(True, "ignite calls this handler at every iteration")
     if function.cls is not None:
         return None

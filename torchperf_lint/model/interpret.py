@@ -53,9 +53,10 @@ class World:
         self.default_device = _default_device(index)
         self.metric_device = Device.UNKNOWN
         self.cpu_only = frameworks.is_cpu_only(text)
-        self._memo: dict[object, tuple[Any, frozenset[object]]] = {}
-        self._cyclic: dict[object, tuple[Any, int]] = {}
-        self._active: dict[object, int] = {}
+        self._numbers: dict[object, int] = {}
+        self._memo: dict[int, tuple[Any, frozenset[int]]] = {}
+        self._cyclic: dict[int, tuple[Any, int]] = {}
+        self._active: dict[int, int] = {}
         self._lowest = _NEVER
         self._running: dict[FunctionInfo, Frame] = {}
         self._depth = 0
@@ -208,15 +209,17 @@ class World:
 
     # -- answering -----------------------------------------------------------------------------------------------
 
-    def _ask(self, key: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
+    def _ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
         """Memoise; a question that is already being answered gets `default()`.
 
         No answer may depend on which question came first. One that rests on such a default is kept apart until
         the question that it met is answered. That answer then stands for itself, but is worked out anew while
         another question of its cycle is being answered.
         """
+        # Questions hold whole Values: numbers stand for them, for hashing those again and again would cost.
+        key = self._numbers.setdefault(question, len(self._numbers))
         known = self._memo.get(key)
-        if known is not None and known[1].isdisjoint(self._active):
+        if known is not None and (not known[1] or known[1].isdisjoint(self._active)):
             return known[0]  # type: ignore[no-any-return]
         inner = self._cyclic.get(key)
         if inner is not None:

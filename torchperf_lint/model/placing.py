@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit
-from torchperf_lint.model import flow
 
 if TYPE_CHECKING:
     import ast
@@ -20,7 +19,7 @@ def after(source: Source, loop: ast.stmt, line: str) -> Edit | None:
     rest = source.line(row).encode()[column:].strip()
     if indent is None or (rest and not rest.startswith(b"#")):
         return None
-    row = flow.last_row_of_body(source, row, len(indent))
+    row = _last_row_of_body(source, row, len(indent))
     if row < len(source.line_starts):
         place = source.line_starts[row]
         return Edit(place, place, f"{indent}{line}{source.newline}".encode())
@@ -48,3 +47,17 @@ def lifted(source: Source, loop: ast.stmt, row: int) -> tuple[Edit, ...] | None:
 def _indent(source: Source, loop: ast.stmt) -> str | None:
     indent = source.line(loop.lineno)[: loop.col_offset]
     return None if indent.strip() else indent
+
+
+def _last_row_of_body(source: Source, row: int, column: int) -> int:
+    """The last row of a block that ends in `row`, with the comments below that are indented deeper than `column`."""
+    last = row
+    while row < len(source.line_starts):
+        row += 1
+        line = source.line(row)
+        text = line.lstrip(" \t")
+        if text.startswith("#") and len(line) - len(text) > column:
+            last = row
+        elif text.strip():
+            break
+    return last

@@ -43,6 +43,8 @@ class Kind(enum.Enum):
     INSTANCE = "instance"
     METHOD = "method"  # a bound method: `element` is the object, `ref` the method's name
 
+    __hash__ = object.__hash__  # Enum's own is Python code, and Values are hashed by the thousand
+
 
 class Device(enum.Enum):
     """Where a tensor's data live, a module's parameters live, or a device object points to."""
@@ -51,6 +53,8 @@ class Device(enum.Enum):
     CPU = "cpu"
     LIKELY = "cuda-likely"  # the program picks an accelerator when there is one
     CUDA = "cuda"
+
+    __hash__ = object.__hash__
 
     @property
     def on_accelerator(self) -> bool:

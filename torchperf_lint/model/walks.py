@@ -1,11 +1,10 @@
-"""What stands around a statement or a loop: inner loops and what they walk over, guards, and the place after a loop."""
+"""What stands around a statement or a loop: inner loops and what they walk over, guards, handlers."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Edit
 from torchperf_lint.model.evaluate import asks_about_accelerator
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.loops import LoopKind
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import FunctionInfo, Index
     from torchperf_lint.model.interpret import World
     from torchperf_lint.model.loops import Loops
-    from torchperf_lint.syntax.source import Source
 
 
 def inner(statement: ast.stmt, function: FunctionInfo, world: World, loops: Loops) -> list[tuple[set[str], str | None]]:
@@ -58,34 +56,3 @@ def may_catch(loop: ast.stmt | None, index: Index) -> bool:
 def _catches(item: ast.withitem) -> bool:
     call = item.context_expr
     return isinstance(call, ast.Call) and last_name(call.func) in ("suppress", "raises", "assertRaises")
-
-
-def after(loop: ast.stmt, line: str, source: Source) -> Edit | None:
-    """Put a line of code after a loop and its comments, at its indentation; None where other code shares its rows."""
-    if loop.end_lineno is None:
-        return None
-    indent = source.line(loop.lineno)[: loop.col_offset]
-    end = source.offset(loop.end_lineno, loop.end_col_offset or 0)
-    rest = source.line(loop.end_lineno).encode()[loop.end_col_offset or 0 :].strip()
-    if indent.strip() or (rest and not rest.startswith(b"#")):
-        return None
-    row = _last_row_of_body(source, loop.end_lineno, len(indent))
-    last = row >= len(source.line_starts)
-    place = len(source.utf8) if last else source.line_starts[row]
-    newline = source.newline
-    content = f"{newline}{indent}{line}" if last and place >= end else f"{indent}{line}{newline}"
-    return Edit(place, place, content.encode())
-
-
-def _last_row_of_body(source: Source, row: int, column: int) -> int:
-    """The last row of a block that ends in `row`, with the comments below that are indented deeper than `column`."""
-    last = row
-    while row < len(source.line_starts):
-        row += 1
-        line = source.line(row)
-        text = line.lstrip(" \t")
-        if text.startswith("#") and len(line) - len(text) > column:
-            last = row
-        elif text.strip():
-            break
-    return last
