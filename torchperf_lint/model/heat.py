@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchperf_lint.model.interpret import World
+    from torchperf_lint.model.seeds import Seeds
 
 _EVAL = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict)(_|$)")
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
@@ -37,9 +38,10 @@ class Heat(NamedTuple):
 class HeatMap:
     """Answers for one file, on demand."""
 
-    def __init__(self, world: World, loops: Loops, hot_functions: tuple[str, ...]) -> None:
+    def __init__(self, world: World, loops: Loops, seeds: Seeds, hot_functions: tuple[str, ...]) -> None:
         self.world = world
         self.loops = loops
+        self.seeds = seeds
         self.hot_functions = hot_functions
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
         self._by_function: dict[FunctionInfo, Heat | None] = {}
@@ -111,10 +113,10 @@ class HeatMap:
             return Heat(None, f"`{function.name}`", False, (Because(row, "configured as a hot function"),))
         if "dummy" in function.name.lower():
             return None  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
-        for record in self.world.callers(function):
-            if record.function is function:
+        for record in self.world.possible_callers(function):
+            if record.function is function or not self.seeds.may_be_hot(record.statement):
                 continue
-            heat = self.of(record.statement)
+            heat = self.of(record.statement) if self.world.reaches(record, function) else None
             if heat is not None:
                 step = Because(record.call.lineno, f"`{function.name}` is called here in every step")
                 return Heat(None, heat.label, heat.evaluation, (step, *heat.because)[:4])

@@ -113,6 +113,7 @@ class Index:
         self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
         self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
         self._aliases: dict[str, set[str]] = {}
+        self._bound: dict[FunctionInfo, list[str]] = {}
         self._block(tree.body, self.module, None, "body", None)
 
     def calls_named(self, name: str) -> list[CallRecord]:
@@ -122,6 +123,24 @@ class Index:
             if alias != name:
                 found += self.calls.get(alias, ())
         return found
+
+    def means_module_function(self, name: str, caller: FunctionInfo, function: FunctionInfo) -> bool:
+        """Whether `name`, read in `caller`, can only mean this function of the module."""
+        if function.outer is not self.module or self.bound_names(self.module).count(name) != 1:
+            return False
+        outer: FunctionInfo | None = caller
+        while outer is not None and outer is not self.module:
+            if name in self.bound_names(outer):
+                return False
+            outer = outer.outer
+        return True
+
+    def bound_names(self, function: FunctionInfo) -> list[str]:
+        """The names that the function binds (for the module: at its top level), one entry per binding."""
+        known = self._bound.get(function)
+        if known is None:
+            known = self._bound[function] = [*function.parameter_names, *_bindings(function.body)]
+        return known
 
     def _block(
         self, block: Block, function: FunctionInfo, parent: ast.stmt | None, field: str, cls: ClassInfo | None
@@ -228,6 +247,27 @@ class Index:
                     pending.extend(item for item in value if isinstance(item, ast.AST))
                 elif isinstance(value, ast.AST) and field != "ctx":
                     pending.append(value)
+
+
+def _bindings(block: Block) -> list[str]:
+    """Names bound by the statements of a block, not by those of functions and classes inside it."""
+    found: list[str] = []
+    pending: list[ast.AST] = list(block)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.append(node.name)
+            continue
+        if isinstance(node, ast.alias):
+            found.append(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.append(node.id)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            found.append(node.name)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            found += node.names
+        pending.extend(ast.iter_child_nodes(node))
+    return found
 
 
 def last_name(expression: ast.expr) -> str | None:

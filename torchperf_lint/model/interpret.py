@@ -180,32 +180,41 @@ class World:
 
     def callers(self, function: FunctionInfo) -> list[CallRecord]:
         """The calls in this file that reach the function."""
-        return self._ask(("callers", function), lambda: self._callers(function), list)
+        return [record for record in self.possible_callers(function) if self.reaches(record, function)]
 
-    def _callers(self, function: FunctionInfo) -> list[CallRecord]:
+    def possible_callers(self, function: FunctionInfo) -> list[CallRecord]:
+        """The calls in this file whose last name could mean the function."""
         if isinstance(function.node, ast.Module):
             return []
-        cls = function.cls if function.name == "__init__" else None
-        found = []
-        for record in self.index.calls_named(function.name if cls is None else cls.name):
-            if cls is None and not self._may_reach(record, function):
-                continue
-            callee = self.frame_value(record.function, record.call.func)
-            if callee.function is function or (cls is not None and callee.kind is Kind.CLASS and callee.cls is cls):
-                found.append(record)
-        return found
+        is_constructor = function.name == "__init__" and function.cls is not None
+        name = function.cls.name if is_constructor and function.cls is not None else function.name
+        return self.index.calls_named(name)
 
-    def _may_reach(self, record: CallRecord, function: FunctionInfo) -> bool:
-        """A cheap look at how the call is written, before its function's values are asked for."""
+    def reaches(self, record: CallRecord, function: FunctionInfo) -> bool:
+        """Whether the call is shown to call the function."""
+        written = self._written(record, function)
+        if written is not None:
+            return written
+        callee = self.frame_value(record.function, record.call.func)
+        if function.name == "__init__" and callee.kind is Kind.CLASS:
+            return callee.cls is function.cls
+        return callee.function is function
+
+    def _written(self, record: CallRecord, function: FunctionInfo) -> bool | None:
+        """What the way the call is written tells, before any value is asked for: yes, no, or nothing."""
         func, caller = record.call.func, record.function
         if last_name(func) != function.name:
-            return True
-        if isinstance(func, ast.Name) or function.cls is None:
-            return isinstance(func, ast.Name) == (function.cls is None)
+            return None
+        if isinstance(func, ast.Name):
+            if function.cls is not None:
+                return False
+            return True if self.index.means_module_function(func.id, caller, function) else None
+        if function.cls is None:
+            return False
         receiver = func.value if isinstance(func, ast.Attribute) else None
         if isinstance(receiver, ast.Name) and receiver.id == caller.self_name and caller.cls is not None:
             return self.method(caller.cls, function.name) is function
-        return not (isinstance(receiver, ast.Call) and last_name(receiver.func) == "super")
+        return False if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super" else None
 
     # -- answering -----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.interpret import Env, Frame, World
 
+MOST_CALLERS = 24
+"""A function that is called from more places than this is taken as it stands: its callers seldom agree."""
+
 _ANNOTATED = {
     "int": NUMBER,
     "float": NUMBER,
@@ -113,6 +116,8 @@ def _defaults(function: FunctionInfo) -> dict[str, ast.expr]:
 
 def _from_calls(world: World, function: FunctionInfo) -> Env:
     """Each parameter joined over the calls of the file that reach the function."""
+    if len(world.possible_callers(function)) > MOST_CALLERS:
+        return {}
     records = world.callers(function)
     if not records:
         return {}

@@ -13,7 +13,7 @@ from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model.index import last_name
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import FunctionInfo, Index
+    from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
 
 _HOOK_NAMES = frozenset({"forward", "backward", "step"}).union(*(table.hot for table in hooks.HOOK_TABLES))
 _BACKWARD = ("backward", "manual_backward")
@@ -28,7 +28,7 @@ class Seeds:
 
     def __init__(self, index: Index, hot_functions: tuple[str, ...], loader_names: tuple[str, ...]) -> None:
         self._index = index
-        self._names = {*_HOOK_NAMES, *(name.rpartition(".")[2] for name in hot_functions)}
+        self._named = {name.rpartition(".")[2] for name in hot_functions}
         self._loader_names = loader_names
         self._any_loop = any(index.calls_named(maker) for maker in _LOADER_MAKERS)
         self._loops: set[ast.stmt] = {loop for loop, _ in index.loops if self._may_take_batches(loop)}
@@ -85,23 +85,32 @@ class Seeds:
         pending = [
             function
             for function in self._index.functions
-            if function.name in self._names or function.name in handed or _is_handler(function)
+            if function.name in self._named or function.name in handed or _is_handler(function) or _is_hook(function)
         ]
         for function in self._index.functions:
             for record in function.calls_made:
-                name = last_name(record.call.func)
-                if name in by_name and any(loop in self._loops for loop in self._around(record.statement)):
-                    pending += by_name[name]
+                meant = self._meant(record, by_name)
+                if meant and any(loop in self._loops for loop in self._around(record.statement)):
+                    pending += meant
         while pending:
             function = pending.pop()
-            if function in found:
-                continue
-            found.add(function)
-            for record in function.calls_made:
-                name = last_name(record.call.func)
-                if name is not None:
-                    pending += by_name.get(name, ())
+            if function not in found:
+                found.add(function)
+                for record in function.calls_made:
+                    pending += self._meant(record, by_name)
         return found
+
+    def _meant(self, record: CallRecord, by_name: dict[str, list[FunctionInfo]]) -> list[FunctionInfo]:
+        """The functions of the file that a call may mean by its last name: `x.f()` a method, `f()` no method."""
+        func = record.call.func
+        name = last_name(func)
+        is_method = isinstance(func, ast.Attribute)
+        return [f for f in by_name.get(name or "", ()) if (f.cls is not None) == is_method]
+
+
+def _is_hook(function: FunctionInfo) -> bool:
+    """A method with a hook's name in a class that descends from something."""
+    return function.name in _HOOK_NAMES and function.cls is not None and bool(function.cls.node.bases)
 
 
 def _is_handler(function: FunctionInfo) -> bool:

@@ -37,8 +37,8 @@ class SiteModel:
         self._index = Index(tree)
         self._world = World(self._index, source.text)
         self._loops = Loops(self._world, hints.loader_names)
-        self._heat = HeatMap(self._world, self._loops, hints.hot_functions)
         self._seeds = Seeds(self._index, hints.hot_functions, hints.loader_names)
+        self._heat = HeatMap(self._world, self._loops, self._seeds, hints.hot_functions)
         self._trees: dict[ast.stmt, StatementTree | None] = {}
         self._tree_of: dict[int, StatementTree] = {}
         self._statement_of: dict[int, ast.stmt] = {}
