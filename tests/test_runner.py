@@ -39,9 +39,11 @@ def test_diagnostics_are_sorted_by_place_whatever_the_order_of_rules() -> None:
     assert check(TWO_CALLS, *rules) == check(TWO_CALLS, *reversed(rules))
 
 
-def test_a_file_without_triggers_is_not_even_parsed() -> None:
-    assert check(b"def (:\n", finds("item")) == FileReport()
-    assert check(b"def item(:\n", finds("item")).failure is not None
+def test_a_file_without_triggers_gets_no_model_but_its_syntax_errors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchperf_lint.model.Model", None)
+    assert check(b"x = 1\n", finds("item")) == FileReport()
+    assert check(b"def (:\n", finds("item")).failure is not None
+    assert check(b"item = 1\n", finds("item")).failure is not None
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,10 @@ def check_source(
     """
     enabled = [rule for rule in rules if _may_speak(rule, target)]
     awake = rules_worth_running(data, enabled)
-    if not awake and not (report_unused and mentions_ours(data)):
-        return FileReport()
     if len(data) > LARGEST:
-        return FileReport((), Failure(path, None, None, f"larger than {LARGEST // 1_000_000} MB, not checked"))
+        quiet = not awake and not (report_unused and mentions_ours(data))
+        reason = f"larger than {LARGEST // 1_000_000} MB, not checked"
+        return FileReport() if quiet else FileReport((), Failure(path, None, None, reason))
     try:
         source = Source(path, data)
         suppressions = Suppressions(source, noqa=noqa)
