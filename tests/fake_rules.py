@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.knowledge.versions import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,8 +13,8 @@ from torchperf_lint.engine.findings import Diagnostic, Safety
 from torchperf_lint.engine.fixer import fix_source
 from torchperf_lint.engine.registry import all_rules
 from torchperf_lint.engine.runner import check_source
-from torchperf_lint.knowledge.versions import Target, parse_version
 from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.knowledge.versions import Target, parse_version
 
 PAGES = ROOT / "rules"
 MODULES = ROOT / "torchperf_lint" / "rules"

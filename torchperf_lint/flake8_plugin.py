@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torchperf_lint import __version__
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.runner import check_source
-from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
 from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
 
 if TYPE_CHECKING:
     import argparse

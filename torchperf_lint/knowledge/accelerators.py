@@ -7,3 +7,6 @@ ACCELERATOR_WORDS = (
     *("ccelerat", "ightning", "rainer", "abric", "deepspeed", "ignite", "fastai", "omposer"),
 )
 """A file with none of these is CPU-only: no rule about waits, copies or loaders speaks in it."""
+
+CPU_TUNING_WORDS = ("torch.cpu.amp", "intel_extension_for_pytorch", "intel_pytorch_extension")
+"""A file with one of these trains on the CPU."""

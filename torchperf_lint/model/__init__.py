@@ -13,7 +13,6 @@ from torchperf_lint.model.devices import device_argument
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name
 from torchperf_lint.model.loading import Loading, Route, Samples
-from torchperf_lint.model.loops import Loops
 from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax.site import Site

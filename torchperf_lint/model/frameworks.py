@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import hooks
-from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
+from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS, CPU_TUNING_WORDS
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.values import Device, Kind, Value
 
@@ -64,7 +64,17 @@ def star_import(root: str) -> dict[str, Value]:
 
 def is_cpu_only(text: str) -> bool:
     """Whether nothing in the file speaks of an accelerator or of a framework that would use one."""
-    return not any(word in text for word in ACCELERATOR_WORDS)
+    return trains_on_cpu(text) or not any(word in text for word in ACCELERATOR_WORDS)
+
+
+def transforms_samples(text: str) -> bool:
+    """Whether the file's modules are a dataset's transforms, which run on the host: they handle PIL images."""
+    return "pil_image" in text or "PILToTensor" in text
+
+
+def trains_on_cpu(text: str) -> bool:
+    """Whether the file tunes its training for the CPU, whatever device names it passes around."""
+    return any(word in text for word in CPU_TUNING_WORDS)
 
 
 def is_module(refs: list[str]) -> bool:
@@ -118,7 +128,7 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
             )
     if world.cpu_only:
         return None
-    if name == "forward" and (is_module(refs) or _looks_like_module(cls, refs)):
+    if name == "forward" and not world.transforms_samples and (is_module(refs) or _looks_like_module(cls, refs)):
         return Contract(True, "`forward` runs for every batch, where the module lives", Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)

@@ -53,6 +53,7 @@ class World:
         self.default_device = _default_device(index)
         self.metric_device = Device.UNKNOWN
         self.cpu_only = frameworks.is_cpu_only(text)
+        self.transforms_samples = frameworks.transforms_samples(text)
         self._numbers: dict[object, int] = {}
         self._memo: dict[int, tuple[Any, frozenset[int]]] = {}
         self._cyclic: dict[int, tuple[Any, int]] = {}

@@ -44,6 +44,7 @@ class Samples(NamedTuple):
     """What can be told of the samples that a loader reads. Everything is False or None unless it is shown."""
 
     in_memory: bool  # reading one is an index into memory
+    takes_work: bool  # reading or collating one runs code: of a library, of this file, or a `collate_fn`
     no_tensors: bool  # there is nothing in them that could be copied to a device
     unsharded: bool  # an iterable that every worker would read from its start
     on_host: bool | None  # False: the dataset or the collate function may put them on the accelerator
@@ -75,6 +76,8 @@ class Loading:
     def runs_elsewhere(self) -> bool:
         """Whether the file names only accelerators that do not copy from pinned memory, or forces the CPU."""
         if _OTHER_ACCELERATOR.search(self._text) and not _ANY_ACCELERATOR.search(self._text):
+            return True
+        if frameworks.trains_on_cpu(self._text):
             return True
         owners = ("Trainer", "Accelerator", "Fabric", *(ref.rpartition(".")[2] for ref in loading.TRAINING_ARGUMENTS))
         for record in (record for name in owners for record in self._world.index.calls.get(name, ())):
@@ -175,6 +178,7 @@ class Loading:
         collate = keywords.get("collate_fn") or (loader.args[6] if len(loader.args) > 6 else None)
         return Samples(
             self._in_memory(dataset),
+            collate is not None or self._takes_work(dataset),
             self._has_no_tensors(dataset),
             self._unsharded(dataset),
             False if collate is not None and self._collates_on_device(collate, values) else self._on_host(dataset),
@@ -189,6 +193,14 @@ class Loading:
         return reading is not None and all(
             last_name(record.call.func) in loading.CHEAP_CALLS for record in reading.calls_made
         )
+
+    def _takes_work(self, dataset: Value) -> bool:
+        """A library's dataset of files, or a `__getitem__` here that calls more than cheap things."""
+        if dataset.kind is Kind.CONTAINER and dataset.element is not None:
+            return self._takes_work(dataset.element)
+        if dataset.cls is None:
+            return (dataset.ref or "").startswith(loading.HOST_DATASETS)
+        return self._world.method(dataset.cls, "__getitem__") is not None and not self._in_memory(dataset)
 
     def _has_no_tensors(self, dataset: Value) -> bool:
         """An empty list, or a `__getitem__` that only hands out the index and fixed attributes (prompts, names)."""

@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import frameworks
 from torchperf_lint.model.naming import BATCH, conventional
-from torchperf_lint.model.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
+from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import FunctionInfo
@@ -133,9 +133,14 @@ def _from_calls(world: World, function: FunctionInfo) -> Env:
         keywords = {k.arg: frame.values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
         if function.self_name is not None:
             arguments.insert(0, UNKNOWN)
-        per_call.append(_positional(function, arguments, keywords))
+        given = _positional(function, arguments, keywords)
+        per_call.append({**dict.fromkeys(_none_by_default(function), NONE), **given})
     names = {name for env in per_call for name in env}
     return {name: join_all([env[name] for env in per_call if name in env]) for name in names}
+
+
+def _none_by_default(function: FunctionInfo) -> list[str]:
+    return [name for name, d in _defaults(function).items() if isinstance(d, ast.Constant) and d.value is None]
 
 
 def _positional(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:

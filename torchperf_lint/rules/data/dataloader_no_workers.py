@@ -46,7 +46,9 @@ def _loaders(model: Model) -> Iterator[Finding]:
         route = model.loader_route(site)
         samples = model.loader_samples(site)
         # Workers gain nothing over memory, repeat an unsharded stream, and cannot hand out device tensors.
-        if route is None or samples.in_memory or samples.unsharded or samples.on_host is False:
+        if route is None or samples.in_memory or not samples.takes_work or samples.unsharded:
+            continue
+        if samples.on_host is False:
             continue
         fields = {
             "call": f"{model.text(site.node.func)}(...)",
@@ -73,5 +75,5 @@ def _start_workers(model: Model, site: Site, keyword: str) -> Fix | None:
     counts = model.named("os", site)
     bound = counts.kind is Kind.LIBRARY and counts.ref == "os"
     edit = edits.add_argument(site.tree, site.node, f"{keyword}={'min(8, os.cpu_count() or 1)' if bound else 4}")
-    title = "start worker processes: at most the CPUs of the host divided by its GPUs"
+    title = "start worker processes, if the samples can be pickled: at most the CPUs of the host divided by its GPUs"
     return None if edit is None else Fix(title, Safety.SHOWN, edit)

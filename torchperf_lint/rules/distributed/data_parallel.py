@@ -49,7 +49,7 @@ def data_parallel(model: Model) -> Iterator[Finding]:
         is_class = model.value(site.node.func).ref in _CLASSES
         if model.in_test(site) or _has_one_device(model, site, 1 if is_class else 2) or _is_unwrapped(model, site):
             continue
-        fix = _wrapped_for_ddp(model, site) if is_class else None
+        fix = _wrapped_for_ddp(model, site) if is_class and _rebinds_the_model(model, site) else None
         yield Finding(site, (), fix, {"call": f"{model.text(site.node.func)}(...)"})
 
 
@@ -68,6 +68,14 @@ def _is_unwrapped(model: Model, site: Site) -> bool:
         return False
     name = model.text(assigned.targets[0].target)
     return model.mentions(f"{name} = {name}.module")
+
+
+def _rebinds_the_model(model: Model, site: Site) -> bool:
+    """`model = DataParallel(model)`: a whole model, which is on its device by then, and not a part of one."""
+    assigned = model.parent(site.node)
+    if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1 or not site.node.args:
+        return False
+    return model.text(assigned.targets[0].target) == model.text(site.node.args[0].value)
 
 
 def _wrapped_for_ddp(model: Model, site: Site) -> Fix | None:

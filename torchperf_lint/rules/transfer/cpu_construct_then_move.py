@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _SAME_EVERYWHERE = frozenset("torch." + name for name in "zeros ones full empty eye".split())
 
+_SIZE_FIRST = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
+
 
 @rule(
     code="TPL201",
@@ -40,6 +42,8 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
         built = built_on_host(model, move.moved)
         if built is None or built.ref in torch_api.HOST_DATA_FACTORIES or filled_once(model, move.site):
             continue
+        if built.ref in _SIZE_FIRST and built.call.args and model.value(built.call.args[0].value).constant == 0:
+            continue  # nothing in it, nothing to copy
         fields = {
             "factory": f"{model.text(built.call.func)}(...)",
             "move": f".{move.call.func.attr.value}(...)" if move.call.args else ".cuda()",  # type: ignore[attr-defined]
