@@ -80,7 +80,7 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     codes = tuple(rule.code for rule in settings.rules_for(path))
     action, unused = _action(options), settings.reports_unused_in(path)
     job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused)
-    data = sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
     result = run_on(job, data, lambda path, fixed: None)
     if action is Action.FIX:
         sys.stdout.buffer.write(result.data if result.applied else data)
@@ -136,8 +136,7 @@ def complain(line: str) -> int:
 
 def settings_for(options: argparse.Namespace) -> Settings:
     """The configuration under the command line's options; raise BadConfig or registry.UnknownSelector."""
-    first = options.stdin_filename if options.paths[0] == STANDARD_INPUT else options.paths[0]
-    settings = Settings() if options.isolated else load(first or ".", options.config)
+    settings = Settings() if options.isolated else load(_common_folder(options), options.config)
     given = (
         None if options.select is None else checked_selectors(options.select),
         checked_selectors(options.ignore),
@@ -148,6 +147,16 @@ def settings_for(options: argparse.Namespace) -> Settings:
         target_torch=options.target_torch or settings.target_torch,
         target_torchmetrics=options.target_torchmetrics or settings.target_torchmetrics,
     )
+
+
+def _common_folder(options: argparse.Namespace) -> str:
+    """The innermost folder that holds all that is to be linted, whatever the order it is named in."""
+    if options.paths == [STANDARD_INPUT]:
+        return options.stdin_filename or "."
+    try:
+        return os.path.commonpath([os.path.abspath(path) for path in options.paths])
+    except ValueError:  # on several drives
+        return "."
 
 
 class Outcome(NamedTuple):

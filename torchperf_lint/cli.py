@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # file names and source lines need not fit the terminal's encoding
             stream.reconfigure(errors="backslashreplace")
+    _replace_closed_streams()
     commands = {"explain": _explain, "rules": _rules, "check": _check}
     try:
         try:
@@ -52,10 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # here, and not at exit, where a closed pipe could not be handled
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
+    except OSError as error:  # those of linted files are caught where they are read and written
         # Python flushes stdout once more at exit; let that go nowhere instead of failing again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+        if isinstance(error, BrokenPipeError):
+            return PIPE_CLOSED
+        return complain(f"torchperf-lint: error: the output cannot be written: {error.strerror or error}")
+
+
+def _replace_closed_streams() -> None:
+    """Let print go nowhere where whoever started us has closed stdout or stderr: Python has None for them then."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the whole run
 
 
 def _check(arguments: Sequence[str]) -> int:
@@ -63,6 +73,8 @@ def _check(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.stdin_filename is not None and options.paths != [STANDARD_INPUT]:
         parser.error("--stdin-filename names what is read from standard input: it needs the path `-`")
+    if options.isolated and options.config is not None:
+        parser.error("--isolated reads no configuration file: it cannot stand beside --config")
     return run(options)
 
 
@@ -83,18 +95,18 @@ def _check_parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("fixes").add_argument
     add("--fix", action="store_true", help="apply the safe fixes")
     add("--unsafe-fixes", action="store_true", help="count the unsafe fixes in, for --fix and --diff")
-    add("--diff", action="store_true", help="show what --fix would change, and write nothing")
+    add("--diff", action="store_true", help="show what --fix would change instead of the findings; write nothing")
 
     add = parser.add_argument_group("rules").add_argument
     selectors = "comma-separated codes, prefixes of codes, names, or ALL"
-    add("--select", action="extend", type=_listed, metavar="RULES", help=f"run only these: {selectors}")
+    add("--select", action="extend", type=_selected, metavar="RULES", help=f"run only these: {selectors}")
     add("--ignore", action="extend", type=_listed, metavar="RULES", default=[], help="leave these out")
     add("--extend-select", action="extend", type=_listed, metavar="RULES", default=[], help="run these as well")
     add("--target-torch", type=_version, metavar="VERSION", help="the torch version that the code runs on")
     add("--target-torchmetrics", type=_version, metavar="VERSION", help="the same for torchmetrics")
 
     add = parser.add_argument_group("files").add_argument
-    add("--exclude", action="extend", type=_listed, metavar="GLOBS", default=[], help="leave these files out, too")
+    add("--exclude", action="extend", type=_globs, metavar="GLOBS", default=[], help="leave these files out, too")
     add("--stdin-filename", metavar="PATH", help="what standard input is called in the report")
     add("-j", "--jobs", type=_jobs, metavar="N", help="worker processes (default: as many as are worth it)")
     add("--config", metavar="FILE", help="read [tool.torchperf-lint] from this file")
@@ -111,6 +123,23 @@ def _check_parser() -> argparse.ArgumentParser:
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _selected(text: str) -> list[str]:
+    # A script whose variable is empty must not look as if all were well.
+    selectors = _listed(text)
+    if not selectors:
+        raise argparse.ArgumentTypeError("no rule is named")
+    return selectors
+
+
+def _globs(text: str) -> list[str]:
+    from torchperf_lint.config import BadGlob, checked_globs
+
+    try:
+        return list(checked_globs(_listed(text)))
+    except BadGlob as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _version(text: str) -> Version:
@@ -153,11 +182,8 @@ def _explain(arguments: Sequence[str]) -> int:
 
 
 def _no_rule(wanted: str) -> str:
-    from difflib import get_close_matches
-
-    names = [text for rule in registry.all_rules() for text in (rule.code, rule.name)]
-    near = get_close_matches(wanted, names, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else "`torchperf-lint rules` lists them"
+    near = registry.nearest(wanted)
+    hint = f"did you mean `{near}`?" if near else "`torchperf-lint rules` lists them"
     return f"there is no rule `{wanted}`; {hint}"
 
 

@@ -118,7 +118,7 @@ def _glob_matcher(glob: str) -> Any:
 def load(start: str, config: str | None = None) -> Settings:
     """The settings of `config`, or else of the nearest pyproject.toml above `start` that has our table.
 
-    Raise BadConfig when the file cannot be read, is not TOML, or says something that we do not understand.
+    `start` is a file or folder, and need not exist. Raise BadConfig when the file cannot be read, is not TOML, or says something that we do not understand.
     """
     if config is not None:
         table = _read_table(config)
@@ -153,7 +153,8 @@ def _read_table(path: str) -> dict[str, Any] | None:
         raise BadConfig(path, "is not UTF-8", data.count(b"\n", 0, error.start) + 1) from None
     except tomllib.TOMLDecodeError as error:
         where = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
-        row, column = (int(where.group(1)), int(where.group(2))) if where else (None, None)
+        at_end = (data.count(b"\n") + 1, None)  # the only other place that is told is the document's end
+        row, column = (int(where.group(1)), int(where.group(2))) if where else at_end
         raise BadConfig(path, f"is not TOML: {re.sub(r' [(]at .*[)]$', '', str(error))}", row, column) from None
     tool = document.get("tool", {})
     table = tool.get(TABLE) if isinstance(tool, dict) else None
@@ -173,9 +174,13 @@ def _settings(path: str, table: dict[str, Any]) -> Settings:
             raise BadConfig(path, f"[tool.{TABLE}] has no key `{key}`; the nearest is `{near[0]}`")
         try:
             values[key.replace("-", "_")] = reader(value)
-        except (_WrongType, BadVersion, registry.UnknownSelector) as error:
+        except (_WrongType, BadGlob, BadVersion, registry.UnknownSelector) as error:
             raise BadConfig(path, f"[tool.{TABLE}] `{key}`: {error}") from None
     return Settings(root=os.path.dirname(os.path.abspath(path)), **values)
+
+
+class BadGlob(ValueError):
+    """A glob that can match nothing; the message says which."""
 
 
 class _WrongType(ValueError):
@@ -192,9 +197,33 @@ def _selectors(value: Any) -> tuple[str, ...]:
     return checked_selectors(_texts(value))
 
 
+def _globs(value: Any) -> tuple[str, ...]:
+    return checked_globs(_texts(value))
+
+
+def checked_globs(globs: Iterable[str]) -> tuple[str, ...]:
+    """The globs as they are; raise BadGlob for the first that no path can match."""
+    checked = tuple(globs)
+    for glob in checked:
+        # Plain names are globs, and telling so without pathspec spares its import.
+        if not re.fullmatch(r"[\w.-]+", glob) and not _can_match(glob):
+            raise BadGlob(f"`{glob}` is not a glob as in a .gitignore")
+    return checked
+
+
+def _can_match(glob: str) -> bool:
+    try:
+        return any(pattern.include is not None for pattern in _glob_matcher(glob).patterns)
+    except ValueError:
+        return False
+
+
 def _ignores_by_file(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise _WrongType(f"must be a table of globs and lists of selectors, not {_toml_name(value)}")
+    for glob in checked_globs(value):
+        if glob.startswith("!"):
+            raise BadGlob(f"`{glob}` takes no file in: a glob here stands by itself")
     return tuple((glob, _selectors(selectors)) for glob, selectors in value.items())
 
 
@@ -222,8 +251,8 @@ _READERS = {
     "ignore": _selectors,
     "extend-select": _selectors,
     "per-file-ignores": _ignores_by_file,
-    "exclude": _texts,
-    "extend-exclude": _texts,
+    "exclude": _globs,
+    "extend-exclude": _globs,
     "target-torch": _version,
     "target-torchmetrics": _version,
     "hot-functions": _texts,

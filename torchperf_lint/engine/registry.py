@@ -73,16 +73,30 @@ def covers(selector: str, code: str, name: str) -> bool:
 
 def check_selector(selector: str) -> None:
     """Raise UnknownSelector unless the selector covers at least one rule."""
-    known = [(declared.code, declared.name) for declared in all_rules()]
-    known.append((UNUSED_SUPPRESSION, UNUSED_SUPPRESSION_NAME))
-    if any(covers(selector, *names) for names in known):
+    if any(covers(selector, *names) for names in _known()):
         return
-    names = [text for both in known for text in both]
+    capitals = selector.upper()
+    is_code = any(covers(capitals, *names) for names in _known())
+    near = capitals if is_code else nearest(selector)
+    hint = f"; did you mean `{near}`?" if near else ""
+    raise UnknownSelector(f"no rule matches the selector `{selector}`{hint}")
+
+
+def nearest(text: str) -> str | None:
+    """The code or name that a mistaken one may mean, whatever its case; None where nothing is near."""
     from difflib import get_close_matches
 
-    near = get_close_matches(selector, names, n=1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
-    raise UnknownSelector(f"no rule matches the selector `{selector}`{hint}")
+    names = {name.lower(): name for both in _known() for name in both}
+    wanted = text.strip().lower()
+    within = [name for name in names if wanted and wanted in name]
+    near = sorted(within, key=lambda name: not name.startswith(wanted)) or get_close_matches(wanted, names, 1, 0.7)
+    return names[near[0]] if near else None
+
+
+def _known() -> list[tuple[str, str]]:
+    """Code and name of everything that selectors can name."""
+    rules = [(declared.code, declared.name) for declared in all_rules()]
+    return [*rules, (UNUSED_SUPPRESSION, UNUSED_SUPPRESSION_NAME)]
 
 
 def select(

@@ -73,7 +73,8 @@ class Suppressions:
     def sift(self, found: Sequence[Diagnostic], enabled: Sequence[Rule], *, report_unused: bool) -> list[Diagnostic]:
         """The diagnostics that no comment silences and, with `report_unused`, a TPL001 per idle comment.
 
-        Idle are codes whose rules are all `enabled` (they ran on this file) and that have silenced nothing.
+        Idle are codes that have silenced nothing and whose rules are all `enabled` (they ran on this file), and
+        codes of ours that no rule has.
         """
         if not self._matter_to(found, report_unused):
             return list(found)
@@ -126,7 +127,7 @@ class Suppressions:
             idle = [
                 item
                 for item in directive.items or ()
-                if item.start not in used and _all_enabled(item.selector, enabled)
+                if item.start not in used and _is_idle(item.selector, enabled, directive.whole_file)
             ]
             if idle and not _spares_unused(directive):
                 yield self._report(directive, idle)
@@ -208,7 +209,14 @@ def _spares_unused(directive: _Directive) -> bool:
     return any(registry.covers(item.selector, *names) for item in directive.items or ())
 
 
-def _all_enabled(selector: str, enabled: Sequence[Rule]) -> bool:
-    """Whether the selector covers rules of ours and all of them ran: only then can it be called unused."""
-    ran = {each.code for each in enabled if registry.matches(selector, each)}
-    return bool(ran) and all(each.code in ran for each in registry.all_rules() if registry.matches(selector, each))
+def _is_idle(selector: str, enabled: Sequence[Rule], whole_file: bool) -> bool:
+    """Whether a selector that silenced nothing can be called unused.
+
+    It can if all rules that it covers ran, and if it covers none though it claims one of ours: `TPL9`, or anything
+    in an `ignore-file`. `TPL0` means reports of the tool itself, not of rules.
+    """
+    ran = {each.code for each in enabled}
+    covered = [each.code for each in registry.all_rules() if registry.matches(selector, each)]
+    if covered:
+        return all(code in ran for code in covered)
+    return whole_file or re.fullmatch(r"TPL[1-9]\d*", selector) is not None

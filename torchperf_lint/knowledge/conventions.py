@@ -25,41 +25,10 @@ DEVICE_ATTRIBUTES = frozenset("device _device gpu torch_device cuda_device main_
 ACCUMULATION_WORDS = ("accum", "accumulate", "grad_acc", "acc_steps", "iter_size", "update_freq", "cumulative")
 """A modulus over one of these is once per optimizer step, which is no throttle."""
 
-COUNTER_WORDS = (
-    "step",
-    "iter",
-    "batch_idx",
-    "batch_index",
-    "count",
-    "idx",
-    "i",
-    "n_iter",
-    "batch",
-    "it",
-    "num_updates",
-)
-LOG_FLAG_WORDS = (
-    "log",
-    "print",
-    "verbose",
-    "debug",
-    "viz",
-    "visual",
-    "plot",
-    "save",
-    "display",
-    "report",
-    "dump",
-    "vis",
-)
-FLAG_PREFIXES = ("should_", "do_", "need_", "is_log", "time_to", "to_log", "will_", "log_this", "must_")
-CUDA_WORDS = ("cuda", "gpu", "device", "accelerator", "mps", "npu", "xpu", "no_cuda")
-"""Words in a condition that ask about the accelerator."""
+ACCELERATOR_NAMES = r"cuda|gpu|device|accelerator|(?:^|_)(?:mps|npu|xpu)(?:_|$)"
+"""Names in a condition that ask about the accelerator (a pattern, for `input` holds `npu`)."""
 
 METER_CLASSES = ("AverageMeter", "SmoothedValue", "RunningAverage", "AvgMeter", "Meter", "Averager", "MetricLogger")
-
-EPOCH_WORDS = ("epoch", "epochs", "ep")
-EVAL_WORDS = ("eval", "valid", "val", "test", "infer", "predict")
 
 READING_METERS = ("MetricLogger", "metric_logger", "SmoothedValue")
 """Meters of the torchvision references and their many copies: they read a tensor as soon as they get it."""

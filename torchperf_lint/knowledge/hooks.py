@@ -10,7 +10,7 @@ class HookTable(NamedTuple):
 
     `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes of the
     qualified base that are required with them (empty: any). `placed` are parameters whose tensors the framework
-    has put on the device; `unplaced` are batches that are still on the host.
+    has put on the device.
     """
 
     framework: str
@@ -18,7 +18,6 @@ class HookTable(NamedTuple):
     roots: tuple[str, ...]
     hot: frozenset[str]
     placed: frozenset[str]
-    unplaced: frozenset[str] = frozenset()
 
 
 def _words(text: str) -> frozenset[str]:

@@ -32,7 +32,6 @@ LEGACY_FACTORIES = {
 }
 """Typed constructors: always on the CPU."""
 
-SCALAR_FACTORIES = frozenset({"torch.scalar_tensor"})
 VECTOR_FACTORIES = frozenset(
     "torch." + name for name in "arange linspace logspace randperm hann_window hamming_window".split()
 )
@@ -223,9 +222,6 @@ LOADERS = frozenset(
 """Loader classes with torch's keywords (num_workers, pin_memory, ...)."""
 
 SCALERS = frozenset({"torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"})
-
-CUDA_LEGACY_PREFIX = "torch.cuda."
-"""`torch.cuda.FloatTensor` and its like build on the device."""
 
 DATASET_PARTS = frozenset({"torch.utils.data.Subset", "torch.utils.data.random_split"})
 """Give (a list of) parts of the dataset that they are given first."""

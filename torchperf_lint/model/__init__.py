@@ -11,7 +11,7 @@ from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import flow, frameworks, placing, walks, writes
 from torchperf_lint.model.devices import device_argument
 from torchperf_lint.model.heat import Heat
-from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name
+from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.loading import Loading, Route, Samples
 from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
@@ -177,10 +177,6 @@ class Model(SiteModel):
         called = [record.call.func for record in function.calls_made]
         return all(isinstance(func, ast.Attribute) and self._world.method(value.cls, func.attr) for func in called)
 
-    def class_of(self, value: Value) -> ClassInfo | None:
-        """The class of this file that a value is an instance of."""
-        return value.cls
-
     # -- loading ---------------------------------------------------------------------------------------------------
 
     @property
@@ -212,10 +208,6 @@ class Model(SiteModel):
     def uses(self, name: str, site: Site, heat: Heat) -> flow.NameUses:
         """Where `name` occurs in the function around the site, related to the loop of `heat`."""
         return flow.uses_of(name, self._function(site), heat.loop, self._index, self._heat, self._source)
-
-    def rebinds(self, heat: Heat, name: str) -> bool:
-        """Whether the loop of `heat` binds the name."""
-        return heat.loop is not None and name in flow.names_bound_in(heat.loop)
 
     def names_of_loop(self, heat: Heat) -> set[str]:
         """The names and paths (`self.x`) that the loop of `heat` binds, its targets included."""
@@ -269,8 +261,3 @@ class Model(SiteModel):
     def mentions(self, *words: str) -> bool:
         """Whether any of the texts occurs in the file's text."""
         return any(word in self._source.text for word in words)
-
-    @property
-    def accelerator_in_sight(self) -> bool:
-        """Whether the file speaks of an accelerator or of a framework that uses one."""
-        return not self._world.cpu_only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.interpret import Env, Frame, World
 
+_ACCELERATOR_NAME = re.compile(conventions.ACCELERATOR_NAMES)
 _BUILTINS = frozenset(dir(builtins))
 _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
@@ -351,7 +353,7 @@ def asks_about_accelerator(test: ast.expr) -> Device | None:
     """LIKELY if the condition asks whether (or which) accelerator is used, else None."""
     for node in ast.walk(test):
         text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-        if text is not None and any(word in text.lower() for word in conventions.CUDA_WORDS):
+        if text is not None and _ACCELERATOR_NAME.search(text.lower()):
             return Device.LIKELY
     return None
 

@@ -100,14 +100,6 @@ class Value(NamedTuple):
         """A tensor or a structure of tensors."""
         return self.kind is Kind.TENSOR or self.kind is Kind.STRUCTURE
 
-    def shown_by(self, *steps: Because) -> Value:
-        """The same value with further evidence (at most four steps are kept, the first ones)."""
-        merged = [*self.because]
-        for step in steps:
-            if step not in merged:
-                merged.append(step)
-        return self._replace(because=tuple(merged[:4]))
-
 
 UNKNOWN = Value()
 NONE = Value(Kind.NONE)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.edits import code_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Unclear:
@@ -52,13 +47,6 @@ def dotted(node: cst.CSTNode) -> str | None:
         base = dotted(node.value)
         return None if base is None else f"{base}.{node.attr.value}"
     return None
-
-
-def chain(node: cst.BaseExpression) -> Iterator[cst.Call]:
-    """The method calls of `x.a().b().c()` from the outside in: `c`, `b`, `a`."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        yield node
-        node = node.func.value
 
 
 def without_calls(node: cst.BaseExpression, names: frozenset[str]) -> cst.BaseExpression:
