@@ -54,7 +54,8 @@ def cpu_seconds(command: list[str], runs: int) -> float:
         child = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
+        # Files of a newer grammar than the running Python's are complained about with status 2.
+        if child.returncode not in (0, 2):
             raise SystemExit(f"exit status {child.returncode}: {' '.join(command)}")
         times.append(usage.ru_utime + usage.ru_stime)
     return statistics.median(times)

@@ -43,7 +43,7 @@ class Role(enum.Enum):
 
 _SINGLE_PRECISION_ONLY = tuple(
     quote + name for name in ("mps", "xpu", "npu", "xla") for quote in ("'", '"', ".", "torch_", "is_", "_")
-)
+) + ("torch.accelerator",)
 
 COLD = Heat(None, "", False, ())
 """The heat of a read that does not run in every step."""
@@ -219,9 +219,14 @@ def _role_under(
 def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tuple[Role, str, cst.CSTNode]:
     argument = model.parent(comprehension)
     call = model.parent(argument) if isinstance(argument, cst.Arg) else None
-    if isinstance(call, cst.Call) and shape.dotted(call.func) == "self.log_dict" and model.in_lightning_module(site):
+    if isinstance(call, cst.Call) and shape.dotted(call.func) == "self.log_dict" and _logs_by_lightning(model, site, call):
         return Role.FRAMEWORK_LOG, "self.log_dict", call
     return Role.ELEMENT, model.text(comprehension.for_in.iter), comprehension
+
+
+def _logs_by_lightning(model: Model, site: Site, call: cst.Call) -> bool:
+    """Whether `self.log` is Lightning's own, not a method that the file puts in its place."""
+    return model.in_lightning_module(site) and model.value(call.func).function is None
 
 
 def _is_text(node: cst.BaseExpression) -> bool:
@@ -240,7 +245,7 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
     name = shape.method_name(call) or ""
     owner = shape.receiver(call)
     owner_name = (shape.dotted(owner) or "").rpartition(".")[2] if owner is not None else ""
-    if name in ("log", "log_dict") and owner_name == "self" and model.in_lightning_module(site):
+    if name in ("log", "log_dict") and owner_name == "self" and _logs_by_lightning(model, site, call):
         return Role.FRAMEWORK_LOG, sink, call
     if owner is not None:
         value = model.value(owner)

@@ -110,14 +110,26 @@ def _used_on_host(model: Model, site: Site, heat: Heat, name: str) -> bool:
 
 
 def _collect_on_device(model: Model, site: Site) -> Fix | None:
-    """Collect the detached tensor; one copy after the loop then brings all of them."""
-    outer = _outermost(model, site.node)
+    """Append the tensors as they are, and bring them over after the loop."""
+    outer, heat = _outermost(model, site.node), model.heat(site)
     argument = model.parent(outer)
     call = model.parent(argument) if isinstance(argument, cst.Arg) else None
-    if not isinstance(call, cst.Call) or shape.method_name(call) not in ("append", "extend"):
+    if heat is None or not isinstance(call, cst.Call) or shape.method_name(call) != "append" or len(call.args) != 1:
         return None
-    inner = shape.receiver(site.node)
-    assert inner is not None
-    kept = shape.without_calls(inner, frozenset({"detach"}))
-    edit = edits.replace(site.tree, outer, edits.postfix(site.tree, kept) + ".detach()")
-    return None if edit is None else Fix("collect on the device and copy once after the loop", Safety.SHOWN, (edit,))
+    collected = shape.receiver(call)
+    kept = shape.receiver(site.node)
+    if not isinstance(collected, cst.Name) or kept is None:
+        return None
+    name = collected.value
+    if sum(use.inside for use in model.uses(name, site, heat).uses) != 1:
+        return None  # the list is looked at, or made, within the loop
+    copy = "." + model.text(outer)[site.tree.span(site.node.func.attr)[0] - site.tree.span(outer)[0] :]
+    bare = shape.without_calls(kept, frozenset({"detach"}))
+    changed = (
+        edits.replace(site.tree, outer, edits.postfix(site.tree, bare) + ".detach()"),
+        model.insert_after(heat, f"{name} = [kept{copy} for kept in {name}]"),
+    )
+    if None in changed:
+        return None
+    title = "collect on the device, which takes its memory, and copy after the loop"
+    return Fix(title, Safety.SHOWN, tuple(edit for edit in changed if edit is not None))
