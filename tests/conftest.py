@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bless",
         action="store_true",
-        help="rewrite what the linter generates (fixed fixtures, rule tables) instead of comparing with it",
+        help="rewrite what the linter generates (fixed fixtures, tables, outputs in the README), not compare with it",
     )
 
 

@@ -174,6 +174,14 @@ def test_configuration_counts_unless_isolated(lint):
     [
         (["absent.py"], "absent.py: error: cannot be read: No such file or directory"),
         (["--select", "TPL9"], "torchperf-lint: error: no rule matches the selector `TPL9`"),
+        (["--select", "tpl102"], "no rule matches the selector `tpl102`; did you mean `TPL102`?"),
+        (["--select", "all"], "no rule matches the selector `all`; did you mean `ALL`?"),
+        (["--select", ""], "argument --select: no rule is named"),
+        (["--exclude", "a.py,["], "argument --exclude: `[` is not a glob as in a .gitignore"),
+        (
+            ["--isolated", "--config", "a.toml"],
+            "--isolated reads no configuration file",
+        ),
         (["--config", "absent.toml"], "absent.toml: error: cannot be read: No such file or directory"),
         (["-", "a.py"], "torchperf-lint: error: `-` cannot stand beside other paths"),
         (["--stdin-filename", "a.py"], "--stdin-filename names what is read from standard input"),
@@ -204,6 +212,22 @@ def test_a_broken_configuration_is_one_line(lint, tmp_path):
     assert (status, out) == (2, "")
     assert err.startswith(f"{tmp_path}/pyproject.toml:")
     assert len(err.splitlines()) == 1
+
+
+def test_the_configuration_does_not_depend_on_the_order_of_paths(lint):
+    for name in ("one/a.py", "one/two/b.py", "other/c.py"):
+        write(name, "slow\n")
+    write("one/pyproject.toml", '[tool.torchperf-lint]\nignore = ["TPL1"]\n')
+    write("one/two/pyproject.toml", '[tool.torchperf-lint]\nselect = ["TPL1"]\n')
+    for paths, status in (
+        (["one/two"], 1),
+        (["one/two", "one/two/b.py"], 1),
+        (["one/a.py"], 0),
+        (["one/two", "one/a.py"], 0),
+        (["one", "other"], 1),
+    ):
+        assert lint("-q", *paths)[0] == status
+        assert lint("-q", *reversed(paths))[0] == status
 
 
 def test_exit_zero_forgives_findings(lint):
@@ -357,6 +381,38 @@ def test_a_reader_that_goes_away_leaves_no_traceback(arguments):
         )
     assert done.stderr in (b"", b"No findings.\n")
     assert done.returncode == 141
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
+@pytest.mark.parametrize("arguments", [["rules"], ["explain", "TPL102"], ["train.py"], ["-", "--fix"]])
+def test_output_that_cannot_be_written_is_one_line(tmp_path, arguments):
+    (tmp_path / "train.py").write_text(LOOP)
+    command = [sys.executable, "-m", "torchperf_lint", *arguments]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command, cwd=tmp_path, input=LOOP.encode(), stdout=full, stderr=subprocess.PIPE, check=False
+        )
+        assert done.returncode == 2
+        (line,) = [line for line in done.stderr.decode().splitlines() if "error" in line]
+        assert line.startswith("torchperf-lint: error: the output cannot be written: ")
+        assert subprocess.run([*command, "absent.py"], cwd=tmp_path, stderr=full, check=False).returncode == 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="descriptors are closed in the child before it starts")
+@pytest.mark.parametrize(
+    ("closed", "arguments", "status", "told"),
+    [
+        (0, ["train.py", "-q"], 1, ""),
+        (0, ["-"], 2, "-: error: cannot be read: standard input is closed\n"),
+        (1, ["train.py"], 1, ""),
+        (1, ["absent.py"], 2, "absent.py: error: cannot be read: No such file or directory\n"),
+        (2, ["absent.py"], 2, ""),
+    ],
+)
+def test_closed_streams_do_no_harm(tmp_path, closed, arguments, status, told):
+    (tmp_path / "train.py").write_text(LOOP)
+    done = run(*arguments, cwd=tmp_path, preexec_fn=lambda: os.close(closed))
+    assert (done.returncode, done.stderr) == (status, told)
 
 
 def test_ctrl_c_leaves_no_traceback(lint, monkeypatch):

@@ -141,6 +141,11 @@ def test_a_named_file_must_have_the_table(tmp_path):
         ('per-file-ignores = ["a"]', "`per-file-ignores`: must be a table of globs and lists of selectors"),
         ('per-file-ignores = { "a.py" = "TPL1" }', "`per-file-ignores`: must be a list of strings, not a string"),
         ('per-file-ignores = { "a.py" = ["TPL999"] }', "`per-file-ignores`: no rule matches the selector `TPL999`"),
+        ('ignore = ["tpl1"]', "no rule matches the selector `tpl1`; did you mean `TPL1`?"),
+        ('exclude = ["a.py", "["]', "`exclude`: `[` is not a glob as in a .gitignore"),
+        ('extend-exclude = [""]', "`extend-exclude`: `` is not a glob as in a .gitignore"),
+        ('per-file-ignores = { "!" = ["TPL1"] }', "`per-file-ignores`: `!` is not a glob as in a .gitignore"),
+        ('per-file-ignores = { "!a.py" = ["TPL1"] }', "`per-file-ignores`: `!a.py` takes no file in"),
     ],
 )
 def test_a_mistake_is_one_line_with_file_key_and_help(tmp_path, line, reason):
@@ -157,6 +162,13 @@ def test_broken_toml_is_told_with_its_position(tmp_path):
     assert told.startswith(f"{path}:3:")
     assert "is not TOML: " in told
     assert "(at" not in told
+    _project(tmp_path, "[tool.torchperf-lint]\nselect = [\n")
+    assert _reason(path).startswith(f"{path}:3: error: is not TOML: ")
+
+
+def test_globs_may_take_files_back_in(tmp_path):
+    _project(tmp_path, '[tool.torchperf-lint]\nexclude = ["gen_*.py", "!gen_a.py", "old/", "build"]\n')
+    assert config.load(str(tmp_path)).exclude == ("gen_*.py", "!gen_a.py", "old/", "build")
 
 
 def test_a_table_that_is_no_table_and_bytes_that_are_no_text(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from linting import ROOT
 from torchperf_lint.engine.declare import BadDeclaration, Category, Rule, rule
 from torchperf_lint.engine.findings import Severity
-from torchperf_lint.engine.registry import UnknownSelector, all_rules, check_selector, find_rule, select
+from torchperf_lint.engine.registry import UnknownSelector, all_rules, check_selector, find_rule, nearest, select
 from torchperf_lint.knowledge.versions import satisfies
 
 LONGEST_SUMMARY = 90
@@ -80,6 +80,22 @@ def test_unknown_selector_names_the_nearest() -> None:
     first = all_rules()[0]
     with pytest.raises(UnknownSelector, match=first.name):
         check_selector(first.name + "x")
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("tpl001", "TPL001"),
+        ("Unused-Suppression", "unused-suppression"),
+        ("unused", "unused-suppression"),
+        ("suppression", "unused-suppression"),
+        ("TPL9", None),
+        ("", None),
+        ("?", None),
+    ],
+)
+def test_nearest(text: str, near: str | None) -> None:
+    assert nearest(text) == near
 
 
 def test_good_declaration() -> None:

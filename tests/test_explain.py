@@ -185,6 +185,8 @@ def test_explain_knows_the_engines_own_code(capsys):
     [
         ("TPL103", "there is no rule `TPL103`; did you mean `TPL102`?"),
         ("item-acumulated", "there is no rule `item-acumulated`; did you mean `item-accumulated`?"),
+        ("TPL1", "there is no rule `TPL1`; did you mean `TPL102`?"),
+        ("TPL9", "there is no rule `TPL9`; `torchperf-lint rules` lists them"),
         ("?", "there is no rule `?`; `torchperf-lint rules` lists them"),
         ("TPL201", "TPL201 built-on-cpu has no page"),
     ],

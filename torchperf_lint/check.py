@@ -41,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
         return _finish(_results(options, settings), options, sys.stdout)
     if len(options.paths) > 1:
         return complain("torchperf-lint: error: `-` cannot stand beside other paths")
+    if sys.stdin is None:  # closed by whoever started us
+        return complain(f"{STANDARD_INPUT}: error: cannot be read: standard input is closed")
     result = _result_of_input(options, settings)
     # As for any filter, what is fixed is the output, and what is said about it is not.
     return _finish([result], options, sys.stderr if _action(options) is Action.FIX else sys.stdout)
@@ -80,7 +82,7 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     codes = tuple(rule.code for rule in settings.rules_for(path))
     action, unused = _action(options), settings.reports_unused_in(path)
     job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused)
-    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    data = sys.stdin.buffer.read()
     result = run_on(job, data, lambda path, fixed: None)
     if action is Action.FIX:
         sys.stdout.buffer.write(result.data if result.applied else data)
@@ -151,10 +153,11 @@ def settings_for(options: argparse.Namespace) -> Settings:
 
 def _common_folder(options: argparse.Namespace) -> str:
     """The innermost folder that holds all that is to be linted, whatever the order it is named in."""
-    if options.paths == [STANDARD_INPUT]:
-        return options.stdin_filename or "."
+    paths: list[str] = options.paths
+    if paths == [STANDARD_INPUT]:
+        paths = [options.stdin_filename or "."]
     try:
-        return os.path.commonpath([os.path.abspath(path) for path in options.paths])
+        return os.path.commonpath([os.path.abspath(path) for path in paths])
     except ValueError:  # on several drives
         return "."
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from torchperf_lint import __version__
-from torchperf_lint.check import CLEAN, STANDARD_INPUT, complain, run
+from torchperf_lint.check import CLEAN, FAILED, STANDARD_INPUT, complain, run
 from torchperf_lint.engine import registry
 from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
 
@@ -58,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return PIPE_CLOSED
-        return complain(f"torchperf-lint: error: the output cannot be written: {error.strerror or error}")
+        with contextlib.suppress(OSError):  # where it is stderr that takes no more
+            complain(f"torchperf-lint: error: the output cannot be written: {error.strerror or error}")
+        return FAILED
 
 
 def _replace_closed_streams() -> None:

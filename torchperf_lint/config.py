@@ -118,7 +118,8 @@ def _glob_matcher(glob: str) -> Any:
 def load(start: str, config: str | None = None) -> Settings:
     """The settings of `config`, or else of the nearest pyproject.toml above `start` that has our table.
 
-    `start` is a file or folder, and need not exist. Raise BadConfig when the file cannot be read, is not TOML, or says something that we do not understand.
+    `start` is a file or folder, and need not exist. Raise BadConfig when the configuration cannot be read, is not
+    TOML, or says something that we do not understand.
     """
     if config is not None:
         table = _read_table(config)

@@ -23,8 +23,8 @@ A suppression of ours that silences nothing.
 ## What it does
 
 Reports a `# noqa: TPL...` comment, or a `# torchperf-lint: ignore-file[...]` line, that names a rule which was run and
-found nothing there. A stale suppression hides the next real finding. A bare `# noqa` is never reported, since other
-tools may need it.
+found nothing there, or a code or name that no rule has. A stale suppression hides the next real finding. A bare
+`# noqa` is never reported, since other tools may need it.
 """
 
 _FENCE = re.compile(r"(?P<tick>`{3,}|~{3,})(?P<info>.*)")

@@ -98,7 +98,7 @@ def _diagnostic(rule: Rule, finding: Finding, source: Source) -> Diagnostic:
         name=rule.name,
         severity=rule.severity.value,
         message=rule.message.format(**finding.fields),
-        because=finding.because,
+        because=tuple(dict.fromkeys(finding.because)),
         fix=finding.fix,
         start=site.start,
         end=site.end,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model import flow, frameworks, placing, walks, writes
+from torchperf_lint.model import flow, frameworks, placing, scope, walks, writes
 from torchperf_lint.model.devices import device_argument
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
@@ -209,6 +209,10 @@ class Model(SiteModel):
         """Where `name` occurs in the function around the site, related to the loop of `heat`."""
         return flow.uses_of(name, self._function(site), heat.loop, self._index, self._heat, self._source)
 
+    def makes_afresh(self, name: str, site: Site) -> bool:
+        """Whether all that the function around the site binds the name to is a tensor just made by arithmetic."""
+        return writes.makes_afresh(self, name, site)
+
     def names_of_loop(self, heat: Heat) -> set[str]:
         """The names and paths (`self.x`) that the loop of `heat` binds, its targets included."""
         return set() if heat.loop is None else flow.names_bound_in(heat.loop) | writes.paths_bound_in(heat.loop)
@@ -247,16 +251,23 @@ class Model(SiteModel):
     def name_of(self, ref: str, site: Site) -> str | None:
         """A name under which a library module can be reached at the site; None if there is none."""
         function: FunctionInfo | None = self._function(site)
+        statement = self._statement_of[id(site.node)]
         hidden: set[str] = set()
         while function is not None:
             env = self._world.frame(function).env
-            for name in sorted(env):
+            for name in sorted(env, key=lambda name: (name != ref, name)):
                 value = env[name]
-                if value.kind is Kind.LIBRARY and value.ref == ref and name not in hidden and name.isidentifier():
+                if value.kind is not Kind.LIBRARY or value.ref != ref or name in hidden or not name.isidentifier():
+                    continue
+                if scope.imported_by_then(name, statement, function, self._index):
                     return name
             hidden |= set(env)
             function = function.outer
         return None
+
+    def keeps_builtin(self, name: str) -> bool:
+        """Whether nothing in the file gives the name of a builtin another meaning."""
+        return not scope.binds(self._index.module.node, name)
 
     def mentions(self, *words: str) -> bool:
         """Whether any of the texts occurs in the file's text."""

@@ -91,7 +91,7 @@ def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...
     return (*added, dropped), grade
 
 
-_TAKES_ANY_DTYPE = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})
+_TAKES_ANY_DTYPE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
 
 
 def _dtype(model: Model, move: Move, built: Built) -> str | None:

@@ -39,6 +39,10 @@ _BUILTINS = frozenset(dir(builtins))
 _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
 
+_HYPERPARAMETERS = [(key, NUMBER) for key in ("lr", "weight_decay", "momentum", "initial_lr", "eps")]
+_PARAM_GROUPS = container(container(None, _HYPERPARAMETERS, "dict"))
+
+
 class Evaluator:
     """Evaluates the expressions of one frame; every value is noted in `frame.values`."""
 
@@ -140,6 +144,8 @@ class Evaluator:
             return module_attribute(base, name)
         if kind is Kind.DEVICE:
             return Value(Kind.STRING) if name == "type" else UNKNOWN
+        if kind is Kind.OPTIMIZER and name == "param_groups":
+            return _PARAM_GROUPS
         if kind in (Kind.OPTIMIZER, Kind.SCALER, Kind.LOADER, Kind.METRIC, Kind.CONTAINER, Kind.NUMPY, Kind.STRING):
             return Value(Kind.METHOD, element=base, ref=name)
         if name in conventions.DEVICE_ATTRIBUTES:

@@ -24,8 +24,8 @@ class Use(NamedTuple):
     `kind` is load, store, augment (`x += ...`) or delete. `inside` says that it stands in the loop asked about
     (body or else-branch), `after` that it stands behind it; `throttled` that it runs there only now and then;
     `nested` that it stands in a function, lambda or class inside the function. `constant` is the literal that
-    a plain `x = <literal>` binds. `formatted_with_name` marks `{x=}` in an f-string. `displayed` says that the
-    use is printed, formatted or logged; `decides` that a branch, a size or an index depends on it; `call` is the
+    a plain `x = <literal>` binds. `formatted_with_name` marks `{x=}` or `{x / 2=}` in an f-string. `displayed` says
+    that the use is printed, formatted or logged; `decides` that a branch, a size or an index depends on it; `call` is the
     function that takes it (`env.step`), as text.
     """
 
@@ -63,11 +63,12 @@ class _Context(NamedTuple):
     decides: bool
     call: str | None
     as_float: bool
+    spelled: bool
 
 
 def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
     """The context of a child node."""
-    nested, displayed, decides, call, _ = context
+    nested, displayed, decides, call, _, spelled = context
     if isinstance(child, ast.stmt):
         displayed, decides, call = False, False, None
     if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
@@ -84,7 +85,7 @@ def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
         call = dotted(child.func)
         if last_name(child.func) in DISPLAYS or (call or "").partition(".")[0] in LOG_OBJECTS:
             displayed = True
-    return _Context(nested, displayed, decides, call, _takes_floats(parent, child))
+    return _Context(nested, displayed, decides, call, _takes_floats(parent, child), spelled)
 
 
 def _takes_floats(parent: ast.AST, child: ast.AST) -> bool:
@@ -124,6 +125,8 @@ def uses_of(
             if _hides_uses(child, name):
                 local = False
             inner = _entered(context, node, child)
+            if isinstance(child, ast.FormattedValue) and _spells_itself(child, source):
+                inner = inner._replace(spelled=True)
             if isinstance(child, (ast.Name, ast.Attribute)) and dotted(child) == name:
                 use = describe(child, place, inner)
                 local = local and source.utf8[use.start : use.end] == name.encode()
@@ -139,7 +142,6 @@ def uses_of(
         inside = loop is not None and loop.lineno <= node.lineno <= (loop.end_lineno or 0)
         after = loop is not None and node.lineno > (loop.end_lineno or 0)
         throttled = inside and statement is not None and not context.nested and heat.throttled(statement)
-        with_name = source.utf8[end : end + 4].lstrip().startswith(b"=") and source.utf8[start - 1 : start] == b"{"
         siblings = index.places[loop].block if loop is not None else []
         return Use(
             kind,
@@ -150,7 +152,7 @@ def uses_of(
             throttled,
             context.nested,
             constants.get(id(node)),
-            with_name,
+            context.spelled,
             context.displayed,
             context.decides,
             context.call,
@@ -159,8 +161,15 @@ def uses_of(
             context.as_float,
         )
 
-    visit(function.node, None, _Context(False, False, False, None, False))
+    visit(function.node, None, _Context(False, False, False, None, False, False))
     return NameUses(local, tuple(sorted(found, key=lambda use: use.start)))
+
+
+def _spells_itself(node: ast.FormattedValue, source: Source) -> bool:
+    """Whether an f-string shows the expression's text as well (`{x / 2=}`)."""
+    value = node.value
+    end = source.offset(value.end_lineno or value.lineno, value.end_col_offset or 0)
+    return source.utf8[end:].lstrip(b" \t\r\n)").startswith(b"=")
 
 
 def _hides_uses(node: ast.AST, name: str) -> bool:
@@ -170,7 +179,7 @@ def _hides_uses(node: ast.AST, name: str) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in _SEES_ALL_NAMES
     bound = node.asname or node.name if isinstance(node, ast.alias) else getattr(node, "name", None)
-    return bound == name
+    return name in (bound, getattr(node, "rest", None))
 
 
 def _blocks_around(loop: ast.stmt | None, index: Index) -> set[int]:
@@ -190,6 +199,10 @@ def _constants(function: FunctionInfo) -> dict[int, object]:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 _note_constants(target, node.value, found)
+            if len(node.targets) > 1 and isinstance(node.value, (ast.List, ast.Dict)):
+                # `x = self.x = []` gives one list two names: no longer a new list that nothing else sees.
+                for target in node.targets:
+                    found.pop(id(target), None)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             _note_constants(node.target, node.value, found)
     return found

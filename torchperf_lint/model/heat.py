@@ -34,6 +34,11 @@ class Heat(NamedTuple):
     evaluation: bool
     because: tuple[Because, ...]
 
+    @property
+    def where(self) -> str:
+        """When the place runs, for a message: `on every pass of the training loop`, `in every call of `forward``."""
+        return f"in every call of {self.label}" if self.label.startswith("`") else f"on every pass of the {self.label}"
+
 
 class HeatMap:
     """Answers for one file, on demand."""
@@ -168,6 +173,10 @@ class HeatMap:
                     break
             self._first_skips[id(block)] = known
         return known
+
+    def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
+        """What the function's plain assignments bind the name to."""
+        return self._lookup(function)(name)
 
     def _lookup(self, function: FunctionInfo) -> Callable[[str], list[ast.expr]]:
         bindings = self._bindings.get(function)

@@ -223,8 +223,8 @@ class Loading:
             return False
         if dataset.kind is Kind.CONTAINER:
             return None if dataset.element is None else self._on_host(dataset.element)
-        if dataset.device.on_accelerator:
-            return False
+        if dataset.device.on_accelerator and dataset.kind is not Kind.METHOD:
+            return False  # (an unknown attribute of a module counts as lying where the module lies)
         if dataset.cls is not None and any(_places_on_device(owner.node) for owner in self._world.lineage(dataset.cls)):
             return False
         made_of = self._made_of(dataset)

@@ -41,9 +41,10 @@ class Role(enum.Enum):
     OTHER = "kept as a number"
 
 
-_SINGLE_PRECISION_ONLY = tuple(
-    quote + name for name in ("mps", "xpu", "npu", "xla") for quote in ("'", '"', ".", "torch_", "is_", "_")
-) + ("torch.accelerator",)
+_SINGLE_PRECISION_ONLY = (
+    *(quote + name for name in ("mps", "xpu", "npu", "xla") for quote in ("'", '"', ".", "torch_", "is_", "_")),
+    "torch.accelerator",  # whichever there is
+)
 
 COLD = Heat(None, "", False, ())
 """The heat of a read that does not run in every step."""
@@ -219,7 +220,11 @@ def _role_under(
 def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tuple[Role, str, cst.CSTNode]:
     argument = model.parent(comprehension)
     call = model.parent(argument) if isinstance(argument, cst.Arg) else None
-    if isinstance(call, cst.Call) and shape.dotted(call.func) == "self.log_dict" and _logs_by_lightning(model, site, call):
+    if (
+        isinstance(call, cst.Call)
+        and shape.dotted(call.func) == "self.log_dict"
+        and _logs_by_lightning(model, site, call)
+    ):
         return Role.FRAMEWORK_LOG, "self.log_dict", call
     return Role.ELEMENT, model.text(comprehension.for_in.iter), comprehension
 

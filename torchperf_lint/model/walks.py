@@ -11,7 +11,7 @@ from torchperf_lint.model.loops import LoopKind
 from torchperf_lint.model.values import Kind
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import FunctionInfo, Index
+    from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
     from torchperf_lint.model.interpret import World
     from torchperf_lint.model.loops import Loops
 
@@ -48,11 +48,27 @@ def may_catch(loop: ast.stmt | None, index: Index) -> bool:
         current = index.places[current].parent
         if type(current).__name__ in ("Try", "TryStar"):
             return True
-        if isinstance(current, (ast.With, ast.AsyncWith)) and any(_catches(item) for item in current.items):
+        if isinstance(current, (ast.With, ast.AsyncWith)) and any(_catches(item, index) for item in current.items):
             return True
     return False
 
 
-def _catches(item: ast.withitem) -> bool:
+def _catches(item: ast.withitem, index: Index) -> bool:
+    """Whether a context manager may swallow an exception: a known one, or one of this file that is written to."""
     call = item.context_expr
-    return isinstance(call, ast.Call) and last_name(call.func) in ("suppress", "raises", "assertRaises")
+    if not isinstance(call, ast.Call):
+        return any(_swallows(cls) for cls in index.classes)
+    name = last_name(call.func)
+    if name in ("suppress", "raises", "assertRaises", "ExitStack", "AsyncExitStack"):
+        return True
+    return any(cls.name == name and _swallows(cls) for cls in index.classes) or any(
+        function.name == name and any(isinstance(node, ast.Try) and node.handlers for node in ast.walk(function.node))
+        for function in index.functions
+    )
+
+
+def _swallows(cls: ClassInfo) -> bool:
+    """Whether `__exit__` may return anything but None or False."""
+    exits = [cls.methods[name] for name in ("__exit__", "__aexit__") if name in cls.methods]
+    returned = [node.value for each in exits for node in ast.walk(each.node) if isinstance(node, ast.Return)]
+    return any(not (value is None or (isinstance(value, ast.Constant) and not value.value)) for value in returned)

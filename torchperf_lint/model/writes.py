@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.index import dotted
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
+from torchperf_lint.model.flow import names_bound_in
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.values import Kind
 
 if TYPE_CHECKING:
@@ -71,6 +73,34 @@ def paths_bound_in(loop: ast.stmt) -> set[str]:
     return {path for path in map(dotted, stores) if path is not None}
 
 
+def makes_afresh(model: Model, name: str, site: Site) -> bool:
+    """Whether the function binds `name` to results of arithmetic, losses and reductions only, never to a view."""
+    function = model._function(site)
+    made = [value for value in model._heat.bindings(function, name) if _is_made(model, function, value)]
+    stores = [
+        node
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    ]
+    return 0 < len(made) == len(stores)
+
+
+def _is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
+    if isinstance(value, ast.BinOp):
+        return True
+    if not isinstance(value, ast.Call) or any(keyword.arg in ("out", None) for keyword in value.keywords):
+        return False
+    called = model._world.frame_value(function, value.func)
+    ref = called.ref or ""
+    if called.kind is Kind.MODULE:
+        return ref == "criterion" or (ref.startswith("torch.nn.") and ref.endswith("Loss"))
+    name = last_name(value.func) or ""
+    if called.kind is Kind.LIBRARY:
+        made = name in FULL_REDUCTIONS or name.endswith(("loss", "cross_entropy", "clip_grad_norm_"))
+        return made and ref.startswith("torch.")
+    return isinstance(value.func, ast.Attribute) and name in FULL_REDUCTIONS
+
+
 def taken_back(model: Model, path: str, site: Site) -> bool:
     """Whether the function around the site calls `path.cpu()` or `path.to("cpu")` (a deliberate swap)."""
     for record in model._function(site).calls_made:
@@ -90,12 +120,20 @@ def is_host_batch(value: Value) -> bool:
 
 
 def host_batch_written_after(model: Model, site: Site) -> bool:
-    """Whether the function around the site writes in place to a batch on the host, on a later row."""
+    """Whether the function around the site writes in place to a batch on the host, on a later row or pass."""
     function = model._function(site)
+    loops = model._loops.enclosing(model._statement_of[id(site.node)])
     return any(
-        row > site.rows[1] and is_host_batch(model._world.frame_value(function, written))
+        (row > site.rows[1] or any(_comes_again(loop, written, row) for loop in loops))
+        and is_host_batch(model._world.frame_value(function, written))
         for written, row in _writes(function)
     )
+
+
+def _comes_again(loop: ast.stmt, written: ast.expr, row: int) -> bool:
+    """Whether the loop's next pass writes at `row` to what this pass has seen, because it binds no other object."""
+    names = {node.id for node in ast.walk(written) if isinstance(node, ast.Name)}
+    return loop.lineno <= row <= (loop.end_lineno or 0) and not names & names_bound_in(loop)
 
 
 def filled_once(model: Model, site: Site) -> bool:
@@ -129,6 +167,16 @@ def collates_tensors(value: Value) -> bool:
     return bool(value.sources) and all(
         len(call.args) < 7 and not any(keyword.arg in ("collate_fn", None) for keyword in call.keywords)
         for call in value.sources
+    )
+
+
+def has_blocking_mover(model: Model, name: str) -> bool:
+    """Whether a class of the file has a method of the mover's name that does not take `non_blocking`."""
+    methods = [cls.methods[name] for cls in model._index.classes if name in cls.methods]
+    return any(
+        "non_blocking" not in method.parameter_names
+        and (method.arguments is None or (method.arguments.kwarg is None and method.arguments.vararg is None))
+        for method in methods
     )
 
 

@@ -52,9 +52,9 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
 
 def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples) -> Fix | None:
     """Pinning raises for tensors that are on the device already: SAFE only where the batches are shown to be moved."""
-    torch = model.named("torch", site)
-    asks = torch.kind is Kind.LIBRARY and torch.ref == "torch"
-    value = "torch.cuda.is_available()" if asks and not route.certain else "True"
+    torch = model.name_of("torch", site)
+    asks = torch is not None
+    value = f"{torch}.cuda.is_available()" if asks and not route.certain else "True"
     shown = route.explicit or samples.on_host is True
     ref = model.value(site.node.func).ref or ""
     batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))

@@ -26,7 +26,7 @@ _NAN_HANDLING = ("isnan(", "isfinite(", "isinf(", "nan_to_num", "nanmean(")
     name="aggregator-nan-check",
     category=Category.METRICS,
     summary="a torchmetrics aggregator tests each update for NaN, and the host waits for the answer",
-    message="`{metric}` tests every update for NaN, which waits for the device on every pass of the {label}",
+    message="`{metric}` tests every update for NaN, which waits for the device {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
@@ -59,7 +59,7 @@ def _finding(model: Model, site: Site, metric: Value, update: Update, escape: Be
     shown = type(update.heat.because[0])(row, f"updated here by `{model.text(update.site.node.func)}(...)`")
     because = (*update.because, shown, *update.heat.because, *([] if escape is None else [escape]))
     fix = _disable(model, site, metric) if escape is None else None
-    return Finding(site, because, fix, {"metric": metrics.class_name(metric), "label": update.heat.label})
+    return Finding(site, because, fix, {"metric": metrics.class_name(metric), "where": update.heat.where})
 
 
 def _disable(model: Model, site: Site, metric: Value) -> Fix | None:

@@ -24,7 +24,7 @@ _UNCHANGED = frozenset({"detach", "clone", "contiguous"})
     name="mean-metric-default-weight",
     category=Category.METRICS,
     summary="a mean on the device is updated with a weight that the host has to send",
-    message="`{call}` copies {weight} to the device on every pass of the {label}",
+    message="`{call}` copies {weight} to the device {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AVERAGES))),
@@ -36,7 +36,7 @@ def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
         if not update.direct or not update.averages:
             continue
         weight = update.weight
-        fields = {"call": f"{model.text(update.site.node.func)}(...)", "label": update.heat.label}
+        fields = {"call": f"{model.text(update.site.node.func)}(...)", "where": update.heat.where}
         because = (*update.because, *update.heat.because)
         if weight is None and sends_default and (_is_device_tensor(model, update) or update.reads):
             fields["weight"] = "the default weight 1.0"

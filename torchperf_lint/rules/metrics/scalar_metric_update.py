@@ -26,7 +26,7 @@ _OTHER_DEVICES = ("cuda:1", "cuda:2", "cuda:3")
     name="scalar-metric-update",
     category=Category.METRICS,
     summary="a metric on the device is fed a Python number",
-    message="`{argument}` {says}, on every pass of the {label}",
+    message="`{argument}` {says}, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
@@ -39,7 +39,7 @@ def scalar_metric_update(model: Model) -> Iterator[Finding]:
             fields = {
                 "argument": model.text(read.site.node),
                 "says": f"waits for the device, and `{sink}` copies the number back to it",
-                "label": update.heat.label,
+                "where": update.heat.where,
             }
             because = (*update.because, *read.because, *update.heat.because)
             yield Finding(read.site, because, _keep_tensor(model, update, read), fields)
@@ -48,7 +48,7 @@ def scalar_metric_update(model: Model) -> Iterator[Finding]:
             fields = {
                 "argument": model.text(update.value),
                 "says": f"is a Python number that `{sink}` copies to the device and waits for",
-                "label": update.heat.label,
+                "where": update.heat.where,
             }
             site = model.site(update.value)
             yield Finding(site, (*update.because, *update.heat.because), _wrap_number(model, update), fields)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     name="average-meter-item",
     category=Category.SYNC,
     summary="an average meter is fed a host number in every step",
-    message="`{read}` waits for the device on every pass of the {label} to feed `{meter}`",
+    message="`{read}` waits for the device {where} to feed `{meter}`",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
     triggers=((".item", "float(", "int("), (".update(", ".add(", ".step(", "eter")),
@@ -31,7 +31,7 @@ def average_meter_item(model: Model) -> Iterator[Finding]:
     """Reads that only go into a meter, which could add up tensors just as well."""
     for read in hot_reads(model):
         if read.role is Role.METER:
-            fields = {"read": model.brief(read.site.node), "label": read.heat.label, "meter": read.sink}
+            fields = {"read": model.brief(read.site.node), "where": read.heat.where, "meter": read.sink}
             yield Finding(read.site, (*read.because, *read.heat.because), _feed_tensor(model, read), fields)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     name="host-copy-in-hot-loop",
     category=Category.SYNC,
     summary="a tensor is copied from the device to the host in every step",
-    message="`{copy}` copies from the device and waits for it on every pass of the {label}",
+    message="`{copy}` copies from the device and waits for it {where}",
     severity=Severity.ERROR,
     fix=Safety.SHOWN,
     triggers=((".cpu", ".numpy", ".tolist", '"cpu"', "'cpu'"),),
@@ -34,11 +34,11 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
         if heat is None or receiver is None or not _brings_to_host(site.node) or _is_deliberate(model, site, heat):
             continue
         because = model.on_device(receiver)
-        if because is None or not _is_batch_sized(model, receiver) or _ends_in_a_number(model, site):
+        if because is None or not _is_copied(model, receiver) or _ends_in_a_number(model, site):
             continue
         if _must_be_on_host(model, site, heat):
             continue
-        fields = {"copy": model.brief(site.node), "label": heat.label}
+        fields = {"copy": model.brief(site.node), "where": heat.where}
         yield Finding(site, (*because, *heat.because), _collect_on_device(model, site), fields)
 
 
@@ -55,10 +55,9 @@ def _is_deliberate(model: Model, site: Site, heat: Heat) -> bool:
     return heat.label in ("`forward`", "`backward`") or model.chosen_for_device(site)
 
 
-def _is_batch_sized(model: Model, receiver: cst.BaseExpression) -> bool:
-    """A tensor that is not known to be one number; a module's `.cpu()` is no copy of a batch."""
-    value = model.value(receiver)
-    return value.kind is not Kind.UNKNOWN and not value.scalar
+def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
+    """Something whose data are copied; of an unknown object's `.cpu()` that is not known."""
+    return model.value(receiver).kind is not Kind.UNKNOWN
 
 
 def _ends_in_a_number(model: Model, site: Site) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     name="item-accumulation",
     category=Category.SYNC,
     summary="a running sum or list reads the device in every step, and its value is needed only later",
-    message="`{read}` waits for the device on every pass of the {label}{use}",
+    message="`{read}` waits for the device {where}{use}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=((".item", "float(", "int("), ("+=", ".append")),
@@ -37,7 +37,7 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         collected = read.role is Role.COLLECTED
         name = read.sink.removesuffix(".append")
         fix = _defer_list(model, read, name) if collected else _defer_sum(model, read, name)
-        fields = {"read": model.brief(read.site.node), "label": read.heat.label, "use": _use(model, read, name)}
+        fields = {"read": model.brief(read.site.node), "where": read.heat.where, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 
 
@@ -68,7 +68,7 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
     uses = model.uses(name, read.site, read.heat)
     starts = [use.constant for use in uses.of("store")]
     how = _deferral(model, read, uses, starts) if _is_plain_counter(uses, starts) else None
-    if how is None:
+    if how is None or not model.keeps_builtin(how.convert):
         return None
     changed = [
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + how.kept),
@@ -89,9 +89,11 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
     scale = _scale(model, read)
     if scale is None or (reader == "int" and not whole):
         return None
+    alike = _is_alike(model, read)
     if whole and reader != "float" and scale.whole and all(type(start) is int for start in starts):
         # A sum of smaller integers would run over where Python's does not.
-        return _Deferral("" if dtype in ("int64", "bool") else ".long()", "int", Safety.SAFE)
+        kept = "" if dtype in ("int64", "bool") else ".long()"
+        return _Deferral(kept, "int", Safety.SAFE if alike else Safety.UNSAFE)
     if whole and reader != "float" and scale.whole is None:
         return None
     # An empty loop would turn an integer start into a float: harmless where every use makes a float of it.
@@ -99,8 +101,16 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
         use.as_float for use in (*uses.of("load"), *(use for use in uses.of("augment") if not use.inside))
     )
     known = whole or dtype.startswith(("float", "bfloat"))
-    exact = known and float_before and scale.exact and not may_lack_float64(model)
+    exact = known and alike and float_before and scale.exact and not may_lack_float64(model)
     return _Deferral(".detach().double()", "float", Safety.SAFE if exact else Safety.UNSAFE)
+
+
+def _is_alike(model: Model, read: HostRead) -> bool:
+    """Whether every pass reads a tensor of the same shape and dtype, as far as one expression always gives the same."""
+    value = model.value(read.tensor)
+    if (value.scalar and value.dtype is not None) or not isinstance(read.tensor, cst.Name):
+        return True
+    return len(model.uses(read.tensor.value, read.site, read.heat).of("store", "augment")) <= 1
 
 
 class _Scale(NamedTuple):
@@ -134,6 +144,8 @@ def _scale(model: Model, read: HostRead) -> _Scale | None:
             if value.kind is not Kind.UNKNOWN or shape.dotted(factor) is None:
                 return None
             exact = False
+        # A parameter that is meant to be a number may hold NumPy's, which rounds otherwise.
+        exact = exact and (value.dtype is not None or value.constant is not None)
         if divides or value.dtype == "float":
             whole = False
         elif value.dtype != "int":
@@ -195,7 +207,8 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
     )
     if None in changed:
         return None
-    return Fix("collect on the device, read once after the loop", Safety.SAFE, tuple(e for e in changed if e))
+    safety = Safety.SAFE if _is_alike(model, read) else Safety.UNSAFE
+    return Fix("collect on the device, read once after the loop", safety, tuple(e for e in changed if e))
 
 
 def _gives_the_same(model: Model, read: HostRead) -> bool:
@@ -204,16 +217,23 @@ def _gives_the_same(model: Model, read: HostRead) -> bool:
     return read.reader == "item" or dtype.startswith(("float", "bfloat") if read.reader == "float" else ("int", "uint"))
 
 
+_LEAVES_IT = frozenset("backward item float int print scale isnan isfinite round tolist".split())
+"""Calls that neither write to the tensor they are given nor hand it on."""
+
+
 def _is_never_written(model: Model, read: HostRead) -> bool:
-    """Whether the tensor is new in every pass and nothing writes to it later: then it may be kept as it is."""
+    """Whether the tensor is shown to be new in every pass and to be only read: then it may be kept as it is."""
     tensor = read.tensor
     if model.mentions("reduce-overhead", "CUDAGraph", "max-autotune"):
         return False
     if isinstance(tensor, cst.Call):
-        return shape.method_name(tensor) in FULL_REDUCTIONS
-    if not isinstance(tensor, cst.Name):
+        return shape.method_name(tensor) in FULL_REDUCTIONS and shape.argument(tensor, "out") is None
+    if not isinstance(tensor, cst.Name) or not model.makes_afresh(tensor.value, read.site):
         return False
     uses = model.uses(tensor.value, read.site, read.heat)
-    methods = [(use.call or "").partition(".") for use in uses.of("load") if use.inside]
-    written = any(owner == tensor.value and method.endswith("_") for owner, _, method in methods)
-    return any(use.inside for use in uses.of("store")) and not uses.of("augment") and not written
+    others = [use for use in uses.of("load") if not read.site.start <= use.start < read.site.end]
+    return (
+        all(use.inside for use in uses.of("store"))
+        and not uses.of("augment")
+        and all((use.call or "").rpartition(".")[2] in _LEAVES_IT for use in others)
+    )

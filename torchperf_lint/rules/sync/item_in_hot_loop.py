@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     name="item-in-hot-loop",
     category=Category.SYNC,
     summary="a device scalar is read on the host in every step",
-    message="`{read}` waits for the device on every pass of the {label}",
+    message="`{read}` waits for the device {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
     triggers=((".item", "float(", "int("),),
@@ -35,7 +35,7 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
         if name is not None and _steers(model, read, name):
             continue
         fix = None if name is None else _read_where_needed(model, read, name)
-        fields = {"read": model.brief(read.site.node), "label": read.heat.label}
+        fields = {"read": model.brief(read.site.node), "where": read.heat.where}
         yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 
 
@@ -67,12 +67,17 @@ def _read_where_needed(model: Model, read: HostRead, name: str) -> Fix | None:
         return None
     if not all(use.throttled or use.after for use in loads):
         return None
-    whole = (model.value(read.tensor).dtype or "").startswith(("int", "uint"))
-    convert = "int" if whole or read.reader == "int" else "float"
+    if read.reader != "item" and not model.keeps_builtin(read.reader):
+        return None
     changed = [
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()"),
-        *(Edit(use.start, use.end, f"{convert}({name})".encode()) for use in loads),
+        *(Edit(use.start, use.end, _reading(read.reader, name).encode()) for use in loads),
     ]
     if None in changed:
         return None
     return Fix("read the value only where it is used", Safety.UNSAFE, tuple(e for e in changed if e is not None))
+
+
+def _reading(reader: str, name: str) -> str:
+    """The read as it was, of the name: `item()` gives a float, an int or a bool, as the tensor's dtype is."""
+    return f"{name}.item()" if reader == "item" else f"{reader}({name})"

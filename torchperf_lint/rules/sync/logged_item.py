@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     name="logged-item",
     category=Category.SYNC,
     summary="a logging call gets a host number where it takes the tensor",
-    message="`{read}` waits for the device on every pass of the {label}; `{logger}` takes the tensor itself",
+    message="`{read}` waits for the device {where}; `{logger}` takes the tensor itself",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=((".item", "float(", "int(", ".tolist"), (".log(", ".log_dict(", "Engine")),
@@ -30,7 +30,7 @@ def logged_item(model: Model) -> Iterator[Finding]:
     """Reads whose only use is to be logged by a framework that keeps tensors on the device."""
     for read in hot_reads(model):
         if read.role is Role.FRAMEWORK_LOG:
-            fields = {"read": model.brief(read.site.node), "label": read.heat.label, "logger": read.sink}
+            fields = {"read": model.brief(read.site.node), "where": read.heat.where, "logger": read.sink}
             yield Finding(read.site, (*read.because, *read.heat.because), _keep_tensor(model, read), fields)
 
 

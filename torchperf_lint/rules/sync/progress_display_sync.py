@@ -24,7 +24,7 @@ _MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
     name="progress-display-sync",
     category=Category.SYNC,
     summary="a device value is printed, drawn or logged in every step",
-    message="`{read}` waits for the device on every pass of the {label} to be shown by {sink}",
+    message="`{read}` waits for the device {where} to be shown by {sink}",
     severity=Severity.ERROR,
     fix=Safety.SHOWN,
     triggers=((*sorted(DISPLAYS), "wandb", "mlflow", 'f"', "f'", ".log(", "logger", "writer"),),
@@ -32,18 +32,18 @@ _MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
 def progress_display_sync(model: Model) -> Iterator[Finding]:
     """Reads, and bare tensors, that a display turns into text in every step; one finding per statement."""
     reported: set[tuple[int, int]] = set()
-    for site, sink, label, because in sorted(_shown(model), key=lambda item: item[0].start):
+    for site, sink, where, because in sorted(_shown(model), key=lambda item: item[0].start):
         if site.rows in reported:
             continue
         reported.add(site.rows)
-        fields = {"read": model.brief(site.node), "label": label, "sink": sink}
+        fields = {"read": model.brief(site.node), "where": where, "sink": sink}
         yield Finding(site, because, _every_n_steps(model, site), fields)
 
 
 def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]:
     for read in hot_reads(model):
         if read.role is Role.SHOWN:
-            yield read.site, _sink(model, read.parent), read.heat.label, (*read.because, *read.heat.because)
+            yield read.site, _sink(model, read.parent), read.heat.where, (*read.because, *read.heat.because)
     for site in model.method_or_function_calls(*sorted(DISPLAYS), "log", hot=True):
         heat = model.heat(site)
         name = shape.method_name(site.node) or ""
@@ -53,7 +53,7 @@ def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]
             because = model.on_device(tensor)
             shown = model.site(tensor)
             if because is not None and needed_at_once(model, shown) is None:
-                yield shown, _sink(model, site.node), heat.label, (*because, *heat.because)
+                yield shown, _sink(model, site.node), heat.where, (*because, *heat.because)
 
 
 def _sink(model: Model, taker: cst.CSTNode | None) -> str:

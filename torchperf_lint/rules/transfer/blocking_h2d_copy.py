@@ -8,7 +8,13 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Kind
-from torchperf_lint.model.writes import acts_as_tensor, collates_tensors, host_batch_written_after, is_host_batch
+from torchperf_lint.model.writes import (
+    acts_as_tensor,
+    collates_tensors,
+    has_blocking_mover,
+    host_batch_written_after,
+    is_host_batch,
+)
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -25,7 +31,7 @@ _OTHER_ACCELERATORS = ("'mps", '"mps', ".mps", "_mps", "-mps", "mps_", "torch.ac
     name="blocking-h2d-copy",
     category=Category.TRANSFER,
     summary="a batch is copied to the device while the host waits",
-    message="`{copy}` makes the host wait until the copy is done, on every pass of the {label}",
+    message="`{copy}` makes the host wait until the copy is done, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=((".to(", ".cuda("),),
@@ -35,7 +41,7 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
     for move in hot_moves(model):
         if move.non_blocking or move.like or not is_host_batch(model.value(move.moved)):
             continue
-        fields = {"copy": model.brief(move.site.node), "label": move.heat.label}
+        fields = {"copy": model.brief(move.site.node), "where": move.heat.where}
         yield Finding(move.site, move.heat.because, _do_not_wait(model, move), fields)
 
 
@@ -55,7 +61,12 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
 def _takes_the_argument(model: Model, move: Move) -> bool:
     """Whether what is moved is a tensor for all that the file shows, and no batch object of its own class."""
     moved, value = move.moved, model.value(move.moved)
-    if shape.method_name(move.call) == "cuda" or value.kind is Kind.TENSOR or collates_tensors(value):
+    method = shape.method_name(move.call) or ""
+    if value.kind is Kind.TENSOR or collates_tensors(value):
+        return True
+    if has_blocking_mover(model, method):
+        return False
+    if method == "cuda":
         return True
     if isinstance(moved, cst.Subscript):
         return all(

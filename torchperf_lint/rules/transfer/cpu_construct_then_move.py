@@ -28,7 +28,7 @@ _SIZE_FIRST = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
     name="cpu-construct-then-move",
     category=Category.TRANSFER,
     summary="a tensor is built on the CPU and then copied to the device",
-    message="`{factory}` builds on the CPU, and `{move}` copies the result{waits}, on every pass of the {label}",
+    message="`{factory}` builds on the CPU, and `{move}` copies the result{waits}, {where}",
     severity=Severity.WARNING,
     fix=Safety.SAFE,
     triggers=(
@@ -48,7 +48,7 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
             "factory": f"{model.text(built.call.func)}(...)",
             "move": f".{move.call.func.attr.value}(...)" if move.call.args else ".cuda()",  # type: ignore[attr-defined]
             "waits": "" if move.non_blocking else " and waits",
-            "label": move.heat.label,
+            "where": move.heat.where,
         }
         yield Finding(move.site, move.heat.because, _build_there(model, move, built), fields)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     name="loop-invariant-transfer",
     category=Category.TRANSFER,
     summary="the same object is moved to the device again on every pass of a loop",
-    message="`{move}` {does} on every pass of the {label}, though `{name}` never changes in it",
+    message="`{move}` {does} {where}, though `{name}` never changes in it",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
     triggers=((".to(", ".cuda("),),
@@ -38,7 +38,7 @@ def loop_invariant_transfer(model: Model) -> Iterator[Finding]:
         fields = {
             "move": model.brief(move.site.node),
             "does": "walks over all parameters" if is_module else "copies the same data",
-            "label": move.heat.label,
+            "where": move.heat.where,
             "name": path,
         }
         yield Finding(move.site, move.heat.because, _hoist(model, move, path, is_module), fields)

@@ -41,7 +41,7 @@ class _Packing(NamedTuple):
     name="python-data-to-cuda",
     category=Category.TRANSFER,
     summary="a device tensor is made of Python data in every step",
-    message="`{call}` packs {what} on the CPU, copies it to the device and waits, on every pass of the {label}",
+    message="`{call}` packs {what} on the CPU, copies it to the device and waits, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=(("tensor(", "asarray(", "Tensor("),),
@@ -52,7 +52,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
         what = _describe(model, packing.data)
         if what is None or filled_once(model, packing.site):
             continue
-        fields = {"call": model.brief(packing.site.node), "what": what, "label": packing.heat.label}
+        fields = {"call": model.brief(packing.site.node), "what": what, "where": packing.heat.where}
         fix = _fill_instead(model, packing) or _hoist(model, packing)
         yield Finding(packing.site, (*packing.because, *packing.heat.because), fix, fields)
 

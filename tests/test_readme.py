@@ -1,0 +1,47 @@
+"""The README's outputs are what the tool prints: each block behind `<!-- run: COMMAND -->` is run again."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+from linting import ROOT
+
+README = ROOT / "README.md"
+RUN = re.compile(r"<!-- run: (?P<command>.+?) -->\n```(?P<language>\w+)\n(?P<shown>.*?)```\n", re.DOTALL)
+PAGE = re.compile(r"\]\((?!\w+:|#)(?P<path>[^)#]+)")
+
+
+def test_the_outputs_are_those_of_the_tool(bless: bool) -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(RUN.findall(text)) == text.count("<!-- run:") > 0
+    printed = RUN.sub(lambda block: f"{block[0][: block.start('shown') - block.start()]}{shown(block)}```\n", text)
+    if bless:
+        README.write_text(printed, encoding="utf-8")
+    else:
+        assert text == printed, "`pytest --bless` rewrites it"
+
+
+def shown(block: re.Match[str]) -> str:
+    """What the block has to hold: the output, in a console block below its command."""
+    program, *arguments = shlex.split(block["command"])
+    assert program == "torchperf-lint"
+    done = subprocess.run(
+        [sys.executable, "-m", "torchperf_lint", *arguments],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name != "FORCE_COLOR"} | {"PYTHONUTF8": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    prompt = f"$ {block['command']}\n" if block["language"] == "console" else ""
+    return prompt + done.stdout
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    for path in PAGE.findall(README.read_text(encoding="utf-8")):
+        assert (ROOT / path).is_file(), path

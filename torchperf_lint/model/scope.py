@@ -1,0 +1,56 @@
+"""What a name means where a fix would write it: still the builtin, or a library that has been imported by then."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import FunctionInfo, Index
+
+
+def binds(tree: ast.AST, name: str) -> bool:
+    """Whether anything in the tree binds the name: an assignment, a parameter, an import, a definition, ..."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            bound = node.id == name and not isinstance(node.ctx, ast.Load)
+        elif isinstance(node, ast.arg):
+            bound = node.arg == name
+        elif isinstance(node, ast.alias):
+            bound = _bound_by(node) == name
+        else:
+            bound = name in (getattr(node, "name", None), getattr(node, "rest", None))
+        if bound:
+            return True
+    return False
+
+
+def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index: Index) -> bool:
+    """Whether an import in `scope` has bound the name whenever `statement` runs.
+
+    A scope around the function of `statement` is taken to have run, but for what only type checkers see.
+    """
+    imports = [each for each in index.places if index.places[each].function is scope and _imports(each, name)]
+    if index.places[statement].function is not scope:
+        return not imports or any(not _for_type_checkers(each, index) for each in imports)
+    passed = set()
+    current: ast.stmt | None = statement
+    while current is not None:
+        passed.add(id(index.places[current].block))
+        current = index.places[current].parent
+    return any(each.lineno < statement.lineno and id(index.places[each].block) in passed for each in imports)
+
+
+def _imports(statement: ast.stmt, name: str) -> bool:
+    is_import = isinstance(statement, (ast.Import, ast.ImportFrom))
+    return is_import and any(_bound_by(alias) == name for alias in statement.names)  # type: ignore[attr-defined]
+
+
+def _bound_by(alias: ast.alias) -> str:
+    """`t` of `import torch as t`, `torch` of `import torch.nn`."""
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _for_type_checkers(statement: ast.stmt, index: Index) -> bool:
+    parent = index.places[statement].parent
+    return isinstance(parent, ast.If) and "TYPE_CHECKING" in ast.unparse(parent.test)
