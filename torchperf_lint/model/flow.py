@@ -25,8 +25,8 @@ class Use(NamedTuple):
     (body or else-branch), `after` that it stands behind it; `throttled` that it runs there only now and then;
     `nested` that it stands in a function, lambda or class inside the function. `constant` is the literal that
     a plain `x = <literal>` binds. `formatted_with_name` marks `{x=}` or `{x / 2=}` in an f-string. `displayed` says
-    that the use is printed, formatted or logged; `decides` that a branch, a size or an index depends on it; `call` is the
-    function that takes it (`env.step`), as text.
+    that the use is printed, formatted or logged; `decides` that a branch, a size or an index depends on it; `call` is
+    the function that takes it (`env.step`), as text.
     """
 
     kind: str

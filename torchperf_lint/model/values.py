@@ -116,10 +116,8 @@ def join(left: Value, right: Value, lean: Device | None = None) -> Value:
     """
     if left is right:
         return left
-    if left.kind is Kind.NONE:
-        return right
-    if right.kind is Kind.NONE:
-        return left
+    if left.kind is not right.kind and Kind.NONE in (left.kind, right.kind):
+        return right if left.kind is Kind.NONE else left
     if left.kind is not right.kind:
         return _join_kinds(left, right, lean)
     if left.kind is Kind.LIBRARY and left.ref != right.ref:

@@ -37,14 +37,15 @@ class Source:
         try:
             encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         except SyntaxError as error:
-            raise Unreadable(str(error.msg)) from None
+            raise _undecodable_head(data) or Unreadable(str(error.msg)) from None
         self.encoding = "utf-8" if encoding == "utf-8-sig" else encoding
         body = data[len(self.bom) :]
         try:
             self.text = body.decode(self.encoding)
-        except (UnicodeDecodeError, LookupError) as error:
-            row = body.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else None
-            raise Unreadable(f"cannot be decoded as {self.encoding}", row) from None
+        except UnicodeDecodeError as error:
+            raise _undecodable(body, error, self.encoding) from None
+        except LookupError:
+            raise Unreadable(f"cannot be decoded as {self.encoding}") from None
         self.utf8 = body if self.encoding == "utf-8" else self.text.encode()
         self.editable = self.encoding == "utf-8" or self.text.encode(self.encoding) == body
         self.line_starts = [0, *(match.end() for match in _LINE_END.finditer(self.utf8))]
@@ -59,11 +60,17 @@ class Source:
                 return ast.parse(self.text)
         except SyntaxError as error:
             # The parser's own file name and text would repeat what the caller prints.
-            raise Unreadable(f"syntax error: {error.msg}", error.lineno, error.offset) from None
+            place = (error.lineno, error.offset) if error.lineno else self._first_null()
+            raise Unreadable(f"syntax error: {error.msg}", *place) from None
         except ValueError as error:
-            raise Unreadable(f"syntax error: {error}") from None
+            raise Unreadable(f"syntax error: {error}", *self._first_null()) from None
         except (RecursionError, MemoryError):
             raise Unreadable("too deeply nested to parse") from None
+
+    def _first_null(self) -> tuple[int | None, int | None]:
+        """Where the null byte stands that the parser complains of without a place."""
+        null = self.utf8.find(b"\0")
+        return (None, None) if null < 0 else self.position(null)
 
     def offset(self, lineno: int, col_offset: int) -> int:
         """Byte offset of an `ast` position (1-based line, UTF-8 column)."""
@@ -89,3 +96,18 @@ class Source:
         if self.encoding != "utf-8":
             return self.bom + utf8.decode().encode(self.encoding)
         return self.bom + utf8
+
+
+def _undecodable(body: bytes, error: UnicodeDecodeError, encoding: str) -> Unreadable:
+    return Unreadable(f"cannot be decoded as {encoding}", body.count(b"\n", 0, error.start) + 1)
+
+
+def _undecodable_head(data: bytes) -> Unreadable | None:
+    """What ails a file whose first lines already stop the search for an encoding cookie."""
+    if re.search(rb"^[ \t\f]*#.*?coding[:=]", data[:400], re.MULTILINE):
+        return None  # a cookie that names no encoding: Python's own words say so
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return _undecodable(data, error, "utf-8")
+    return None

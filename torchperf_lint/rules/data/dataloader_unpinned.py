@@ -62,7 +62,10 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
     batched = batch_size is not None and (batch_size.absent or not _is_none(batch_size))
     # Not every release can pin a sparse tensor.
     dense = not model.mentions("sparse")
-    safe = pinned.absent and shown and batched and dense and (asks or route.certain)
+    # Older releases of torch yield a list where the collate function has made a tuple.
+    collate = given(model, site.node, "collate_fn", loading.position(ref, "collate_fn"))
+    same_type = (collate is not None and collate.absent) or not model.mentions(" tuple)", "(tuple,", " tuple,")
+    safe = pinned.absent and shown and batched and dense and same_type and (asks or route.certain)
     title = "pin the batches, so that they are copied straight from where they lie"
     if pinned.node is not None:
         edit = edits.replace(site.tree, pinned.node, value)
