@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import flow, frameworks, placing, scope, walks, writes
-from torchperf_lint.model.devices import device_argument
+from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.loading import Loading, Route, Samples
@@ -40,7 +40,7 @@ class Model(SiteModel):
     def device_named(self, node: cst.CSTNode) -> Device:
         """The device that an expression names where a device is expected, by its value or its name."""
         meaning = self._ast_of(node)
-        named = None if meaning is None else device_argument(meaning, self.value(node))
+        named = None if meaning is None else named_device(meaning, self.value(node))
         return named or Device.UNKNOWN
 
     def on_device(self, node: cst.CSTNode) -> tuple[Because, ...] | None:

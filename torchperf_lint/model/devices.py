@@ -28,15 +28,11 @@ def as_device(value: Value) -> Device | None:
     return None
 
 
-def device_argument(node: ast.expr, value: Value) -> Device | None:
-    """The device of an argument in a device's place, by its value or, failing that, by its name."""
-    return named_device(node, value)
-
-
 def named_device(node: ast.expr, value: Value) -> Device | None:
-    """The device that an expression of this value names; None if it names none."""
+    """The device that an expression in a device's place names, by its value or else by its name; None if neither."""
     device = as_device(value)
-    if device is None and value.kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.METHOD):
+    text_unknown = value.kind is Kind.STRING and value.constant is None
+    if device is None and (text_unknown or value.kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.METHOD)):
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name in conventions.DEVICE_NAMES or name.endswith("device"):
             return Device.LIKELY
@@ -70,7 +66,7 @@ def moved(
             elif value.holds_tensors:
                 target, dtype = value.device, value.dtype
             else:
-                target = device_argument(argument, value) or target
+                target = named_device(argument, value) or target
         receiver = receiver._replace(dtype=dtype)
         if target is None:
             known = all(value.kind is Kind.DTYPE for _, value in pairs) and pairs

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api, torchmetrics_api
-from torchperf_lint.model.devices import as_device, device_argument
+from torchperf_lint.model.devices import as_device, named_device
 from torchperf_lint.model.naming import BATCH
 from torchperf_lint.model.tensors import BY_WORD, computed, element_of, tensor_from
 from torchperf_lint.model.values import (
@@ -71,7 +71,7 @@ def _factory(
     argument = next((k.value for k in node.keywords if k.arg == "device"), None)
     if argument is not None:
         given = keywords["device"]
-        device = device_argument(argument, given) or (Device.CPU if given.kind is Kind.NONE else Device.UNKNOWN)
+        device = named_device(argument, given) or (Device.CPU if given.kind is Kind.NONE else Device.UNKNOWN)
     elif ref in torch_api.HOST_DATA_FACTORIES and arguments and arguments[0].holds_tensors:
         device, because = arguments[0].device, arguments[0].because
     elif evaluator.default_device is not None:
@@ -133,7 +133,7 @@ def library_call(
             Kind.TENSOR, Device.CUDA, because=(Because(node.lineno, f"`torch.cuda.{name}` lives on the device"),)
         )
     if ref == "torch.device":
-        device = device_argument(node.args[0], first) if node.args else None
+        device = named_device(node.args[0], first) if node.args else None
         if device is None and first.kind is Kind.STRING:
             device = Device.LIKELY  # a name put together at run time: f"cuda:{rank}", args.device
         return Value(Kind.DEVICE, device or Device.UNKNOWN, because=first.because)

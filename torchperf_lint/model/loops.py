@@ -165,35 +165,38 @@ class Loops:
         return receiver is not None and receiver.partition(".")[0] in targets
 
     def _evaluates(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
-        """A loop over a collection that gives each of its items to a model."""
+        """A loop over a collection that gives each of its items to a model, or that counts evaluated batches."""
         iterable = loop.iter
-        if isinstance(iterable, ast.Call) and last_name(iterable.func) in (
-            "range",
-            "items",
-            "values",
-            "keys",
-            "trange",
-        ):
-            return False
+        called = last_name(iterable.func) if isinstance(iterable, ast.Call) else None
+        runs = [record for record in function.calls_made if self._runs_model(record, loop, function)]
+        if called in ("range", "trange"):
+            return bool(runs) and _evaluates_between_steps(function)
         value = self.world.frame_value(function, iterable)
+        if called in ("items", "values", "keys") or not _names_batches(iterable):
+            return False
         if value.kind in (Kind.MODULE, Kind.TENSOR, Kind.NUMBER, Kind.STRING):
             return False
         targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-        for record in function.calls_made:
-            if loop not in self.enclosing(record.statement)[:1]:
-                continue
-            callee = self.world.frame_value(function, record.call.func)
-            if (
-                callee.kind is not Kind.MODULE
-                or (callee.ref or "").startswith("torch.nn.")
-                or (callee.cls is None and last_name(record.call.func) not in conventions.MODEL_NAMES)
-            ):
-                continue
-            given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-            named = {node.id for argument in given for node in ast.walk(argument) if isinstance(node, ast.Name)}
-            if named & targets and _names_batches(iterable):
-                return True
-        return False
+        return any(targets & _names_given(record) for record in runs)
+
+    def _runs_model(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
+        """Whether a call directly in the loop is one of a whole model, not of a layer."""
+        if loop not in self.enclosing(record.statement)[:1]:
+            return False
+        callee = self.world.frame_value(function, record.call.func)
+        is_layer = (callee.ref or "").startswith("torch.nn.")
+        named = callee.cls is not None or last_name(record.call.func) in conventions.MODEL_NAMES
+        return callee.kind is Kind.MODULE and named and not is_layer
+
+
+def _evaluates_between_steps(function: FunctionInfo) -> bool:
+    """`model.eval()` and then `model.train()` in one function: a program that trains stops here to evaluate."""
+    return {"eval", "train"} <= {last_name(record.call.func) for record in function.calls_made if not record.call.args}
+
+
+def _names_given(record: CallRecord) -> set[str]:
+    given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+    return {node.id for argument in given for node in ast.walk(argument) if isinstance(node, ast.Name)}
 
 
 def _names_batches(iterable: ast.expr) -> bool:

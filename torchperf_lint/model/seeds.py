@@ -31,6 +31,7 @@ class Seeds:
         self._named = {name.rpartition(".")[2] for name in hot_functions}
         self._loader_names = loader_names
         self._any_loop = any(index.calls_named(maker) for maker in _LOADER_MAKERS)
+        self._any_count = "eval" in index.calls and "train" in index.calls
         self._loops: set[ast.stmt] = {loop for loop, _ in index.loops if self._may_take_batches(loop)}
         steps = {record.function.name for name in _BACKWARD for record in index.calls.get(name, ())}
         self._loops |= {
@@ -59,6 +60,8 @@ class Seeds:
     def _may_take_batches(self, loop: ast.stmt) -> bool:
         if self._any_loop or not isinstance(loop, (ast.For, ast.AsyncFor)):
             return self._any_loop
+        if self._any_count and isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange"):
+            return True
         for node in ast.walk(loop.iter):
             name = last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
             if name is not None:

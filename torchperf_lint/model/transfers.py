@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.model.devices import device_argument
+from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.values import UNKNOWN, Device, Kind
 from torchperf_lint.syntax import cst, shape
 
@@ -100,7 +100,7 @@ def destination(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> Device
         value = value_of(node)
         if value.holds_tensors:
             return value.device
-        device = device_argument(node, value) if call.func.attr == "to" else None
+        device = named_device(node, value) if call.func.attr == "to" else None
         if device is not None:
             return device
     return Device.UNKNOWN
