@@ -29,26 +29,18 @@ LIGHTNING_MODULE_HOOKS = _words(
     "configure_gradient_clipping lr_scheduler_step on_before_backward on_after_backward on_before_zero_grad "
     "on_before_optimizer_step on_train_batch_start on_train_batch_end on_validation_batch_start "
     "on_validation_batch_end on_test_batch_start on_test_batch_end on_predict_batch_start on_predict_batch_end "
-    "on_after_batch_transfer transfer_batch_to_device training_step_end validation_step_end test_step_end "
-    "shared_step _shared_step _step"
+    "on_after_batch_transfer transfer_batch_to_device training_step_end validation_step_end test_step_end"
 )
-_LIGHTNING_ROOTS = ("lightning.", ".", "pl_bolts.")
+LIGHTNING_STEPS = _words(
+    "training_step validation_step test_step predict_step training_step_end validation_step_end test_step_end"
+)
+"""Hooks whose first parameter is the batch (or the step's output), whatever its name."""
+
+LIGHTNING_PLACED = _words("batch outputs loss")
+"""Parameters of the other hooks that hold tensors on the device."""
 
 HOOK_TABLES = (
-    HookTable(
-        "Lightning",
-        _words("LightningModule"),
-        (),
-        LIGHTNING_MODULE_HOOKS - _words("shared_step _shared_step _step"),
-        _words("batch outputs loss train_batch val_batch x y"),
-    ),
-    HookTable(
-        "Lightning",
-        _words("Callback"),
-        ("lightning.",),
-        LIGHTNING_MODULE_HOOKS - _words("shared_step _shared_step _step"),
-        _words("batch outputs loss"),
-    ),
+    HookTable("Lightning", _words("Callback"), ("lightning.",), LIGHTNING_MODULE_HOOKS, LIGHTNING_PLACED),
     HookTable(
         "the Trainer",
         _words("Trainer Seq2SeqTrainer SFTTrainer DPOTrainer PPOTrainer"),

@@ -69,8 +69,9 @@ def moved(
                 target = named_device(argument, value) or target
         receiver = receiver._replace(dtype=dtype)
         if target is None:
-            known = all(value.kind is Kind.DTYPE for _, value in pairs) and pairs
-            return receiver if known else receiver._replace(device=Device.UNKNOWN)
+            starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
+            stays = not starred and all(value.kind is Kind.DTYPE for _, value in pairs)
+            return receiver if stays else receiver._replace(device=Device.UNKNOWN)
         device = target
     if device.on_accelerator:
         said = "moved to the device"

@@ -14,7 +14,7 @@ from torchperf_lint.model.devices import as_device, inside_module, moved
 from torchperf_lint.model.index import dotted
 from torchperf_lint.model.modules import module_attribute
 from torchperf_lint.model.naming import conventional
-from torchperf_lint.model.tensors import element_of, item_of, tensor_attribute, tensor_from
+from torchperf_lint.model.tensors import element_of, element_of_mapping, item_of, tensor_attribute, tensor_from
 from torchperf_lint.model.values import (
     INTEGER,
     NONE,
@@ -41,6 +41,9 @@ _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 
 _HYPERPARAMETERS = [(key, NUMBER) for key in ("lr", "weight_decay", "momentum", "initial_lr", "eps")]
 _PARAM_GROUPS = container(container(None, _HYPERPARAMETERS, "dict"))
+
+
+_COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE)
 
 
 class Evaluator:
@@ -170,10 +173,10 @@ class Evaluator:
         keywords = {keyword.arg or "**": self(keyword.value, env) for keyword in node.keywords}
         starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
         result = calls.result(self, node, callee, arguments, keywords, starred)
-        self._mutate(node, callee, arguments, env)
+        self._mutate(node, arguments, keywords, env)
         return result
 
-    def _mutate(self, node: ast.Call, callee: Value, arguments: list[Value], env: Env) -> None:
+    def _mutate(self, node: ast.Call, arguments: list[Value], keywords: dict[str, Value], env: Env) -> None:
         """What a call changes in its receiver: a moved module, a list that grew."""
         if not isinstance(node.func, ast.Attribute):
             return
@@ -182,7 +185,7 @@ class Evaluator:
             return
         receiver = self.frame.values.get(node.func.value, UNKNOWN)
         if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
-            env[path] = moved(self, node, receiver, name, arguments, {})
+            env[path] = moved(self, node, receiver, name, arguments, keywords)
         elif (
             receiver.kind is Kind.CONTAINER
             and name in ("append", "add", "extend", "insert", "appendleft")
@@ -193,6 +196,10 @@ class Evaluator:
                 added = element_of(added)
             grown = added if receiver.element is None else join(receiver.element, added)
             env[path] = receiver._replace(element=grown, items=None)
+        elif receiver.kind is Kind.CONTAINER and name in ("update", "setdefault"):
+            # What comes in is another mapping's, or a default: its values join those that are known.
+            given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
+            env[path] = receiver._replace(element=join_all([*given, *filter(None, [receiver.element])]), items=None)
 
     def _binary(self, node: ast.expr, env: Env) -> Value:
         spine: list[ast.BinOp] = []
@@ -239,7 +246,10 @@ class Evaluator:
             return NUMBER
         if any(side.holds_tensors for side in sides):
             return tensor_from(sides)._replace(dtype="bool")
-        return Value(Kind.NUMPY) if any(side.kind is Kind.NUMPY for side in sides) else NUMBER
+        if any(side.kind is Kind.NUMPY for side in sides):
+            return Value(Kind.NUMPY)
+        # Objects of unknown kind may compare element by element.
+        return NUMBER if all(side.kind in _COMPARED_AS_WHOLES for side in sides) else UNKNOWN
 
     def _boolean(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.BoolOp)
@@ -275,7 +285,7 @@ class Evaluator:
     def _dict(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Dict)
         values = [
-            self(value, env) if key is not None else _entries(self(value, env))
+            self(value, env) if key is not None else element_of_mapping(self(value, env))
             for key, value in zip(node.keys, node.values, strict=True)
         ]
         keys = [None if key is None else self(key, env).constant for key in node.keys]
@@ -328,8 +338,7 @@ class Evaluator:
         value: ast.expr | None = node.value  # type: ignore[attr-defined]
         if value is not None:
             yielded = self(value, env)
-            if isinstance(node, ast.Yield):
-                self.frame.yields.append(yielded)
+            self.frame.yields.append(yielded if isinstance(node, ast.Yield) else element_of(yielded))
         return UNKNOWN
 
     def _slice(self, node: ast.expr, env: Env) -> Value:
@@ -340,11 +349,6 @@ class Evaluator:
 def _text_after(start: object) -> Value:
     """A string put together at run time that begins so: `"cuda:" + str(rank)` names a device."""
     return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
-
-
-def _entries(value: Value) -> Value:
-    """What `**value` adds to a dict."""
-    return element_of(value) if value.kind in (Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
 
 
 def subscript_path(node: ast.Subscript) -> str | None:

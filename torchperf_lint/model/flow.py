@@ -118,21 +118,6 @@ def uses_of(
     augmented = {id(node.target) for node, _ in index.augmented}
     constants = _constants(function)
 
-    def visit(node: ast.AST, statement: ast.stmt | None, context: _Context) -> None:
-        nonlocal local
-        for child in ast.iter_child_nodes(node):
-            place = child if isinstance(child, ast.stmt) else statement
-            if _hides_uses(child, name):
-                local = False
-            inner = _entered(context, node, child)
-            if isinstance(child, ast.FormattedValue) and _spells_itself(child, source):
-                inner = inner._replace(spelled=True)
-            if isinstance(child, (ast.Name, ast.Attribute)) and dotted(child) == name:
-                use = describe(child, place, inner)
-                local = local and source.utf8[use.start : use.end] == name.encode()
-                found.append(use)
-            visit(child, place, inner)
-
     def describe(node: ast.Name | ast.Attribute, statement: ast.stmt | None, context: _Context) -> Use:
         kind = {ast.Load: "load", ast.Store: "store", ast.Del: "delete"}[type(node.ctx)]
         if id(node) in augmented:
@@ -161,7 +146,23 @@ def uses_of(
             context.as_float,
         )
 
-    visit(function.node, None, _Context(False, False, False, None, False, False))
+    pending: list[tuple[ast.AST, ast.stmt | None, _Context]] = [
+        (function.node, None, _Context(False, False, False, None, False, False))
+    ]
+    while pending:
+        node, statement, context = pending.pop()
+        for child in ast.iter_child_nodes(node):
+            place = child if isinstance(child, ast.stmt) else statement
+            if _hides_uses(child, name):
+                local = False
+            inner = _entered(context, node, child)
+            if isinstance(child, ast.FormattedValue) and _spells_itself(child, source):
+                inner = inner._replace(spelled=True)
+            if isinstance(child, (ast.Name, ast.Attribute)) and dotted(child) == name:
+                use = describe(child, place, inner)
+                local = local and source.utf8[use.start : use.end] == name.encode()
+                found.append(use)
+            pending.append((child, place, inner))
     return NameUses(local, tuple(sorted(found, key=lambda use: use.start)))
 
 

@@ -108,13 +108,13 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
     name = function.name
     refs = world.library_bases(cls)
     if name in hooks.LIGHTNING_MODULE_HOOKS and is_lightning_module(world, cls):
-        if name in ("shared_step", "_shared_step", "_step"):
-            return None
         return Contract(
             True,
             f"Lightning calls `{name}` for every batch, with the batch on the device",
             Device.LIKELY,
-            all_tensors=True,
+            tensors=frozenset(function.parameter_names[1:2])
+            if name in hooks.LIGHTNING_STEPS
+            else hooks.LIGHTNING_PLACED,
             origin="batch",
         )
     for table in hooks.HOOK_TABLES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
@@ -13,8 +14,9 @@ from torchperf_lint.model.loops import LoopKind, Loops
 from torchperf_lint.model.throttles import throttles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.interpret import World
     from torchperf_lint.model.seeds import Seeds
 
@@ -31,13 +33,19 @@ class Heat(NamedTuple):
 
     loop: ast.For | ast.AsyncFor | ast.While | None
     label: str
-    evaluation: bool
     because: tuple[Because, ...]
 
     @property
     def where(self) -> str:
         """When the place runs, for a message: `on every pass of the training loop`, `in every call of `forward``."""
         return f"in every call of {self.label}" if self.label.startswith("`") else f"on every pass of the {self.label}"
+
+
+_AS_THE_FUNCTION = Heat(None, "", ())
+"""The heat of a statement that is as hot as the function around it."""
+
+MOST_STEPS = 4
+"""How much evidence a finding carries."""
 
 
 class HeatMap:
@@ -50,11 +58,15 @@ class HeatMap:
         self.hot_functions = hot_functions
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
         self._by_function: dict[FunctionInfo, Heat | None] = {}
-        self._visited: set[FunctionInfo] = set()
         self._first_skips: dict[int, int] = {}
 
     def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""
+        heat = self._within(statement, ignore_throttles)
+        return self.of_function(self.world.index.places[statement].function) if heat is _AS_THE_FUNCTION else heat
+
+    def _within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+        """What the statement's own function tells of its heat."""
         places = self.world.index.places
         place = places[statement]
         function = place.function
@@ -84,58 +96,61 @@ class HeatMap:
             current = parent
         if (throttled and not ignore_throttles) or leaves is ast.Raise:
             return None
-        return self.of_function(function)
+        return _AS_THE_FUNCTION
 
     def throttled(self, statement: ast.stmt) -> bool:
         """Whether the statement would run in every step were it not for a throttle."""
         return self.of(statement) is None and self.of(statement, ignore_throttles=True) is not None
 
     def of_function(self, function: FunctionInfo) -> Heat | None:
-        """The heat of a function's body: by contract, by configuration, or by a call from a hot place."""
-        if function in self._by_function:
-            return self._by_function[function]
-        if function in self._visited:
-            return None
-        outermost = not self._visited
-        self._visited.add(function)
-        heat = self._function_heat(function)
-        if outermost:
-            # Where no hot caller was found, none of the callers visited on the way has one either.
-            self._by_function.update(dict.fromkeys(self._visited if heat is None else (), None))
-            self._by_function[function] = heat
-            self._visited.clear()
-        return heat
+        """The heat of a function's body: by contract, by configuration, or by the shortest path of hot calls."""
+        if function not in self._by_function:
+            self._by_function[function] = self._search(function)
+        return self._by_function[function]
 
-    def _function_heat(self, function: FunctionInfo) -> Heat | None:
+    def _search(self, function: FunctionInfo) -> Heat | None:
+        pending: deque[tuple[FunctionInfo, tuple[Because, ...]]] = deque([(function, ())])
+        seen = {function}
+        while pending:
+            current, path = pending.popleft()
+            own = self._own_heat(current)
+            if own is not None:
+                return own._replace(because=(*path, *own.because)[:MOST_STEPS])
+            for record, says in self._calls_of(current):
+                heat = self._within(record.statement) if self.seeds.may_be_hot(record.statement) else None
+                if heat is None or (not says and not self.world.reaches(record, current)):
+                    continue
+                step = Because(record.call.lineno, says or f"`{current.name}` is called here in every step")
+                if heat is not _AS_THE_FUNCTION:
+                    return Heat(None, heat.label, (*path, step, *heat.because)[:MOST_STEPS])
+                if record.function not in seen:
+                    seen.add(record.function)
+                    pending.append((record.function, (*path, step)))
+        return None
+
+    def _own_heat(self, function: FunctionInfo) -> Heat | None:
+        """What makes a function hot whoever calls it: a framework's contract, or the user's configuration."""
         if isinstance(function.node, ast.Module):
             return None
         row = function.node.lineno
         contract = frameworks.contract_of(self.world, function)
         if contract is not None and contract.hot:
-            return Heat(None, f"`{function.name}`", _is_evaluation(function.name), (Because(row, contract.says),))
+            return Heat(None, f"`{function.name}`", (Because(row, contract.says),))
         qualified = f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
         if function.name in self.hot_functions or qualified in self.hot_functions:
-            return Heat(None, f"`{function.name}`", False, (Because(row, "configured as a hot function"),))
-        if "dummy" in function.name.lower():
-            return None  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
-        for record in self.world.possible_callers(function):
-            if record.function is function or not self.seeds.may_be_hot(record.statement):
-                continue
-            heat = self.of(record.statement) if self.world.reaches(record, function) else None
-            if heat is not None:
-                step = Because(record.call.lineno, f"`{function.name}` is called here in every step")
-                return Heat(None, heat.label, heat.evaluation, (step, *heat.because)[:4])
-        return self._closure_heat(function)
+            return Heat(None, f"`{function.name}`", (Because(row, "configured as a hot function"),))
+        return None
 
-    def _closure_heat(self, function: FunctionInfo) -> Heat | None:
-        """`optimizer.step(closure)` calls the closure."""
+    def _calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
+        """Calls that may mean the function, and what else is to be said of them (`step(closure)` calls a closure)."""
+        if "dummy" in function.name.lower():
+            return  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
+        for record in self.world.possible_callers(function):
+            if record.function is not function:
+                yield record, ""
         for record in self.world.index.calls.get("step", ()):
             if any(isinstance(a, ast.Name) and a.id == function.name for a in record.call.args):
-                heat = self.of(record.statement)
-                if heat is not None:
-                    step = Because(record.call.lineno, f"`{function.name}` is the optimizer's closure")
-                    return Heat(None, heat.label, False, (step, *heat.because)[:4])
-        return None
+                yield record, f"`{function.name}` is the optimizer's closure"
 
     def _loop_heat(
         self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool
@@ -143,7 +158,7 @@ class HeatMap:
         loader = self.loops.loader_in(loop.iter, function) if not isinstance(loop, ast.While) else None
         evaluation = not trains and (_is_evaluation(function.name) or _is_evaluation(loader or ""))
         label = "training loop" if trains else "evaluation loop" if evaluation else "batch loop"
-        return Heat(loop, label, evaluation, (Because(loop.lineno, says),))
+        return Heat(loop, label, (Because(loop.lineno, says),))
 
     # -- throttles -------------------------------------------------------------------------------------------------
 

@@ -114,6 +114,7 @@ class Index:
         self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
         self._aliases: dict[str, set[str]] = {}
         self._bound: dict[FunctionInfo, list[str]] = {}
+        self.rebound_elsewhere: set[str] = set()  # names that some function declares global or nonlocal
         self._block(tree.body, self.module, None, "body", None)
 
     def calls_named(self, name: str) -> list[CallRecord]:
@@ -164,6 +165,8 @@ class Index:
                 self._import(statement)
             elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
                 self._assignment(statement, function, cls)
+            elif isinstance(statement, (ast.Global, ast.Nonlocal)):
+                self.rebound_elsewhere.update(statement.names)
             elif isinstance(statement, ast.AugAssign):
                 self.augmented.append((statement, function))
             elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):

@@ -75,8 +75,6 @@ class World:
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
     ) -> Value:
         """What the function returns for these arguments."""
-        if function.is_generator:
-            return self._generated(function, arguments, keywords)
         if starred:
             return UNKNOWN
         if self._depth >= MAX_CALL_DEPTH or self._calls_followed >= MAX_CALLS_FOLLOWED:
@@ -98,12 +96,8 @@ class World:
 
     def _returned(self, function: FunctionInfo, bound: Env) -> Value:
         self._calls_followed += 1
-        return join_all(self._run(function, bound).returns)
-
-    def _generated(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-        """A generator that hands on what it is given (`for x in self.log_every(loader, ...)`)."""
-        given = [value for value in (*arguments, *keywords.values()) if value.kind is Kind.LOADER]
-        return given[0] if given else UNKNOWN
+        frame = self._run(function, bound)
+        return _generated(frame, bound) if function.is_generator else join_all(frame.returns)
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
@@ -171,6 +165,8 @@ class World:
 
     def free_name(self, frame: Frame, name: str) -> Value | None:
         """A name that the frame's function does not bind: from the functions around it, then the module."""
+        if name in self.index.rebound_elsewhere:
+            return conventional(name, UNKNOWN)
         outer = frame.function.outer
         while outer is not None:
             value = self.frame(outer).env.get(name)
@@ -340,3 +336,11 @@ def _default_device(index: Index) -> Device | None:
         if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
             return Device.UNKNOWN
     return None
+
+
+def _generated(frame: Frame, bound: Env) -> Value:
+    """What iterating over a generator gives: what it yields, or the batches of a loader that it hands on."""
+    yielded = join_all(frame.yields)
+    loader = next((value for value in bound.values() if value.kind is Kind.LOADER), None)
+    hands_on = loader is not None and (yielded.kind is Kind.UNKNOWN or yielded.origin == "batch")
+    return loader if loader is not None and hands_on else container(yielded)

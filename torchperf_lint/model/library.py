@@ -8,7 +8,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api, torchmetrics_api
 from torchperf_lint.model.devices import as_device, named_device
 from torchperf_lint.model.naming import BATCH
-from torchperf_lint.model.tensors import BY_WORD, computed, element_of, tensor_from
+from torchperf_lint.model.tensors import BY_WORD, computed, element_of, element_of_mapping, tensor_from
 from torchperf_lint.model.values import (
     INTEGER,
     NONE,
@@ -19,6 +19,7 @@ from torchperf_lint.model.values import (
     Kind,
     Value,
     container,
+    join,
     join_all,
 )
 
@@ -28,11 +29,15 @@ if TYPE_CHECKING:
     from torchperf_lint.model.evaluate import Evaluator
 
 
-def _builtin(evaluator: Evaluator, node: ast.Call, name: str, arguments: list[Value]) -> Value:
+def _builtin(
+    evaluator: Evaluator, node: ast.Call, name: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
     first = arguments[0] if arguments else UNKNOWN
     if name in ("int", "len", "float", "bool"):
         return Value(Kind.NUMBER, dtype="int" if name == "len" else name)
-    if name in ("round", "hash", "ord", "id", "isinstance", "hasattr", "callable"):
+    if name == "round":
+        return join(first, NUMBER)._replace(constant=None, dtype=None) if arguments else UNKNOWN
+    if name in ("hash", "ord", "id", "isinstance", "hasattr", "callable"):
         return NUMBER
     if name in ("str", "repr", "format", "chr", "ascii"):
         return STRING
@@ -50,7 +55,8 @@ def _builtin(evaluator: Evaluator, node: ast.Call, name: str, arguments: list[Va
     if name == "next":
         return element_of(first)
     if name == "dict":
-        return container(None, None, "dict")
+        held = [element_of_mapping(argument) for argument in arguments] + list(keywords.values())
+        return container(join_all(held) if held else None, None, "dict")
     if name == "sum":
         element = element_of(first)
         return tensor_from([element]) if element.holds_tensors else element if element.kind is Kind.NUMBER else UNKNOWN
@@ -123,7 +129,7 @@ def library_call(
     first = arguments[0] if arguments else UNKNOWN
     root, _, name = ref.rpartition(".")
     if root == "builtins":
-        return _builtin(evaluator, node, name, arguments)
+        return _builtin(evaluator, node, name, arguments, keywords)
     if ref in torch_api.FACTORIES:
         return _factory(evaluator, node, ref, arguments, keywords)
     if ref in torch_api.LEGACY_FACTORIES:

@@ -61,7 +61,7 @@ def initial(world: World, function: FunctionInfo) -> Env:
         env[name] = conventional(name, value)
     for collected in (arguments.vararg, arguments.kwarg):
         if collected is not None:
-            env[collected.arg] = container(None, ref="tuple" if collected is arguments.vararg else "dict")
+            env[collected.arg] = container(UNKNOWN, ref="tuple" if collected is arguments.vararg else "dict")
     return env
 
 
@@ -169,7 +169,7 @@ def bind(world: World, function: FunctionInfo, arguments: list[Value], keywords:
         env[name] = conventional(name, value)
     for collected in (function.arguments.vararg, function.arguments.kwarg):
         if collected is not None:
-            env[collected.arg] = container(None, ref="tuple")
+            env[collected.arg] = container(UNKNOWN, ref="tuple")
     return env
 
 

@@ -46,7 +46,7 @@ _SINGLE_PRECISION_ONLY = (
     "torch.accelerator",  # whichever there is
 )
 
-COLD = Heat(None, "", False, ())
+COLD = Heat(None, "", ())
 """The heat of a read that does not run in every step."""
 
 

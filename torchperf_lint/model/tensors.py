@@ -210,3 +210,8 @@ def element_of(value: Value) -> Value:
     if value.kind in (Kind.NUMPY, Kind.STRING):
         return Value(value.kind)
     return Value(device=value.device, because=value.because) if value.device.on_accelerator else UNKNOWN
+
+
+def element_of_mapping(value: Value) -> Value:
+    """What `**value` adds to a dict."""
+    return element_of(value) if value.kind in (Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
