@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model import flow, frameworks, placing, scope, walks, writes
+from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
+from torchperf_lint.model import flow, frameworks, meters, numbers, placing, scope, walks, writes
 from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
@@ -55,6 +56,14 @@ class Model(SiteModel):
         if (value.holds_tensors or is_moved_object) and value.device.on_accelerator:
             return value.because
         return None
+
+    def certain_number(self, node: cst.CSTNode) -> bool:
+        """Whether the expression is a Python number on every path: no parameter meant to be one, no NumPy scalar."""
+        meaning = self._ast_of(node)
+        if meaning is None:
+            return False
+        function = self._index.places[self._statement_of[id(node)]].function
+        return numbers.is_certain(meaning, function, self._world, self._heat)
 
     def sent_backward(self, node: cst.CSTNode) -> bool:
         """Whether the function around calls `.backward()` on what the expression names: then it is a tensor."""
@@ -152,8 +161,12 @@ class Model(SiteModel):
         return self._function(site).name
 
     def in_test(self, site: Site) -> bool:
-        """Whether the site stands in a test: a function `test_...` or a method of a TestCase."""
-        if self.function_name(site).startswith("test_"):
+        """Whether the site stands in a test: a function `test_...` that no framework calls, a method of a TestCase."""
+        function = self._function(site)
+        is_hook = (function.cls is not None and function.name in DATALOADER_HOOKS) or (
+            frameworks.contract_of(self._world, function) is not None
+        )
+        if function.name.startswith("test_") and not is_hook:
             return True
         return any(base.endswith("TestCase") for base in self.class_bases(site))
 
@@ -169,13 +182,12 @@ class Model(SiteModel):
         named = (value.ref or "").rpartition(".")[2]
         return named in conventions.METER_CLASSES or name.lower().endswith(("meter", "metric_logger"))
 
-    def only_adds_up(self, value: Value, method: str) -> bool:
-        """Whether a method of the value's class, which is in this file, does no more than arithmetic and storing."""
-        function = None if value.cls is None else self._world.method(value.cls, method)
-        if value.cls is None or function is None:
-            return False
-        called = [record.call.func for record in function.calls_made]
-        return all(isinstance(func, ast.Attribute) and self._world.method(value.cls, func.attr) for func in called)
+    def only_adds_up(self, value: Value, method: str, parameter: int | str) -> bool:
+        """Whether a method of the value's class, which is in this file, only reckons with the parameter and stores it.
+
+        The parameter is named, or counted from 0 behind `self`.
+        """
+        return value.cls is not None and meters.only_adds_up(self._world, value.cls, method, parameter)
 
     # -- loading ---------------------------------------------------------------------------------------------------
 

@@ -40,22 +40,22 @@ def result(
     kind = callee.kind
     if kind is Kind.LIBRARY:
         assert callee.ref is not None
-        return library_call(evaluator, node, callee.ref, arguments, keywords, starred)
+        return library_call(evaluator, node, callee.ref, arguments, keywords)
     if kind is Kind.FUNCTION and callee.function is not None:
         return evaluator.world.called(callee.function, arguments, keywords, starred)
     if kind is Kind.CLASS and callee.cls is not None:
         return evaluator.world.instance(callee.cls)._replace(created=node)
     if kind is Kind.MODULE:
-        return module_call(evaluator, node, callee, arguments, keywords)
+        return module_call(evaluator, callee, arguments, keywords)
     if kind is Kind.METRIC:
         return Value(Kind.TENSOR, callee.device, scalar=None, because=callee.because)
     if kind is Kind.METHOD:
         given = _method(evaluator, node, callee, arguments, keywords, starred)
         return given if given.kind is not Kind.UNKNOWN or given.device.on_accelerator else _handed_on(node, arguments)
     if kind is Kind.UNKNOWN and callee.device.on_accelerator:
-        return Value(Kind.STRUCTURE, callee.device, because=callee.because, origin="model")
+        return Value(Kind.STRUCTURE, callee.device, because=callee.because)
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
-        return moved(evaluator, node, UNKNOWN, node.func.attr, arguments, keywords)
+        return moved(node, UNKNOWN, node.func.attr, arguments, keywords)
     return _handed_on(node, arguments)
 
 
@@ -92,7 +92,7 @@ def _method(
         return module_method(evaluator, node, base, name, arguments, keywords)
     if base.kind is Kind.METRIC:
         if name in ("to", "cuda", "cpu"):
-            return moved(evaluator, node, base, name, arguments, keywords)
+            return moved(node, base, name, arguments, keywords)
         if name in ("set_dtype", "train", "eval", "requires_grad_"):
             return base
         return Value(Kind.TENSOR, base.device, because=base.because) if name in ("compute", "forward") else UNKNOWN

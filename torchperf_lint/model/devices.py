@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
@@ -12,9 +11,6 @@ from torchperf_lint.model.values import (
     Kind,
     Value,
 )
-
-if TYPE_CHECKING:
-    from torchperf_lint.model.evaluate import Evaluator
 
 
 def as_device(value: Value) -> Device | None:
@@ -44,9 +40,7 @@ def named_device(node: ast.expr, value: Value) -> Device | None:
     return device
 
 
-def moved(
-    evaluator: Evaluator, node: ast.Call, receiver: Value, name: str, arguments: list[Value], keywords: dict[str, Value]
-) -> Value:
+def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """`x.to(...)`, `x.cuda()`, `x.cpu()`: the receiver elsewhere, or in another dtype."""
     assert isinstance(node.func, ast.Attribute)
     if name in ("cuda", "cpu"):

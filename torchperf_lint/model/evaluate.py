@@ -185,7 +185,7 @@ class Evaluator:
             return
         receiver = self.frame.values.get(node.func.value, UNKNOWN)
         if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
-            env[path] = moved(self, node, receiver, name, arguments, keywords)
+            env[path] = moved(node, receiver, name, arguments, keywords)
         elif (
             receiver.kind is Kind.CONTAINER
             and name in ("append", "add", "extend", "insert", "appendleft")

@@ -108,15 +108,10 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
     name = function.name
     refs = world.library_bases(cls)
     if name in hooks.LIGHTNING_MODULE_HOOKS and is_lightning_module(world, cls):
-        return Contract(
-            True,
-            f"Lightning calls `{name}` for every batch, with the batch on the device",
-            Device.LIKELY,
-            tensors=frozenset(function.parameter_names[1:2])
-            if name in hooks.LIGHTNING_STEPS
-            else hooks.LIGHTNING_PLACED,
-            origin="batch",
-        )
+        first = frozenset(function.parameter_names[1:2])
+        placed = first if name in hooks.LIGHTNING_STEPS else hooks.LIGHTNING_PLACED
+        says = f"Lightning calls `{name}` for every batch, with the batch on the device"
+        return Contract(True, says, Device.LIKELY, tensors=placed, origin="batch")
     for table in hooks.HOOK_TABLES:
         if name in table.hot and any(_is_a(ref, table) for ref in refs):
             return Contract(
@@ -128,7 +123,7 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
             )
     if world.cpu_only:
         return None
-    if name == "forward" and not world.transforms_samples and (is_module(refs) or _looks_like_module(cls, refs)):
+    if name == "forward" and not world.transforms_samples and (is_module(refs) or _looks_like_module(refs)):
         return Contract(True, "`forward` runs for every batch, where the module lives", Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
@@ -141,8 +136,8 @@ def _is_a(ref: str, table: hooks.HookTable) -> bool:
     return ref.rpartition(".")[2] in table.bases and (not table.roots or ref.startswith(table.roots))
 
 
-def _looks_like_module(cls: ClassInfo, refs: list[str]) -> bool:
-    """`forward` beside an `__init__` and a base class from elsewhere whose name says module, model, net, head ..."""
+def _looks_like_module(refs: list[str]) -> bool:
+    """A base class from elsewhere whose name says module, model, net, head ..."""
     names = [ref.rpartition(".")[2] for ref in refs]
     return any(
         re.search(r"(Module|Model|Net|Head|Backbone|Block|Layer|Loss|Encoder|Decoder|Attention)$", n) for n in names

@@ -51,7 +51,6 @@ class World:
     def __init__(self, index: Index, text: str) -> None:
         self.index = index
         self.default_device = _default_device(index)
-        self.metric_device = Device.UNKNOWN
         self.cpu_only = frameworks.is_cpu_only(text)
         self.transforms_samples = frameworks.transforms_samples(text)
         self._numbers: dict[object, int] = {}
@@ -342,5 +341,9 @@ def _generated(frame: Frame, bound: Env) -> Value:
     """What iterating over a generator gives: what it yields, or the batches of a loader that it hands on."""
     yielded = join_all(frame.yields)
     loader = next((value for value in bound.values() if value.kind is Kind.LOADER), None)
-    hands_on = loader is not None and (yielded.kind is Kind.UNKNOWN or yielded.origin == "batch")
-    return loader if loader is not None and hands_on else container(yielded)
+    if loader is not None and yielded.kind is Kind.UNKNOWN:
+        return loader
+    part = yielded.element if yielded.kind is Kind.CONTAINER and yielded.element is not None else yielded
+    if part.origin == "batch":
+        return Value(Kind.LOADER, element=yielded, sources=part.sources)
+    return container(yielded)

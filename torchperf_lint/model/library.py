@@ -123,7 +123,7 @@ def _inferred_dtype(name: str, arguments: list[Value]) -> str | None:
 
 
 def library_call(
-    evaluator: Evaluator, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value], starred: bool
+    evaluator: Evaluator, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """What calling the function or class `ref` of a library gives."""
     first = arguments[0] if arguments else UNKNOWN
@@ -165,8 +165,7 @@ def library_call(
         return Value(Kind.OPTIMIZER if ".lr_scheduler." not in ref else Kind.INSTANCE, ref=ref, created=node)
     metric = torchmetrics_api.metric_class(ref)
     if metric is not None:
-        device = evaluator.world.metric_device
-        made = Value(Kind.METRIC, device, ref=metric, created=node)
+        made = Value(Kind.METRIC, ref=metric, created=node)
         return _holding(made, arguments) if metric == torchmetrics_api.COLLECTION else made
     if ref.startswith("torch.nn.") and not ref.startswith(
         ("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")

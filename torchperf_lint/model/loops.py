@@ -152,12 +152,12 @@ class Loops:
     def _step_loop(self, record: CallRecord, function: FunctionInfo) -> ast.stmt | None:
         """The innermost loop around a training call that is not a walk over optimizers, losses or models."""
         for loop in self.enclosing(record.statement):
-            if isinstance(loop, (ast.For, ast.AsyncFor)) and self._walks_parts(loop, record, function):
+            if isinstance(loop, (ast.For, ast.AsyncFor)) and self._walks_parts(loop, record):
                 continue
             return loop
         return None
 
-    def _walks_parts(self, loop: ast.For | ast.AsyncFor, record: CallRecord, function: FunctionInfo) -> bool:
+    def _walks_parts(self, loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
         """`for optimizer in optimizers: optimizer.step()`: the walk's own element takes the step."""
         func = record.call.func
         receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None

@@ -111,14 +111,15 @@ def _comes_to(model: Model, metric: Value, site: Site) -> bool:
 
 
 def nan_strategy(model: Model, metric: Value) -> str | None:
-    """The strategy that the metric is made with, as the file writes it (`"warn"` if by default); None if unclear."""
+    """The strategy that the metric is made with (`warn` if by default); None if it is no string that is known."""
     site = model.creation(metric)
     if site is None:
         return None
     given = strategy_argument(site, metric)
     if isinstance(given, shape.Unclear):
         return None
-    return "warn" if given is None else code_of(given).strip("\"'")
+    strategy = "warn" if given is None else model.value(given).constant
+    return strategy if isinstance(strategy, str) else None
 
 
 def strategy_argument(site: Site, metric: Value) -> cst.BaseExpression | shape.Unclear | None:
@@ -154,7 +155,7 @@ def weighted_or_unseen(model: Model, metric: Value) -> tuple[bool, Because | Non
 
 
 def is_number(model: Model, node: object) -> bool:
-    """Whether an argument is a Python number on every path."""
+    """Whether an argument is meant to be a Python number; `Model.certain_number` tells whether it must be one."""
     return isinstance(node, cst.BaseExpression) and model.value(node).kind is Kind.NUMBER
 
 

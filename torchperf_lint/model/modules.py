@@ -31,9 +31,7 @@ def module_attribute(base: Value, name: str) -> Value:
     return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because)
 
 
-def module_call(
-    evaluator: Evaluator, node: ast.Call, module: Value, arguments: list[Value], keywords: dict[str, Value]
-) -> Value:
+def module_call(evaluator: Evaluator, module: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """What calling a module gives: what its `forward` here returns, else tensors where its inputs live."""
     given = [*arguments, *keywords.values()]
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
@@ -55,12 +53,12 @@ def module_call(
     if ref == "criterion" or ref.endswith("Loss"):
         scalar = True if _reduces(module) else None
         loss = Value(Kind.TENSOR, device, scalar, dtype="float", because=because)
-        return loss if ref != "criterion" else loss._replace(kind=Kind.STRUCTURE, origin="loss")
+        return loss if ref != "criterion" else loss._replace(kind=Kind.STRUCTURE)
     if ref in torch_api.SEVERAL_OUTPUT_MODULES:
         return container(Value(Kind.TENSOR, device, because=because), None, "tuple")
     if ref.startswith("torch.nn.") and module.cls is None:
-        return Value(Kind.TENSOR, device, because=because, origin="model")
-    return Value(Kind.STRUCTURE, device, because=because, origin="model")
+        return Value(Kind.TENSOR, device, because=because)
+    return Value(Kind.STRUCTURE, device, because=because)
 
 
 def _reduces(module: Value) -> bool:
@@ -79,7 +77,7 @@ def module_method(
 ) -> Value:
     """`base.name(...)` of a module."""
     if name in ("to", "cuda", "cpu"):
-        return moved(evaluator, node, base, name, arguments, keywords)
+        return moved(node, base, name, arguments, keywords)
     if name in ("train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "to_empty"):
         return base
     parameter = Value(Kind.TENSOR, base.device, because=base.because)
@@ -92,10 +90,10 @@ def module_method(
     if name in ("state_dict", "named_modules", "named_children", "load_state_dict", "register_buffer", "zero_grad"):
         return UNKNOWN
     if name in ("forward", "generate", "__call__"):
-        return module_call(evaluator, node, base, arguments, keywords)
+        return module_call(evaluator, base, arguments, keywords)
     device = next((v.device for v in arguments if v.device.on_accelerator), None)
     if device is not None and (
         name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name
     ):
-        return Value(Kind.STRUCTURE, device, because=tensor_from(arguments).because, origin="model")
+        return Value(Kind.STRUCTURE, device, because=tensor_from(arguments).because)
     return UNKNOWN

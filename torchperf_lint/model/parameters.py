@@ -134,13 +134,25 @@ def _from_calls(world: World, function: FunctionInfo) -> Env:
         if function.self_name is not None:
             arguments.insert(0, UNKNOWN)
         given = _positional(function, arguments, keywords)
-        per_call.append({**dict.fromkeys(_none_by_default(function), NONE), **given})
+        per_call.append({**_left_out(function), **given})
     names = {name for env in per_call for name in env}
-    return {name: join_all([env[name] for env in per_call if name in env]) for name in names}
+    joined = {name: join_all([env[name] for env in per_call if name in env]) for name in names}
+    # Other files may call as well, with another number: which one it is, or of what type, is not known.
+    return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}
 
 
-def _none_by_default(function: FunctionInfo) -> list[str]:
-    return [name for name, d in _defaults(function).items() if isinstance(d, ast.Constant) and d.value is None]
+def _left_out(function: FunctionInfo) -> Env:
+    """What each parameter with a default is in a call that leaves it out."""
+    return {name: _literal(default) for name, default in _defaults(function).items()}
+
+
+def _literal(default: ast.expr) -> Value:
+    if not isinstance(default, ast.Constant):
+        return UNKNOWN
+    value = default.value
+    if isinstance(value, (bool, int, float)):
+        return NUMBER
+    return NONE if value is None else Value(Kind.STRING, constant=value) if isinstance(value, str) else UNKNOWN
 
 
 def _positional(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:

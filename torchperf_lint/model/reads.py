@@ -206,7 +206,7 @@ def _role_under(
         return Role.CONDITION, "", parent
     if isinstance(parent, (cst.FormattedStringExpression,)):
         return Role.SHOWN, "an f-string", parent
-    if isinstance(parent, cst.BinaryOperation) and isinstance(parent.operator, cst.Modulo) and _is_text(parent.left):
+    if shape.is_filled_text(parent):
         return Role.SHOWN, "a formatted string", parent
     if isinstance(parent, cst.Call) and isinstance(node, cst.Arg):
         return _role_in_call(model, site, parent)
@@ -232,10 +232,6 @@ def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tupl
 def _logs_by_lightning(model: Model, site: Site, call: cst.Call) -> bool:
     """Whether `self.log` is Lightning's own, not a method that the file puts in its place."""
     return model.in_lightning_module(site) and model.value(call.func).function is None
-
-
-def _is_text(node: cst.BaseExpression) -> bool:
-    return isinstance(node, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def _is_device_aggregator(value: Value) -> bool:

@@ -84,7 +84,7 @@ def tensor_method(
 ) -> Value:
     """`base.name(...)` of a tensor or a structure of tensors."""
     if name in ("to", "cuda", "cpu"):
-        return moved(evaluator, node, base, name, arguments, keywords)
+        return moved(node, base, name, arguments, keywords)
     if name in torch_api.HOST_READS:
         return BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
     if name in ("size", "stride"):

@@ -78,7 +78,7 @@ class Value(NamedTuple):
     scalar: bool | None = None  # tensors: exactly one element and no dimension
     vector: bool | None = None  # tensors: exactly one dimension
     dtype: str | None = None  # float32, float64, float16, bfloat16, int64, int, bool, uint8 ... as far as evident
-    origin: str | None = None  # "batch" for what a loader yields, "model" for a module's output
+    origin: str | None = None  # "batch" for what a loader yields
     element: Value | None = None  # containers: any element; loaders: a batch; methods: the object
     items: tuple[tuple[object, Value], ...] | None = None  # containers built literally: key or position -> value
     ref: str | None = None  # qualified name of a library object, or of the library class of an instance

@@ -45,6 +45,16 @@ def replace(tree: StatementTree, node: cst.CSTNode, new: cst.CSTNode | str) -> E
     return Edit(start, end, text.encode())
 
 
+def together(*parts: Edit | tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
+    """All the edits, or None if a builder has refused one of them: half a fix is none."""
+    made: list[Edit] = []
+    for part in parts:
+        if part is None:
+            return None
+        made += [part] if isinstance(part, Edit) else part
+    return tuple(made)
+
+
 def text_of(tree: StatementTree, node: cst.CSTNode) -> str:
     """The node's text as it stands in the file, without the parentheses around it."""
     start, end = tree.span(node)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.edits import code_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeGuard
 
 
 class Unclear:
@@ -59,6 +65,23 @@ def without_calls(node: cst.BaseExpression, names: frozenset[str]) -> cst.BaseEx
     ):
         node = node.func.value
     return node
+
+
+def names_in(node: cst.CSTNode) -> Iterator[cst.Name]:
+    """Every name in the node, those of attributes and keywords included."""
+    if isinstance(node, cst.Name):
+        yield node
+    for child in node.children:
+        yield from names_in(child)
+
+
+def is_filled_text(node: cst.CSTNode) -> TypeGuard[cst.BinaryOperation]:
+    """Whether the node is `"... %s ..." % values`."""
+    return (
+        isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, cst.Modulo)
+        and isinstance(node.left, (cst.SimpleString, cst.ConcatenatedString))
+    )
 
 
 def is_literal(node: cst.BaseExpression | None, text: str) -> bool:

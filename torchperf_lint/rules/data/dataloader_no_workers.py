@@ -27,7 +27,7 @@ _TRAINING = (".backward(", "training_step", "_dataloader(self", ".fit(", "accele
     message="`{call}` {how}: every batch is read and collated in the training process, between two steps",
     severity=Severity.NOTE,
     fix=Safety.SHOWN,
-    triggers=(("DataLoader", "TrainingArguments", "SFTConfig", "DPOConfig"),),
+    triggers=(("DataLoader", *(name.rpartition(".")[2] for name in loading.TRAINING_ARGUMENTS)),),
 )
 def dataloader_no_workers(model: Model) -> Iterator[Finding]:
     """Loaders that feed an accelerator in a program that trains, and the Trainer's arguments."""

@@ -55,7 +55,7 @@ def _is_device_tensor(model: Model, update: Update) -> bool:
     return model.on_device(update.value) is not None
 
 
-def _tensor(model: Model, update: Update) -> cst.BaseExpression | None:
+def _tensor(update: Update) -> cst.BaseExpression | None:
     """The tensor that the new weight takes its device from; None where its text cannot stand twice."""
     read = update.read_of(update.value)
     tensor = update.value if read is None else read.tensor
@@ -72,7 +72,7 @@ def _is_certain(model: Model, update: Update, tensor: cst.BaseExpression) -> boo
 
 def _send_ones(model: Model, update: Update) -> Fix | None:
     """Build the ones where the value is."""
-    torch, tensor = model.name_of("torch", update.site), _tensor(model, update)
+    torch, tensor = model.name_of("torch", update.site), _tensor(update)
     if torch is None or tensor is None:
         return None
     if update.read_of(update.value) is not None and model.value(tensor).scalar is not True:
@@ -85,7 +85,7 @@ def _send_ones(model: Model, update: Update) -> Fix | None:
 
 def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | None:
     """Fill the weight in on the device, in the shape that it is spread to anyway."""
-    torch, tensor = model.name_of("torch", update.site), _tensor(model, update)
+    torch, tensor = model.name_of("torch", update.site), _tensor(update)
     if torch is None or tensor is None:
         return None
     text, number = model.text(tensor), model.text(weight)
@@ -101,4 +101,5 @@ def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | Non
     if edit is None:
         return None
     certain = metrics.keeps_default_types(model) and _is_certain(model, update, tensor)
+    certain = certain and model.certain_number(weight)
     return Fix("build the weight on the device", Safety.SAFE if certain else Safety.UNSAFE, (edit,))

@@ -96,12 +96,11 @@ def _wrap_number(model: Model, update: Update) -> Fix | None:
     weight = update.weight
     if torch is None or not (weight is None or metrics.is_number(model, weight)):
         return None
+    numbers = [argument for argument in (update.value, weight) if isinstance(argument, cst.BaseExpression)]
     wrapped = [
-        edits.replace(update.site.tree, argument, f"{torch}.as_tensor({model.text(argument)})")
-        for argument in (update.value, weight)
-        if isinstance(argument, cst.BaseExpression)
+        edits.replace(update.site.tree, number, f"{torch}.as_tensor({model.text(number)})") for number in numbers
     ]
-    changed: list[Edit | None] = list(wrapped)
+    added: tuple[Edit, ...] | None = ()
     safety = Safety.SAFE
     if weight is None and any(metrics.class_name(metric) in torchmetrics_api.AVERAGES for metric in update.metrics):
         since = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE)
@@ -110,11 +109,14 @@ def _wrap_number(model: Model, update: Update) -> Fix | None:
         elif not since:
             assert isinstance(update.site.node, cst.Call)
             added = edits.add_argument(update.site.tree, update.site.node, f"weight={torch}.ones(())")
-            if added is None or not update.direct:
+            if not update.direct:
                 return None
-            changed += added
-    made = tuple(edit for edit in changed if edit is not None)
-    if len(made) < len(changed):
+    made = edits.together(*wrapped, added)
+    if made is None:
         return None
-    plain = metrics.keeps_default_types(model) and all(metrics.drops_nan(model, metric) for metric in update.metrics)
+    plain = (
+        metrics.keeps_default_types(model)
+        and all(metrics.drops_nan(model, metric) for metric in update.metrics)
+        and all(map(model.certain_number, numbers))
+    )
     return Fix("give the number as a tensor on the host", safety if plain else Safety.UNSAFE, made)

@@ -41,7 +41,7 @@ def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
     owner = shape.receiver(call) if isinstance(call, cst.Call) else None
     if owner is None or not isinstance(call, cst.Call):
         return None
-    safety = _safety(model, owner, shape.method_name(call))
+    safety = _safety(model, owner, call, read)
     if safety is None or read.reader == "int":
         return None
     new = f"{edits.postfix(read.site.tree, read.tensor)}.detach().double()"
@@ -49,11 +49,26 @@ def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
     return None if edit is None else Fix("feed the meter the detached tensor", safety, (edit,))
 
 
-def _safety(model: Model, meter: cst.BaseExpression, method: str | None) -> Safety | None:
+def _safety(model: Model, meter: cst.BaseExpression, call: cst.Call, read: HostRead) -> Safety | None:
     """How far a meter can be fed tensors: not at all if it reads them itself; on trust if its class is elsewhere."""
     value = model.value(meter)
     if value.cls is not None:
-        return Safety.UNSAFE if model.only_adds_up(value, method or "") else None
+        fed = _parameter(model, call, read)
+        adds_up = fed is not None and model.only_adds_up(value, shape.method_name(call) or "", fed)
+        return Safety.UNSAFE if adds_up else None
     named = ((value.ref or "").rpartition(".")[2], model.text(meter).rpartition(".")[2])
     reads = isinstance(meter, cst.Subscript) or any(name in READING_METERS for name in named)
     return None if reads else Safety.SHOWN
+
+
+def _parameter(model: Model, call: cst.Call, read: HostRead) -> int | str | None:
+    """The parameter of the meter's method that is fed the read, by name or position; None behind a star."""
+    argument = read.site.node
+    while (parent := model.parent(argument)) is not call and parent is not None:
+        argument = parent
+    for place, given in enumerate(call.args):
+        if given.star:
+            return None
+        if given is argument:
+            return place if given.keyword is None else given.keyword.value
+    return None

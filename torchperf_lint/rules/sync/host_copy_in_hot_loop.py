@@ -124,11 +124,9 @@ def _collect_on_device(model: Model, site: Site) -> Fix | None:
         return None  # the list is looked at, or made, within the loop
     copy = "." + model.text(outer)[site.tree.span(site.node.func.attr)[0] - site.tree.span(outer)[0] :]
     bare = shape.without_calls(kept, frozenset({"detach"}))
-    changed = (
+    changed = edits.together(
         edits.replace(site.tree, outer, edits.postfix(site.tree, bare) + ".detach()"),
         model.insert_after(heat, f"{name} = [kept{copy} for kept in {name}]"),
     )
-    if None in changed:
-        return None
     title = "collect on the device, which takes its memory, and copy after the loop"
-    return Fix(title, Safety.SHOWN, tuple(edit for edit in changed if edit is not None))
+    return None if changed is None else Fix(title, Safety.SHOWN, changed)

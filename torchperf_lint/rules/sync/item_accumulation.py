@@ -70,15 +70,14 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
     how = _deferral(model, read, uses, starts) if _is_plain_counter(uses, starts) else None
     if how is None or not model.keeps_builtin(how.convert):
         return None
-    changed = [
+    made = [
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + how.kept),
         *(Edit(use.start, use.end, f"{how.convert}({name})".encode()) for use in uses.of("load") if use.inside),
     ]
     if any(not use.inside for use in uses.of("load", "augment")):
-        changed.append(model.insert_after(read.heat, f"{name} = {how.convert}({name})"))
-    if None in changed:
-        return None
-    return Fix("sum on the device, read once after the loop", how.safety, tuple(e for e in changed if e is not None))
+        made.append(model.insert_after(read.heat, f"{name} = {how.convert}({name})"))
+    changed = edits.together(*made)
+    return None if changed is None else Fix("sum on the device, read once after the loop", how.safety, changed)
 
 
 def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]) -> _Deferral | None:
@@ -90,6 +89,10 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
     if scale is None or (reader == "int" and not whole):
         return None
     alike = _is_alike(model, read)
+    if not alike and not model.value(read.tensor).scalar:
+        return None  # A sum cannot take another shape in.
+    if whole and len({type(start) for start in starts}) > 1:
+        return None  # It is an int in some passes and a float in others.
     if whole and reader != "float" and scale.whole and all(type(start) is int for start in starts):
         # A sum of smaller integers would run over where Python's does not.
         kept = "" if dtype in ("int64", "bool") else ".long()"
@@ -191,6 +194,8 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
         return None
     if len(append.args) != 1 or append.args[0].value is not read.site.node or not _gives_the_same(model, read):
         return None
+    if not _is_alike(model, read):
+        return None
     uses = model.uses(name, read.site, read.heat)
     stores = uses.of("store")
     fresh = len(stores) == 1 and stores[0].constant == "[]" and stores[0].same_block and not stores[0].inside
@@ -201,14 +206,11 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
     if not (uses.local and fresh and alone and torch) or others:
         return None
     kept = ".detach()" if _is_never_written(model, read) else ".detach().clone()"
-    changed = (
+    changed = edits.together(
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + kept),
         model.insert_after(read.heat, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
     )
-    if None in changed:
-        return None
-    safety = Safety.SAFE if _is_alike(model, read) else Safety.UNSAFE
-    return Fix("collect on the device, read once after the loop", safety, tuple(e for e in changed if e))
+    return None if changed is None else Fix("collect on the device, read once after the loop", Safety.SAFE, changed)
 
 
 def _gives_the_same(model: Model, read: HostRead) -> bool:

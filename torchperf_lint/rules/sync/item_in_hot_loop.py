@@ -69,13 +69,11 @@ def _read_where_needed(model: Model, read: HostRead, name: str) -> Fix | None:
         return None
     if read.reader != "item" and not model.keeps_builtin(read.reader):
         return None
-    changed = [
+    changed = edits.together(
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()"),
         *(Edit(use.start, use.end, _reading(read.reader, name).encode()) for use in loads),
-    ]
-    if None in changed:
-        return None
-    return Fix("read the value only where it is used", Safety.UNSAFE, tuple(e for e in changed if e is not None))
+    )
+    return None if changed is None else Fix("read the value only where it is used", Safety.UNSAFE, changed)
 
 
 def _reading(reader: str, name: str) -> str:

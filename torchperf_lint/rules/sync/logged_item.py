@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device {where}; `{logger}` takes the tensor itself",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
-    triggers=((".item", "float(", "int(", ".tolist"), (".log(", ".log_dict(", "Engine")),
+    triggers=((".item", "float(", "int("), (".log(", ".log_dict(", "Engine")),
 )
 def logged_item(model: Model) -> Iterator[Finding]:
     """Reads whose only use is to be logged by a framework that keeps tensors on the device."""

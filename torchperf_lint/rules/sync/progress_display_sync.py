@@ -91,16 +91,12 @@ def _bare_tensors(model: Model, call: cst.Call, lazily: bool) -> Iterator[cst.Ba
             pending += [element.value for element in node.elements if isinstance(element, cst.DictElement)]
         elif isinstance(node, cst.Tuple):
             pending += [element.value for element in node.elements]
-        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo) and _is_text(node.left):
+        elif shape.is_filled_text(node):
             pending.append(node.right)
         elif isinstance(node, cst.Call) and shape.method_name(node) in ("format", "str", "repr"):
             pending += [item.value for item in node.args]
         elif type(node).__name__ in _MAY_BE_TENSORS and model.value(node).is_tensor:
             yield node
-
-
-def _is_text(node: cst.BaseExpression) -> bool:
-    return isinstance(node, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def _every_n_steps(model: Model, site: Site) -> Fix | None:

@@ -70,21 +70,15 @@ def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
         return None
     before = model.insert_before(move.heat, f"{path} = {model.text(move.site.node)}")
     after = edits.replace(move.site.tree, move.site.node, path)
-    return None if before is None or after is None else Fix(title, Safety.UNSAFE, (before, after))
+    changed = edits.together(before, after)
+    return None if changed is None else Fix(title, Safety.UNSAFE, changed)
 
 
 def _depends_on_loop(model: Model, move: Move) -> bool:
     """Whether the call's arguments hold a name that only the loop binds."""
     bound = model.names_of_loop(move.heat)
-    names = {argument.value for argument in _names(move.call)}
+    names = {argument.value for argument in shape.names_in(move.call)}
     return bool(names & bound) or "\n" in model.text(move.site.node)
-
-
-def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
-    if isinstance(node, cst.Name):
-        yield node
-    for child in node.children:
-        yield from _names(child)
 
 
 def _result_is_written(model: Model, move: Move) -> bool:

@@ -138,16 +138,15 @@ def _fill_instead(model: Model, packing: _Packing) -> Fix | None:
         return None
     if packing.data.lpar or number.lpar:
         return None
-    changed = (
+    changed = edits.together(
+        packing.placing,
         edits.replace(tree, call.func, name),
         edits.replace(tree, packing.data, f"{size}, {model.text(number)}"),
     )
-    if None in changed:
+    if changed is None:
         return None
     grade = packing.grade.at_worst(_grade(model, packing, number))
-    return Fix(
-        "fill the tensor on the device", grade, (*packing.placing, *(edit for edit in changed if edit is not None))
-    )
+    return Fix("fill the tensor on the device", grade, changed)
 
 
 def _full(model: Model, packing: _Packing) -> str | None:
@@ -163,7 +162,7 @@ def _full(model: Model, packing: _Packing) -> str | None:
 
 def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safety:
     """SAFE for what is certainly a Python number that the dtype can hold; TorchScript knows no empty tuple of sizes."""
-    if model.mentions("torch.jit", "is_scripting") or not _is_python_number(model, number):
+    if model.mentions("torch.jit", "is_scripting") or not model.certain_number(number):
         return Safety.UNSAFE
     unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number
     constant = model.value(unsigned).constant
@@ -178,18 +177,6 @@ def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safet
     return Safety.SAFE if wide else Safety.UNSAFE
 
 
-def _is_python_number(model: Model, node: cst.BaseExpression) -> bool:
-    """Whether a number is Python's own: NumPy's scalars bring their dtype along, which `full` would not keep."""
-    if isinstance(node, cst.UnaryOperation):
-        return _is_python_number(model, node.expression)
-    if isinstance(node, cst.Call):
-        if shape.method_name(node) == "item" and not node.args:
-            return True
-        return model.value(node.func).ref in ("builtins.int", "builtins.float", "builtins.bool", "builtins.len")
-    value = model.value(node)
-    return value.constant is not None or value.dtype in ("int", "float", "bool")
-
-
 # -- lists ----------------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +189,7 @@ def _hoist(model: Model, packing: _Packing) -> Fix | None:
     if not isinstance(target, cst.Name):
         return None
     stores = [use for use in model.uses(target.value, packing.site, packing.heat).uses if use.kind != "load"]
-    free = {name.value for name in _names(packing.site.node)}
+    free = {name.value for name in shape.names_in(packing.site.node)}
     if (
         len(stores) != 1
         or writes_in_place(model, target.value, packing.site)
@@ -221,10 +208,3 @@ def _is_constant(node: cst.BaseExpression) -> bool:
     return isinstance(node, (cst.Integer, cst.Float)) or (
         isinstance(node, cst.Name) and node.value in ("True", "False")
     )
-
-
-def _names(node: cst.CSTNode) -> Iterator[cst.Name]:
-    if isinstance(node, cst.Name):
-        yield node
-    for child in node.children:
-        yield from _names(child)
