@@ -219,7 +219,11 @@ class Model(SiteModel):
 
     def uses(self, name: str, site: Site, heat: Heat) -> flow.NameUses:
         """Where `name` occurs in the function around the site, related to the loop of `heat`."""
-        return flow.uses_of(name, self._function(site), heat.loop, self._index, self._heat, self._source)
+        function = self._function(site)
+        return self.remember(
+            ("uses", name, function, heat.loop),
+            lambda: flow.uses_of(name, function, heat.loop, self._index, self._heat, self._source),
+        )
 
     def makes_afresh(self, name: str, site: Site) -> bool:
         """Whether all that the function around the site binds the name to is a tensor just made by arithmetic."""

@@ -51,8 +51,12 @@ def class_name(metric: Value) -> str:
     return (metric.ref or "").rpartition(".")[2]
 
 
-def hot_updates(model: Model) -> Iterator[Update]:
+def hot_updates(model: Model) -> tuple[Update, ...]:
     """The updates of device-resident aggregators that run in every step, in source order."""
+    return model.remember("hot_updates", lambda: tuple(_hot_updates(model)))
+
+
+def _hot_updates(model: Model) -> Iterator[Update]:
     reads: dict[int, list[HostRead]] = {}
     for read in hot_reads(model):
         if read.role is Role.METRIC:

@@ -68,8 +68,12 @@ class HostRead(NamedTuple):
         return func.value if isinstance(func, cst.Name) else "item"
 
 
-def hot_reads(model: Model) -> Iterator[HostRead]:
+def hot_reads(model: Model) -> tuple[HostRead, ...]:
     """The reads of device scalars that run in every step, in source order, one per chain."""
+    return model.remember("hot_reads", lambda: tuple(_hot_reads(model)))
+
+
+def _hot_reads(model: Model) -> Iterator[HostRead]:
     for site in model.scalar_reads(hot=True):
         heat = model.heat(site)
         if heat is not None:

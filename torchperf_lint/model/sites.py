@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.heat import HeatMap
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax import cst
     from torchperf_lint.syntax.source import Source
 
+_Answer = TypeVar("_Answer")
 _BRIEF = 60
 """Characters of source that a message can bear."""
 
@@ -43,6 +44,13 @@ class SiteModel:
         self._tree_of: dict[int, StatementTree] = {}
         self._statement_of: dict[int, ast.stmt] = {}
         self._meaning: dict[int, dict[tuple[int, int], list[ast.AST]]] = {}
+        self._remembered: dict[object, Any] = {}
+
+    def remember(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
+        """The answer to a question that several rules ask of the same file: worked out once."""
+        if question not in self._remembered:
+            self._remembered[question] = answer()
+        return self._remembered[question]  # type: ignore[no-any-return]
 
     # -- sites -----------------------------------------------------------------------------------------------------
 

@@ -46,8 +46,12 @@ class Move(NamedTuple):
         return node
 
 
-def hot_moves(model: Model) -> Iterator[Move]:
+def hot_moves(model: Model) -> tuple[Move, ...]:
     """The moves to the accelerator that run in every step, in source order, of what may not be there yet."""
+    return model.remember("hot_moves", lambda: tuple(_hot_moves(model)))
+
+
+def _hot_moves(model: Model) -> Iterator[Move]:
     for site in model._sites(MOVERS, True, lambda record: _is_move(model, record)):
         call = site.node
         assert isinstance(call, cst.Call)
