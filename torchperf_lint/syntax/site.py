@@ -40,6 +40,10 @@ _CST_NAMES: dict[str, tuple[str, ...]] = {
 }
 
 
+class CannotStandAlone(Exception):
+    """libcst cannot take this piece of a file by itself."""
+
+
 class Site:
     """A libcst node confirmed at its place in the file."""
 
@@ -64,7 +68,7 @@ class StatementTree:
     __slots__ = ("_nodes_at", "lossless", "parents", "root", "rows", "source", "spans")
 
     def __init__(self, source: Source, first_row: int, last_row: int, prefix: str, suffix: str) -> None:
-        """Parse the rows between `prefix` and `suffix`; raises ValueError where libcst cannot."""
+        """Parse the rows between `prefix` and `suffix`; raises CannotStandAlone where libcst cannot."""
         import libcst
 
         self.source = source
@@ -72,7 +76,7 @@ class StatementTree:
         start = source.line_starts[first_row - 1]
         end = source.line_starts[last_row] if last_row < len(source.line_starts) else len(source.utf8)
         if end - start > MAX_STATEMENT_BYTES:
-            raise ValueError("statement too large")
+            raise CannotStandAlone
         lines = source.utf8[start:end].decode()
         if not lines.endswith(("\n", "\r")):
             suffix = "\n" + suffix if suffix else ""
@@ -80,7 +84,7 @@ class StatementTree:
         try:
             module = libcst.parse_module(code)
         except (libcst.ParserSyntaxError, RecursionError) as error:
-            raise ValueError("libcst cannot parse the statement") from error
+            raise CannotStandAlone from error
         state = _renderer()(default_indent=module.default_indent, default_newline=module.default_newline)
         module._codegen(state)
         self.lossless = "".join(state.tokens) == code
@@ -200,7 +204,7 @@ def statement_tree(source: Source, lineage: list[ast.stmt]) -> StatementTree | N
         for attempt in _pieces(source, statement):
             try:
                 return StatementTree(source, *attempt)
-            except ValueError:
+            except CannotStandAlone:
                 continue
     return None
 
