@@ -388,14 +388,16 @@ def test_a_reader_that_goes_away_leaves_no_traceback(arguments):
 def test_output_that_cannot_be_written_is_one_line(tmp_path, arguments):
     (tmp_path / "train.py").write_text(LOOP)
     command = [sys.executable, "-m", "torchperf_lint", *arguments]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            command, cwd=tmp_path, input=LOOP.encode(), stdout=full, stderr=subprocess.PIPE, check=False
+            command, cwd=tmp_path, env=buffered, input=LOOP.encode(), stdout=full, stderr=subprocess.PIPE, check=False
         )
         assert done.returncode == 2
         (line,) = [line for line in done.stderr.decode().splitlines() if "error" in line]
         assert line.startswith("torchperf-lint: error: the output cannot be written: ")
-        assert subprocess.run([*command, "absent.py"], cwd=tmp_path, stderr=full, check=False).returncode == 2
+        worse = subprocess.run([*command, "absent.py"], cwd=tmp_path, env=buffered, stderr=full, check=False)
+        assert worse.returncode == 2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="descriptors are closed in the child before it starts")

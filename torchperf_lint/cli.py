@@ -15,6 +15,7 @@ from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
     from torchperf_lint.engine.declare import Rule
 
@@ -55,13 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:  # those of linted files are caught where they are read and written
-        # Python flushes stdout once more at exit; let that go nowhere instead of failing again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _send_nowhere(sys.stdout)
         if isinstance(error, BrokenPipeError):
             return PIPE_CLOSED
         with contextlib.suppress(OSError):  # where it is stderr that takes no more
             complain(f"torchperf-lint: error: the output cannot be written: {error.strerror or error}")
         return FAILED
+    finally:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            _send_nowhere(sys.stderr)
+
+
+def _send_nowhere(stream: TextIO) -> None:
+    """Let a stream that takes no more go nowhere: Python flushes it once more at exit, and would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _replace_closed_streams() -> None:
