@@ -40,6 +40,22 @@ LIGHTNING_PLACED = _words("batch outputs loss")
 """Parameters of the other hooks that hold tensors on the device."""
 
 HOOK_TABLES = (
+    HookTable("fastai", _words("Metric"), ("fastai.",), _words("accumulate"), _words("")),
+    HookTable("fastai", _words("Transform"), ("fastai.",), _words("encodes"), _words("")),
+    HookTable("Composer", _words("Algorithm"), ("composer.",), _words("apply"), _words("")),
+    HookTable(
+        "torchtnt", _words("Callback"), ("torchtnt.",), _words("on_train_step_start on_train_step_end"), _words("")
+    ),
+    HookTable("skorch", _words("Callback"), ("skorch.",), _words("on_batch_begin on_batch_end"), _words("")),
+    HookTable("Stable-Baselines3", _words("BaseCallback"), ("stable_baselines3.",), _words("_on_step"), _words("")),
+    HookTable("Keras", _words("Metric"), ("keras.",), _words("update_state"), _words("y_true y_pred")),
+    HookTable(
+        "Keras",
+        _words("Callback"),
+        ("keras.",),
+        _words("on_train_batch_begin on_train_batch_end on_test_batch_begin on_test_batch_end"),
+        _words(""),
+    ),
     HookTable("Lightning", _words("Callback"), ("lightning.",), LIGHTNING_MODULE_HOOKS, LIGHTNING_PLACED),
     HookTable(
         "the Trainer",
@@ -115,6 +131,14 @@ HOOK_TABLES = (
     ),
 )
 
+FUNCTION_KEYWORDS = {
+    "Trainer": _words("compute_loss_func preprocess_logits_for_metrics"),
+    "Seq2SeqTrainer": _words("compute_loss_func preprocess_logits_for_metrics"),
+    "create_supervised_trainer": _words("prepare_batch model_fn loss_fn model_transform output_transform"),
+    "create_supervised_evaluator": _words("prepare_batch model_fn model_transform output_transform"),
+}
+"""Functions that are handed to a framework by keyword, and called for every batch."""
+
 FORWARD_HOOK_REGISTRARS = _words(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook "
     "register_full_backward_pre_hook register_post_accumulate_grad_hook register_hook"
@@ -136,6 +160,8 @@ STAR_IMPORTS = {
     "binary_cross_entropy_with_logits",
     "torch.utils.data": "DataLoader Dataset TensorDataset random_split Subset DistributedSampler",
     "torch.optim": "SGD Adam AdamW RMSprop lr_scheduler",
+    "fastai.vision.all": "Callback Learner Metric Transform",
+    "fastai.basics": "Callback Learner Metric Transform",
     "torchmetrics": "MeanMetric SumMetric MaxMetric MinMetric CatMetric Accuracy MetricCollection",
 }
 """What a star import of a known module brings: the names that rules and values ask about."""

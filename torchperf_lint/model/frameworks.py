@@ -159,6 +159,14 @@ def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
                 return Contract(
                     True, "ignite's Engine calls this function for every batch", tensors=frozenset({"batch"})
                 )
+    for record in world.index.calls.get("add_event_handler", ()):
+        given = record.call.args
+        if len(given) > 1 and _is_hot_event(given[0]) and _names(given[1], function.name):
+            return Contract(True, "ignite calls this handler at every iteration")
+    for taker, words in hooks.FUNCTION_KEYWORDS.items():
+        for record in world.index.calls.get(taker, ()):
+            if any(keyword.arg in words and _names(keyword.value, function.name) for keyword in record.call.keywords):
+                return Contract(True, f"`{taker}` has it called for every batch")
     for registrar in hooks.FORWARD_HOOK_REGISTRARS:
         for record in world.index.calls.get(registrar, ()):
             if record.call.args and _names(record.call.args[0], function.name):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model import frameworks
-from torchperf_lint.model.index import FunctionInfo, last_name
+from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.loops import LoopKind, Loops
 from torchperf_lint.model.throttles import throttles
 
@@ -102,6 +102,25 @@ class HeatMap:
         """Whether the statement would run in every step were it not for a throttle."""
         return self.of(statement) is None and self.of(statement, ignore_throttles=True) is not None
 
+    def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
+        """Whether the call runs only now and then within its statement: `x.item() if step % n == 0 else None`."""
+        lookup = self._lookup(self.world.index.places[statement].function)
+        pending: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+        while pending:
+            node = pending.pop()
+            branches: list[tuple[ast.expr, bool, list[ast.expr]]] = []
+            if isinstance(node, ast.IfExp):
+                branches = [(node.test, True, [node.body]), (node.test, False, [node.orelse])]
+            elif isinstance(node, ast.BoolOp):
+                taken = isinstance(node.op, ast.And)
+                branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
+            for test, taken, inside in branches:
+                holds = any(inner is call for part in inside for inner in ast.walk(part))
+                if holds and throttles(test, taken, lookup):
+                    return True
+            pending.extend(ast.iter_child_nodes(node))
+        return False
+
     def of_function(self, function: FunctionInfo) -> Heat | None:
         """The heat of a function's body: by contract, by configuration, or by the shortest path of hot calls."""
         if function not in self._by_function:
@@ -166,6 +185,8 @@ class HeatMap:
         """Whether standing in this field of the parent means running only now and then."""
         if field == "handlers" and isinstance(parent, ast.Try):
             return True
+        if isinstance(parent, ast.If) and field == "body" and _only_once(parent):
+            return True
         if isinstance(parent, ast.If) and field in ("body", "orelse"):
             return throttles(parent.test, field == "body", self._lookup(function))
         return False
@@ -224,3 +245,17 @@ def _leaves(block: list[ast.stmt]) -> type | None:
 
 def _is_evaluation(name: str) -> bool:
     return _EVAL.search(name.lower().replace(".", "_")) is not None
+
+
+def _only_once(branch: ast.If) -> bool:
+    """`if not warned: warned = True ...`, `if first: first = False ...`: entered once and never again."""
+    test = branch.test
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    flag = dotted(test.operand) if isinstance(test, ast.UnaryOp) else dotted(test)
+    return flag is not None and any(
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is negated
+        and any(dotted(target) == flag for target in node.targets)
+        for node in branch.body
+    )

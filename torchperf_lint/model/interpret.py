@@ -131,7 +131,7 @@ class World:
         found = [cls]
         for current in found:
             for base in current.node.bases:
-                value = self.frame_value(current.scope, base)
+                value = self.frame_value(current.scope, base.value if isinstance(base, ast.Subscript) else base)
                 if value.kind is Kind.CLASS and value.cls is not None and value.cls not in found and len(found) < 20:
                     found.append(value.cls)
         return found
@@ -144,7 +144,7 @@ class World:
         refs: list[str] = []
         for current in self.lineage(cls):
             for base in current.node.bases:
-                value = self.frame_value(current.scope, base)
+                value = self.frame_value(current.scope, base.value if isinstance(base, ast.Subscript) else base)
                 if value.kind is Kind.LIBRARY and value.ref is not None:
                     refs.append(frameworks.canonical(value.ref))
                 elif value.kind is Kind.METRIC and value.ref is not None:

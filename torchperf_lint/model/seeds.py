@@ -20,7 +20,11 @@ _BACKWARD = ("backward", "manual_backward")
 _TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step")
 _LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
 _ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset")
-_CALLBACK_TAKERS = ("Engine", "step", *hooks.FORWARD_HOOK_REGISTRARS)
+_CALLBACK_TAKERS = (
+    *("Engine", "step", "add_event_handler"),
+    *hooks.FUNCTION_KEYWORDS,
+    *hooks.FORWARD_HOOK_REGISTRARS,
+)
 
 
 class Seeds:
@@ -81,7 +85,7 @@ class Seeds:
             argument.id
             for taker in _CALLBACK_TAKERS
             for record in self._index.calls.get(taker, ())
-            for argument in record.call.args
+            for argument in (*record.call.args, *(keyword.value for keyword in record.call.keywords))
             if isinstance(argument, ast.Name)
         }
         found: set[FunctionInfo] = set()

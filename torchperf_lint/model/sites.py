@@ -112,6 +112,8 @@ class SiteModel:
         ):
             if hot and not self._is_hot(record.statement):
                 continue
+            if hot and self._heat.guarded_in_expression(record.statement, record.call):
+                continue
             if wanted(record):
                 site = self._site(record.call, record.statement)
                 if site is not None:

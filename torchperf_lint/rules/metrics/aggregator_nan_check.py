@@ -50,6 +50,10 @@ def aggregator_nan_check(model: Model) -> Iterator[Finding]:
     yield from (found[start] for start in sorted(found))
 
 
+_REACHES_ALL = (".children()", ".modules()", ".named_", "globals()", "locals()", "vars(", "__dict__")
+"""Ways to a metric that name it nowhere: a weighted update may hide behind them."""
+
+
 def _averages(metric: Value) -> bool:
     return metrics.class_name(metric) in torchmetrics_api.AVERAGES
 
@@ -58,7 +62,8 @@ def _finding(model: Model, site: Site, metric: Value, update: Update, escape: Be
     row = update.site.rows[0]
     shown = type(update.heat.because[0])(row, f"updated here by `{model.text(update.site.node.func)}(...)`")
     because = (*update.because, shown, *update.heat.because, *([] if escape is None else [escape]))
-    fix = _disable(model, site, metric) if escape is None else None
+    reached_unseen = _averages(metric) and model.mentions(*_REACHES_ALL)
+    fix = _disable(model, site, metric) if escape is None and not reached_unseen else None
     return Finding(site, because, fix, {"metric": metrics.class_name(metric), "where": update.heat.where})
 
 
