@@ -29,12 +29,16 @@ LIGHTNING_MODULE_HOOKS = _words(
     "configure_gradient_clipping lr_scheduler_step on_before_backward on_after_backward on_before_zero_grad "
     "on_before_optimizer_step on_train_batch_start on_train_batch_end on_validation_batch_start "
     "on_validation_batch_end on_test_batch_start on_test_batch_end on_predict_batch_start on_predict_batch_end "
-    "on_after_batch_transfer transfer_batch_to_device training_step_end validation_step_end test_step_end"
+    "on_before_batch_transfer on_after_batch_transfer transfer_batch_to_device training_step_end "
+    "validation_step_end test_step_end"
 )
 LIGHTNING_STEPS = _words(
     "training_step validation_step test_step predict_step training_step_end validation_step_end test_step_end"
 )
 """Hooks whose first parameter is the batch (or the step's output), whatever its name."""
+
+LIGHTNING_BEFORE_TRANSFER = _words("on_before_batch_transfer transfer_batch_to_device")
+"""Hooks whose batch is still on the host."""
 
 LIGHTNING_PLACED = _words("batch outputs loss")
 """Parameters of the other hooks that hold tensors on the device."""

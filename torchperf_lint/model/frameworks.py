@@ -110,6 +110,8 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
     if name in hooks.LIGHTNING_MODULE_HOOKS and is_lightning_module(world, cls):
         first = frozenset(function.parameter_names[1:2])
         placed = first if name in hooks.LIGHTNING_STEPS else hooks.LIGHTNING_PLACED
+        if name in hooks.LIGHTNING_BEFORE_TRANSFER:
+            return Contract(True, f"Lightning calls `{name}` for every batch")
         says = f"Lightning calls `{name}` for every batch, with the batch on the device"
         return Contract(True, says, Device.LIKELY, tensors=placed, origin="batch")
     for table in hooks.HOOK_TABLES:
@@ -167,11 +169,32 @@ def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
         for record in world.index.calls.get(taker, ()):
             if any(keyword.arg in words and _names(keyword.value, function.name) for keyword in record.call.keywords):
                 return Contract(True, f"`{taker}` has it called for every batch")
+    if _evaluates_by_batch(world) and _is_keyword(world, "Trainer", "compute_metrics", function.name):
+        return Contract(True, "the Trainer calls `compute_metrics` for every batch under `batch_eval_metrics=True`")
     for registrar in hooks.FORWARD_HOOK_REGISTRARS:
         for record in world.index.calls.get(registrar, ()):
             if record.call.args and _names(record.call.args[0], function.name):
                 return Contract(True, f"`{registrar}` has it called for every batch", Device.LIKELY, all_tensors=True)
     return None
+
+
+def _evaluates_by_batch(world: World) -> bool:
+    """Whether some arguments of a Trainer here say `batch_eval_metrics=True`."""
+    return any(
+        keyword.arg == "batch_eval_metrics" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for name in ("TrainingArguments", "Seq2SeqTrainingArguments")
+        for record in world.index.calls.get(name, ())
+        for keyword in record.call.keywords
+    )
+
+
+def _is_keyword(world: World, taker: str, keyword: str, name: str) -> bool:
+    """Whether some call of `taker` here passes the function of that name as `keyword`."""
+    return any(
+        given.arg == keyword and _names(given.value, name)
+        for record in world.index.calls.get(taker, ())
+        for given in record.call.keywords
+    )
 
 
 def _is_hot_event(event: ast.expr) -> bool:
