@@ -10,11 +10,12 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKLOADS = fixtures/workloads
 
-.PHONY: help demo test bench clean
+.PHONY: help demo test verify bench clean
 
 help:
 	@echo "make demo   lint the example training programs and show what the fixes would change"
 	@echo "make test   everything a change has to pass: ruff, mypy, pytest"
+	@echo "make verify run the rules' programs unfixed and fixed on the simulated device"
 	@echo "make bench  measure the linter's speed"
 	@echo "make clean  remove what the other targets made"
 
@@ -28,6 +29,9 @@ test: $(VENV)/test-stamp
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
+verify: $(VENV)/test-stamp
+	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases
+
 bench: $(VENV)/test-stamp
 	$(BIN)/python benchmarks/speed.py
 
@@ -40,7 +44,7 @@ $(VENV)/demo-stamp: $(VENV)/made pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/test-stamp: $(VENV)/made pyproject.toml constraints.txt
-	$(PIP) install --editable '.[dev]' --constraint constraints.txt
+	$(PIP) install --editable '.[dev,verify]' --constraint constraints.txt
 	touch $@
 
 $(VENV)/made:

@@ -42,9 +42,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "engine.project": ("engine", "model", "syntax", "knowledge", "config"),
     "report": ("report", "engine.findings", "syntax.source"),
     "config": ("engine.declare", "engine.findings", "engine.registry", "knowledge.hints", "knowledge.versions"),
-    "pages": ("engine.declare", "engine.registry"),
+    "measurements": ("engine.declare",),
+    "pages": ("engine.declare", "engine.registry", "measurements"),
+    "verify": ("verify", "config", "engine", "knowledge", "measurements", "pages"),
     "flake8_plugin": ("engine", "knowledge.hints", "knowledge.versions"),
-    "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report"),
+    "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report", "verify.command"),
     "check": ("config", "engine", "report", "syntax.source"),
 }
 FOREIGN_TO_RULES = ("ast", "libcst", "tokenize", "torch", "rich", "pathspec", "pathlib", "os", "sys", "io")

@@ -80,7 +80,7 @@ BUILT = ACCUMULATED._replace(
 def two_rules_and_a_page(monkeypatch, tmp_path):
     """TPL102 has a page, TPL201 has none."""
     monkeypatch.setattr(registry, "all_rules", lambda: (ACCUMULATED, BUILT))
-    monkeypatch.setattr(pages, "_pages_root", lambda: tmp_path)
+    monkeypatch.setattr(pages, "pages_root", lambda: tmp_path)
     _write(tmp_path, PAGE)
 
 
@@ -138,7 +138,7 @@ def test_pages_come_from_package_data_or_from_our_own_checkout(monkeypatch, tmp_
     package = tmp_path / "site" / "torchperf_lint"
     package.mkdir(parents=True)
     monkeypatch.setattr(pages, "__file__", str(package / "pages.py"))
-    find = pages._pages_root.__wrapped__
+    find = pages.pages_root.__wrapped__
     stranger = tmp_path / "site" / "rules"
     stranger.mkdir()
     with pytest.raises(pages.BadPage, match="holds no rule pages"):
@@ -155,8 +155,8 @@ def test_pages_come_from_package_data_or_from_our_own_checkout(monkeypatch, tmp_
 def test_the_table_lists_every_rule():
     assert pages.rule_table().splitlines()[2:] == [
         "| TPL102 | [item-accumulated](rules/sync/item_accumulated.md) "
-        "| reading a scalar to add it up stalls the host | safe | on |",
-        "| TPL201 | [built-on-cpu](rules/transfer/built_on_cpu.md) | built late | no | off |",
+        "| reading a scalar to add it up stalls the host | safe | – | on |",
+        "| TPL201 | [built-on-cpu](rules/transfer/built_on_cpu.md) | built late | no | – | off |",
     ]
     assert "](sync/item_accumulated.md)" in pages.rule_table(folder="")
 

@@ -1,4 +1,4 @@
-"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain RULE`, `torchperf-lint rules`."""
+"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain|rules|verify`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _MORE = """\
 other commands:
   torchperf-lint explain RULE   the page of a rule, by code or name
   torchperf-lint rules          the list of all rules
+  torchperf-lint verify RULE    run the rule's programs unfixed and fixed, and compare (needs torch)
   torchperf-lint check PATHS    the same as without `check`
 
-A folder called rules, explain or check is linted as ./rules, ./explain or ./check.
+A folder called like a command is linted as ./rules, ./verify and so on.
 Exit status: 0 nothing found, 1 findings, 2 the run itself failed."""
 
 
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # file names and source lines need not fit the terminal's encoding
             stream.reconfigure(errors="backslashreplace")
     _replace_closed_streams()
-    commands = {"explain": _explain, "rules": _rules, "check": _check}
+    commands = {"explain": _explain, "rules": _rules, "verify": _verify, "check": _check}
     try:
         try:
             if arguments and arguments[0] in commands:
@@ -216,6 +217,12 @@ def _rules(arguments: Sequence[str]) -> int:
         fix = f"fix: {rule.fix.value}" if rule.fix else ""
         print(f"{rule.code}  {rule.name:<{width}}  {'on ' if rule.default else 'off'}  {fix:<11}  {rule.summary}")
     return CLEAN
+
+
+def _verify(arguments: Sequence[str]) -> int:
+    from torchperf_lint.verify import command
+
+    return command.main(arguments)
 
 
 def _described(rule: Rule) -> dict[str, str | bool | None]:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint import measurements
 from torchperf_lint.engine import registry
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 SECTIONS = ("What it does", "Why it is slow", "Example", "When to leave it", "Fix safety")
 """The sections of a page, in this order; the last one only where the rule has a fix."""
+
+MEASURED = "Measured effect"
+"""The section that may follow the others; it is written by the verification suite."""
 
 UNUSED_SUPPRESSION_PAGE = """\
 # TPL001 unused-suppression
@@ -60,7 +64,7 @@ class Page(NamedTuple):
 
 def page_path(rule: Rule) -> Path:
     """Where the rule's page lies in this installation; raise BadPage where there is none."""
-    path = _pages_root() / rule.category.name.lower() / f"{rule.stem}.md"
+    path = pages_root() / rule.category.name.lower() / f"{rule.stem}.md"
     if not path.is_file():
         raise BadPage(f"{rule.code} {rule.name} has no page")
     return path
@@ -69,6 +73,12 @@ def page_path(rule: Rule) -> Path:
 def page_text(rule: Rule) -> str:
     """The rule's page as Markdown."""
     return page_path(rule).read_text(encoding="utf-8")
+
+
+def measured() -> dict[str, measurements.Device]:
+    """What has been measured, by device; empty where nothing has."""
+    path = pages_root() / measurements.NAME
+    return measurements.parse(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def load_page(rule: Rule) -> Page:
@@ -80,7 +90,7 @@ def load_page(rule: Rule) -> Page:
         problem = f"the title must be `{rule.code} {rule.name}`, not `{page.title}`"
     elif _plain(page.summary) != _plain(rule.summary):
         problem = f"the summary must be the rule's, `{rule.summary}`, not `{page.summary}`"
-    elif tuple(page.sections) != wanted:
+    elif tuple(each for each in page.sections if each != MEASURED) != wanted:
         problem = f"the sections must be {', '.join(wanted)}; they are {', '.join(page.sections)}"
     elif not page.codes("bad") or not page.codes("good"):
         problem = "there must be a `python bad` and a `python good` example"
@@ -125,6 +135,12 @@ def parse_page(text: str) -> Page:
     return Page(title, summary, {name: "\n".join(body).strip() for name, body in sections.items()}, tuple(fences))
 
 
+def with_measured_effect(text: str, section: str) -> str:
+    """A page's text with this as its section `Measured effect`, the last one; without that section if it is empty."""
+    before = text.partition(f"\n## {MEASURED}\n")[0].rstrip("\n")
+    return f"{before}\n\n## {MEASURED}\n\n{section}\n" if section else f"{before}\n"
+
+
 def _fence(info: str, code: list[str], section: str, row: int) -> Fence:
     language, *words = info.split() or [""]
     role = words.pop(0) if words and "=" not in words[0] else ""
@@ -140,18 +156,18 @@ def _plain(summary: str) -> str:
 
 def rule_table(folder: str = "rules/") -> str:
     """A Markdown table of all rules; `folder` is where the pages lie, seen from the file that holds the table."""
-    rows = ["| code | name | finds | fix | default |", "| --- | --- | --- | --- | --- |"]
+    rows = ["| code | name | finds | fix | waits per step | default |", "| --- | --- | --- | --- | --- | --- |"]
     for rule in registry.all_rules():
         page = f"{folder}{rule.category.name.lower()}/{rule.stem}.md"
         fix = rule.fix.value if rule.fix else "no"
-        rows.append(
-            f"| {rule.code} | [{rule.name}]({page}) | {rule.summary} | {fix} | {'on' if rule.default else 'off'} |"
-        )
+        waits = measurements.summary(rule, measured())
+        on = "on" if rule.default else "off"
+        rows.append(f"| {rule.code} | [{rule.name}]({page}) | {rule.summary} | {fix} | {waits} | {on} |")
     return "\n".join(rows) + "\n"
 
 
 @functools.cache
-def _pages_root() -> Path:
+def pages_root() -> Path:
     """The folder of the pages: package data in a wheel, else `rules/` beside our own pyproject.toml."""
     package = Path(__file__).parent
     shipped = package / "_pages"

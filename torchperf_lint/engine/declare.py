@@ -45,6 +45,7 @@ class Rule(NamedTuple):
     torch: str | None  # version specifier, e.g. ">=1.8": silent when the target is known to lie outside
     torchmetrics: str | None
     check: Check
+    costs_at_use: bool = False  # what is reported is made once, and the wait is where it is used: in the evidence
 
     @property
     def stem(self) -> str:
@@ -70,12 +71,14 @@ def rule(
     cpu_only_too: bool = False,
     torch: str | None = None,
     torchmetrics: str | None = None,
+    costs_at_use: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule.
 
     `triggers` is a conjunction: each item is a token, or a tuple of alternative tokens, that must occur in the
     file's bytes; without them the rule is not run (and a file where no rule is left is not even parsed). Unless
     `cpu_only_too`, one of the words that speak of an accelerator must occur as well.
+    `costs_at_use` says that the report stands where an object is made, and its evidence names the uses that cost.
     `message` may hold `{placeholders}` that each Finding's `fields` fill.
     """
 
@@ -85,7 +88,19 @@ def rule(
             tuple(token.encode() for token in ((group,) if isinstance(group, str) else group)) for group in needed
         )
         declared = Rule(
-            code, name, category, summary, message, severity, default, fix, groups, torch, torchmetrics, check
+            code,
+            name,
+            category,
+            summary,
+            message,
+            severity,
+            default,
+            fix,
+            groups,
+            torch,
+            torchmetrics,
+            check,
+            costs_at_use,
         )
         _refuse_bad(declared)
         return declared

@@ -134,7 +134,7 @@ def _placing(node: ast.Call, ref: str, name: str, arguments: list[Value]) -> Val
     """accelerator.prepare(...), fabric.setup(...): the same objects, on the device; gather(...): more of them."""
     if name in ("gather", "gather_for_metrics", "reduce", "all_gather", "all_reduce", "pad_across_processes"):
         gathers = "ccelerat" in ref or "abric" in ref
-        return arguments[0]._replace(scalar=None, vector=None) if gathers and arguments else UNKNOWN
+        return arguments[0]._replace(scalar=None, vector=None, origin=None) if gathers and arguments else UNKNOWN
     if not (
         (name in ("prepare", "prepare_model", "prepare_data_loader") and "ccelerat" in ref)
         or (name in ("setup", "setup_module", "setup_dataloaders") and "abric" in ref)

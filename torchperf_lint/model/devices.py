@@ -10,6 +10,7 @@ from torchperf_lint.model.values import (
     Device,
     Kind,
     Value,
+    derived,
 )
 
 
@@ -54,23 +55,28 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
             for k in node.keywords
             if k.arg in ("device", "other", "dtype") and k.arg in keywords
         ]
+        casts = False
         for argument, value in pairs:
             if value.kind is Kind.DTYPE:
-                dtype = value.dtype
+                dtype, casts = value.dtype, True
             elif value.holds_tensors:
-                target, dtype = value.device, value.dtype
+                target, dtype, casts = value.device, value.dtype, True
             else:
                 target = named_device(argument, value) or target
+        if "copy" in keywords or "memory_format" in keywords or (casts and (dtype is None or dtype != receiver.dtype)):
+            receiver = derived(receiver)
         receiver = receiver._replace(dtype=dtype)
         if target is None:
             starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
             stays = not starred and all(value.kind is Kind.DTYPE for _, value in pairs)
-            return receiver if stays else receiver._replace(device=Device.UNKNOWN)
+            return receiver if stays else derived(receiver)._replace(device=Device.UNKNOWN)
         device = target
     if device.on_accelerator:
         said = "moved to the device"
         step = Because(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
         return receiver._replace(device=device, because=(step,))
+    if receiver.device is not Device.CPU:
+        receiver = derived(receiver)  # it may come from the accelerator, into memory that no loader has pinned
     return receiver._replace(device=device, because=())
 
 

@@ -14,7 +14,14 @@ from torchperf_lint.model.devices import as_device, inside_module, moved
 from torchperf_lint.model.index import dotted
 from torchperf_lint.model.modules import module_attribute
 from torchperf_lint.model.naming import conventional
-from torchperf_lint.model.tensors import element_of, element_of_mapping, item_of, tensor_attribute, tensor_from
+from torchperf_lint.model.tensors import (
+    element_of,
+    element_of_mapping,
+    in_one_piece,
+    item_of,
+    tensor_attribute,
+    tensor_from,
+)
 from torchperf_lint.model.values import (
     INTEGER,
     NONE,
@@ -25,6 +32,7 @@ from torchperf_lint.model.values import (
     Kind,
     Value,
     container,
+    derived,
     join,
     join_all,
 )
@@ -235,7 +243,7 @@ class Evaluator:
         if isinstance(node.op, ast.Not):
             return NUMBER
         if value.kind is not Kind.NUMBER:
-            return value
+            return value._replace(origin=None)
         is_literal = isinstance(value.constant, (int, float)) and isinstance(node.op, ast.USub)
         return value._replace(constant=-value.constant if is_literal else None)  # type: ignore[operator]
 
@@ -272,7 +280,8 @@ class Evaluator:
         path = subscript_path(node)
         if path is not None and path in env:
             return env[path]
-        return item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
+        item = item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
+        return derived(item) if base.holds_tensors and not in_one_piece(node.slice, index) else item
 
     def _sequence(self, node: ast.expr, env: Env) -> Value:
         elements: list[ast.expr] = node.elts  # type: ignore[attr-defined]
@@ -300,9 +309,28 @@ class Evaluator:
             for condition in generator.ifs:
                 self(condition, inner)
         if isinstance(node, ast.DictComp):
+            items = self._mapped_items(node, env)
             self(node.key, inner)
-            return container(self(node.value, inner), ref="dict")
+            return container(self(node.value, inner), items, "dict")
         return container(self(node.elt, inner))  # type: ignore[attr-defined]
+
+    def _mapped_items(self, node: ast.DictComp, env: Env) -> list[tuple[object, Value]] | None:
+        """`{key: value.to(device) for key, value in held.items()}`: what is known of each item stays known."""
+        generator, call = node.generators[0], node.generators[0].iter
+        if len(node.generators) > 1 or generator.ifs:
+            return None
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "items"):
+            return None
+        held = self.frame.values.get(call.func.value, UNKNOWN)
+        if held.kind is not Kind.CONTAINER or held.ref != "dict" or held.items is None:
+            return None
+        items: list[tuple[object, Value]] = []
+        for name, value in held.items:
+            inner = env.copy()
+            pair = container(None, [(0, Value(Kind.STRING, constant=name)), (1, value)], "tuple")
+            self.world.bind(self, generator.target, pair, inner)
+            items.append((self(node.key, inner).constant, self(node.value, inner)))
+        return items if all(isinstance(name, str) for name, _ in items) else None
 
     def _formatted(self, node: ast.expr, env: Env) -> Value:
         for child in ast.iter_child_nodes(node):

@@ -44,6 +44,7 @@ class Use(NamedTuple):
     same_block: bool  # stands in the same block as the loop (a plain statement before or after it)
     leads: bool  # has always been passed when the loop begins
     as_float: bool  # divided, or formatted as a float: 0 and 0.0 give the same there
+    again: bool  # stands behind the loop in another that runs it in every step
 
 
 class NameUses(NamedTuple):
@@ -128,6 +129,7 @@ def uses_of(
         after = loop is not None and node.lineno > (loop.end_lineno or 0)
         throttled = inside and statement is not None and not context.nested and heat.throttled(statement)
         siblings = index.places[loop].block if loop is not None else []
+        later = heat.of(statement) if after and statement is not None else None
         return Use(
             kind,
             start,
@@ -144,6 +146,7 @@ def uses_of(
             statement in siblings,
             statement is not None and not inside and not after and id(index.places[statement].block) in before,
             context.as_float,
+            later is not None and later.loop is not None,
         )
 
     pending: list[tuple[ast.AST, ast.stmt | None, _Context]] = [

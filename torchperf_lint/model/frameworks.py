@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS, CPU_TUNING_WORDS
 from torchperf_lint.model.index import last_name
-from torchperf_lint.model.values import Device, Kind, Value
+from torchperf_lint.model.values import Device, Kind, Origin, Value
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import ClassInfo, FunctionInfo
@@ -41,7 +41,7 @@ class Contract(NamedTuple):
     numbers: frozenset[str] = frozenset(
         {"batch_idx", "dataloader_idx", "optimizer_idx", "batch_index", "batch_nb", "step", "epoch", "idx", "i"}
     )
-    origin: str | None = None
+    origin: Origin | None = None
 
 
 def canonical(ref: str) -> str:
@@ -113,7 +113,7 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
         if name in hooks.LIGHTNING_BEFORE_TRANSFER:
             return Contract(True, f"Lightning calls `{name}` for every batch")
         says = f"Lightning calls `{name}` for every batch, with the batch on the device"
-        return Contract(True, says, Device.LIKELY, tensors=placed, origin="batch")
+        return Contract(True, says, Device.LIKELY, tensors=placed, origin=Origin.BATCH)
     for table in hooks.HOOK_TABLES:
         if name in table.hot and any(_is_a(ref, table) for ref in refs):
             return Contract(
@@ -121,7 +121,7 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
                 f"{table.framework} calls `{name}` for every batch",
                 Device.LIKELY,
                 tensors=table.placed,
-                origin="batch",
+                origin=Origin.BATCH,
             )
     if world.cpu_only:
         return None

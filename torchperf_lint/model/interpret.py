@@ -11,7 +11,7 @@ from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, Fu
 from torchperf_lint.model.naming import conventional
 from torchperf_lint.model.statements import Runner, merge_all, names_sent_backward
 from torchperf_lint.model.tensors import element_of
-from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value, container, join, join_all
+from torchperf_lint.model.values import STRING, UNKNOWN, Device, Kind, Origin, Value, container, derived, join, join_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -295,12 +295,10 @@ class World:
             self.bind(evaluator, target.value, container(value), env)
             return
         path = subscript_path(target) if isinstance(target, ast.Subscript) else dotted(target)
-        if isinstance(target, ast.Subscript):
+        if isinstance(target, (ast.Subscript, ast.Attribute)):
             evaluator(target.value, env)
-            evaluator(target.slice, env)
-            self._store_item(target, value, env)
-        elif isinstance(target, ast.Attribute):
-            evaluator(target.value, env)
+            index = evaluator(target.slice, env) if isinstance(target, ast.Subscript) else STRING
+            self._store_item(target, index, value, env)
         if path is None:
             return
         if not isinstance(target, ast.Subscript):
@@ -318,11 +316,27 @@ class World:
                 item = literal[position][1]
             self.bind(evaluator, part, item, env)
 
-    def _store_item(self, target: ast.Subscript, value: Value, env: Env) -> None:
+    def _store_item(self, target: ast.Subscript | ast.Attribute, index: Value, value: Value, env: Env) -> None:
         base = dotted(target.value)
         held = env.get(base) if base is not None else None
-        if base is not None and held is not None and held.kind is Kind.CONTAINER:
-            env[base] = held._replace(element=value if held.element is None else join(held.element, value), items=None)
+        if base is None or held is None:
+            return
+        if held.holds_tensors and _replaces_entry(index, value):
+            env[base] = derived(held)
+        if held.kind is Kind.CONTAINER and isinstance(target, ast.Subscript):
+            element = value if held.element is None else join(held.element, value)
+            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            known = held.ref == "dict" and held.items is not None and isinstance(key, str)
+            items = {**dict(held.items or ()), key: value}.items() if known else None
+            env[base] = container(element, items, held.ref or "list")
+
+
+def _replaces_entry(index: Value, value: Value) -> bool:
+    """Whether `batch[index] = value` may give the batch an entry that lies elsewhere, and not only write in place."""
+    if value.origin is Origin.BATCH or value.device.on_accelerator:
+        return False
+    is_key = not index.holds_tensors and index.kind is not Kind.NUMBER
+    return value.origin is not None or (is_key and value.kind not in (Kind.NUMBER, Kind.STRING, Kind.NONE))
 
 
 def _default_device(index: Index) -> Device | None:
@@ -342,8 +356,8 @@ def _generated(frame: Frame, bound: Env) -> Value:
     yielded = join_all(frame.yields)
     loader = next((value for value in bound.values() if value.kind is Kind.LOADER), None)
     if loader is not None and yielded.kind is Kind.UNKNOWN:
-        return loader
+        return loader._replace(element=None if loader.element is None else derived(loader.element))
     part = yielded.element if yielded.kind is Kind.CONTAINER and yielded.element is not None else yielded
-    if part.origin == "batch":
+    if part.origin is not None:
         return Value(Kind.LOADER, element=yielded, sources=part.sources)
     return container(yielded)

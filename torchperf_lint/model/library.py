@@ -19,6 +19,7 @@ from torchperf_lint.model.values import (
     Kind,
     Value,
     container,
+    derived,
     join,
     join_all,
 )
@@ -61,8 +62,9 @@ def _builtin(
         element = element_of(first)
         return tensor_from([element]) if element.holds_tensors else element if element.kind is Kind.NUMBER else UNKNOWN
     if name in ("max", "min", "abs"):
-        values = [element_of(first)] if len(arguments) == 1 and name != "abs" else arguments
-        return join_all(values)
+        if name == "abs":
+            return first._replace(origin=None)
+        return join_all([element_of(first)] if len(arguments) == 1 else arguments)
     if name == "getattr" and len(arguments) > 1 and isinstance(arguments[1].constant, str):
         return evaluator.attribute_of(first, arguments[1].constant, node)
     return NONE if name in ("print", "setattr", "delattr") else UNKNOWN
@@ -158,7 +160,7 @@ def library_call(
         if ref in torch_api.ON_CURRENT_DEVICE and first.kind is Kind.MODULE:
             step = Because(node.lineno, f"wrapped by `{name}`")
             return first if first.device.on_accelerator else first._replace(device=Device.LIKELY, because=(step,))
-        return first
+        return _copied(first) if ref == "copy.deepcopy" else first
     if ref == "torch.nn.Parameter":
         return Value(Kind.TENSOR, ref=ref, dtype=first.dtype)
     if ref.startswith("torch.optim.") and name[:1].isupper():
@@ -185,6 +187,14 @@ def library_call(
     if name in conventions.LOADER_WRAPPERS or root in ("tqdm", "tqdm.auto", "itertools"):
         return _wrapped(name, first, arguments)
     return Value(Kind.INSTANCE, ref=ref, created=node) if name[:1].isupper() else UNKNOWN
+
+
+def _copied(value: Value) -> Value:
+    """What `deepcopy` makes of tensors and what holds them: a loader's copy still gives a loader's batches."""
+    if value.kind is not Kind.CONTAINER:
+        return derived(value)
+    element = None if value.element is None else _copied(value.element)
+    return value._replace(element=element, items=None)
 
 
 def _holding(holder: Value, arguments: list[Value]) -> Value:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model.index import last_name
+
 if TYPE_CHECKING:
     from torchperf_lint.model.index import ClassInfo, FunctionInfo
     from torchperf_lint.model.interpret import World
@@ -49,6 +51,8 @@ class _Walk:
 
     def _method_passes(self, function: FunctionInfo, given: set[str], seen: set[FunctionInfo]) -> bool:
         self._follow(function, given)
+        if self._is_shared(function, given):
+            return False
         for node in ast.walk(function.node):
             held = [child for child in ast.iter_child_nodes(node) if self._holds(child, function, given)]
             if held and not self._may_hold(node, held, function):
@@ -61,6 +65,24 @@ class _Walk:
                 if not self._method_passes(called, set(called.parameter_names[1:]), seen):
                     return False
         return True
+
+    def _is_shared(self, function: FunctionInfo, given: set[str]) -> bool:
+        """Whether something that is added to in place may be kept under another name as well.
+
+        `self.before = self.sum; self.sum += value` keeps two numbers, but one tensor.
+        """
+        shared: set[str] = set()
+        grown: set[str] = set()
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.AugAssign):
+                grown.add(last_name(node.target) or "")
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                bare = [part for part in _choices(node.value) if isinstance(part, (ast.Name, ast.Attribute))]
+                held = [part for part in bare if self._holds(part, function, given)]
+                if held:
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    shared.update(last_name(part) or "" for part in (*held, *targets))
+        return bool(shared & grown)
 
     def _own(self, node: ast.AST, function: FunctionInfo) -> FunctionInfo | None:
         """The method of the class that `self.name` names, if it does."""
@@ -105,3 +127,12 @@ class _Walk:
         if isinstance(node, ast.Call):
             return self._own(node.func, function) is not None
         return isinstance(node, _MAY_HOLD)
+
+
+def _choices(value: ast.expr) -> list[ast.expr]:
+    """The expressions that one may turn out to be, as the elements of a tuple and the branches of `a if b else c`."""
+    if isinstance(value, ast.IfExp):
+        return [*_choices(value.body), *_choices(value.orelse)]
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return [choice for element in value.elts for choice in _choices(element)]
+    return [value]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.values import Kind, Value
+from torchperf_lint.model.values import Kind, Origin, Value
 
 WHOLE_BATCH = "batch"
-BATCH = Value(Kind.STRUCTURE, origin="batch", ref=WHOLE_BATCH)
+BATCH = Value(Kind.STRUCTURE, origin=Origin.BATCH, ref=WHOLE_BATCH)
 """A batch as a loader gives it, on the host unless something has placed it."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.index import FunctionInfo, last_name
+from torchperf_lint.model.selection import selection
 from torchperf_lint.model.values import Kind
 
 if TYPE_CHECKING:
@@ -319,8 +320,22 @@ class _Trace:
             if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
                 self._escapes(node)
             is_read = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-            if is_read and self._sees(self.owners[node], function) and self._may_be_it(node):
+            if not (is_read and self._sees(self.owners[node], function) and self._may_be_it(node)):
+                continue
+            if held or not self._is_passed_over(node):
                 self.pending.append((node, held))
+
+    def _is_passed_over(self, node: ast.AST) -> bool:
+        """Whether the name is an item of a mapping that holds the object, but under a key that does not come here."""
+        assert isinstance(node, ast.Name)
+        chosen = selection(node, self.parents)
+        if chosen is None:
+            return False
+        items = self.world.frame_value(self.owners[chosen.holder], chosen.holder).items or ()
+        if any(value.created is None for _, value in items):
+            return False
+        keys = [key for key, value in items if value.created is self.created]
+        return bool(keys) and not any(map(chosen.reaches, keys))
 
     def _sees(self, inner: FunctionInfo | None, outer: FunctionInfo) -> bool:
         while inner is not None and inner is not outer:

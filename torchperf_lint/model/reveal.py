@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.values import Device, Kind, Value
+from torchperf_lint.model.values import Device, Kind, Origin, Value
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
 
 _PLACES = {Device.CUDA: " on cuda", Device.LIKELY: " on cuda-likely", Device.CPU: " on cpu", Device.UNKNOWN: ""}
+_LAID = {Origin.BATCH: ", as loaded", Origin.DERIVED: ", from a batch"}
 
 
 def reveal_all(model: Model) -> dict[int, str]:
@@ -61,4 +62,6 @@ def describe(value: Value) -> str:
         words = f"method {value.ref}"
     if kind in (Kind.TENSOR, Kind.STRUCTURE, Kind.MODULE, Kind.DEVICE, Kind.METRIC, Kind.UNKNOWN):
         words += _PLACES[value.device]
+    if value.origin is not None and not value.device.on_accelerator:
+        words += _LAID[value.origin]
     return words

@@ -148,6 +148,8 @@ class Runner:
             value = left._replace(element=added if left.element is None else join(left.element, added), items=None)
         else:
             value = self.evaluate.combine(left, right, node.op)
+            if left.holds_tensors and value.holds_tensors:
+                value = value._replace(origin=left.origin)  # written in place
         self.world.bind(self.evaluate, target, value, env)
         return env
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
@@ -16,11 +17,10 @@ from torchperf_lint.model.values import (
     Kind,
     Value,
     container,
+    derived,
 )
 
 if TYPE_CHECKING:
-    import ast
-
     from torchperf_lint.model.evaluate import Evaluator
 
 BY_WORD = {"number": NUMBER, "string": STRING, "None": NONE, "numpy": Value(Kind.NUMPY), "dtype": Value(Kind.DTYPE)}
@@ -74,6 +74,8 @@ def tensor_attribute(base: Value, name: str) -> Value:
         return base._replace(
             kind=Kind.TENSOR if name == "loss" else Kind.STRUCTURE, scalar=True if name == "loss" else None
         )
+    if name in torch_api.TENSOR_ATTRIBUTES and name != "data":
+        base = derived(base)
     if base.kind is Kind.TENSOR and name in torch_api.TENSOR_ATTRIBUTES:
         return base
     return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because, origin=base.origin)
@@ -99,12 +101,12 @@ def tensor_method(
     if name in ("get", "pop") and base.kind is Kind.STRUCTURE:
         return base._replace(ref=None)
     if name == "type":
-        return base._replace(device=Device.UNKNOWN, dtype=None) if arguments else STRING
+        return derived(base)._replace(device=Device.UNKNOWN, dtype=None) if arguments else STRING
     if name == "pin_memory":
         return base
     if name in torch_api.INPLACE_NONE_METHODS:
         return NONE
-    tensor = base._replace(kind=Kind.TENSOR, origin=None, mixed=False)
+    tensor = _laid(name, base)._replace(kind=Kind.TENSOR, mixed=False)
     if name in (
         "detach",
         "clone",
@@ -119,8 +121,9 @@ def tensor_method(
         "log",
         "sqrt",
     ):
-        result = base if base.kind is Kind.STRUCTURE and name in ("detach", "clone") else tensor
-        return result._replace(dtype=torch_api.DTYPE_METHODS.get(name, result.dtype))
+        result = tensor._replace(kind=base.kind) if name in ("detach", "clone") else tensor
+        made = "float" if name in _MAKES_FLOATS and is_whole(result.dtype) else result.dtype
+        return result._replace(dtype=torch_api.DTYPE_METHODS.get(name, made))
     if name in torch_api.DTYPE_METHODS:
         return tensor._replace(dtype=torch_api.DTYPE_METHODS[name])
     if name in torch_api.NEW_TENSOR_METHODS:
@@ -128,7 +131,21 @@ def tensor_method(
         where = as_device(device) if device is not None else base.device
         return Value(Kind.TENSOR, where or Device.UNKNOWN, dtype=base.dtype, because=base.because)
     given = computed(name, tensor_from([base, *(a for a in arguments if a.holds_tensors)]), arguments, keywords)
-    return given._replace(sources=base.sources) if name in torch_api.VIEW_METHODS else given
+    return given._replace(sources=base.sources, origin=tensor.origin) if name in torch_api.VIEW_METHODS else given
+
+
+def _laid(name: str, base: Value) -> Value:
+    """The tensor with the origin that `base.name(...)` has."""
+    if name in _LIE_AS_BEFORE:
+        return base
+    return derived(base) if name in _MAY_SHARE_MEMORY else base._replace(origin=None)
+
+
+_LIE_AS_BEFORE = frozenset("detach detach_ requires_grad_ data view view_as squeeze unsqueeze unflatten".split())
+"""Methods whose result is the same piece of memory as the tensor, from end to end."""
+
+_MAY_SHARE_MEMORY = torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"clone", "contiguous"}
+"""Methods whose result is a part of the tensor, lies in another order, or is the tensor itself only if it fits."""
 
 
 def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
@@ -142,12 +159,14 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
     if name in torch_api.FULL_REDUCTIONS and not (name == "norm" and arguments and keywords):
         scalar = True if not with_dim or (name == "norm" and len(arguments) == 1 and not keywords) else None
         dtype = tensor.dtype
-        if name in ("argmax", "argmin", "count_nonzero") or (
+        if "dtype" in keywords:
+            dtype = keywords["dtype"].dtype
+        elif name in ("argmax", "argmin", "count_nonzero") or (
             name == "sum" and dtype is not None and not dtype.startswith(("float", "bfloat"))
         ):
             dtype = "int64"
         elif name in ("any", "all"):
-            dtype = "bool"
+            dtype = "uint8" if dtype == "uint8" else "bool" if dtype is not None else None
         elif name in ("mean", "std", "var", "norm", "logsumexp", "nanmean", "dist") and dtype is None:
             dtype = "float"
         return tensor._replace(scalar=scalar, vector=None, dtype=dtype)
@@ -162,7 +181,24 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
     elementwise = name.rstrip("_") in (
         "add sub mul div clamp clip round floor ceil sigmoid tanh relu pow square fill_ zero_ lt gt le ge eq ne".split()
     )
-    return tensor if elementwise else tensor._replace(scalar=None, vector=None, dtype=None)
+    if not elementwise:
+        return tensor._replace(scalar=None, vector=None, dtype=None)
+    numbers = [value for value in (*arguments, *keywords.values()) if not value.holds_tensors]
+    if is_whole(tensor.dtype) and not name.endswith("_"):
+        if name in _MAKES_FLOATS:
+            return tensor._replace(dtype=None if keywords else "float")
+        if any(number.dtype != "int" for number in numbers):
+            return tensor._replace(dtype=None)
+    return tensor
+
+
+def is_whole(dtype: str | None) -> bool:
+    """Whether a dtype is one of integers or booleans."""
+    return (dtype or "").startswith(("int", "uint", "bool"))
+
+
+_MAKES_FLOATS = frozenset("exp log sqrt div sigmoid tanh".split())
+"""What gives floats of integers, too."""
 
 
 def item_of(base: Value, index: Value, sliced: bool) -> Value:
@@ -195,6 +231,22 @@ def _held(base: Value, index: Value) -> Value:
             if key == index.constant:
                 return value
     return base.element or UNKNOWN
+
+
+def in_one_piece(index: ast.expr, value: Value) -> bool:
+    """Whether `tensor[index]` lies in memory without gaps if the tensor does: a row, or rows that follow each other."""
+    if isinstance(index, ast.Slice):
+        return index.step is None
+    if isinstance(index, ast.Tuple):
+        return all(_takes_all(part) for part in index.elts)
+    return _takes_all(index) or (value.kind in (Kind.NUMBER, Kind.STRING) and value.dtype != "bool")
+
+
+def _takes_all(index: ast.expr) -> bool:
+    """`:`, `...` or `None`."""
+    if isinstance(index, ast.Slice):
+        return index.lower is index.upper is index.step is None
+    return isinstance(index, ast.Constant) and (index.value is None or index.value is ...)
 
 
 def element_of(value: Value) -> Value:

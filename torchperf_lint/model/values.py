@@ -70,6 +70,15 @@ class Device(enum.Enum):
         return Device.UNKNOWN
 
 
+class Origin(enum.Enum):
+    """How what comes from a loader's batch lies in memory."""
+
+    BATCH = "batch"  # where the loader put it, every tensor in one piece
+    DERIVED = "derived"  # taken or made from a batch: there may be gaps in it, or it may lie in memory of its own
+
+    __hash__ = object.__hash__
+
+
 class Value(NamedTuple):
     """One element of the lattice."""
 
@@ -78,7 +87,7 @@ class Value(NamedTuple):
     scalar: bool | None = None  # tensors: exactly one element and no dimension
     vector: bool | None = None  # tensors: exactly one dimension
     dtype: str | None = None  # float32, float64, float16, bfloat16, int64, int, bool, uint8 ... as far as evident
-    origin: str | None = None  # "batch" for what a loader yields
+    origin: Origin | None = None  # of what a loader yields, and of what is taken from it
     element: Value | None = None  # containers: any element; loaders: a batch; methods: the object
     items: tuple[tuple[object, Value], ...] | None = None  # containers built literally: key or position -> value
     ref: str | None = None  # qualified name of a library object, or of the library class of an instance
@@ -131,7 +140,7 @@ def join(left: Value, right: Value, lean: Device | None = None) -> Value:
         _same(left.scalar, right.scalar),
         _same(left.vector, right.vector),
         _same(left.dtype, right.dtype),
-        _same(left.origin, right.origin),
+        _join_origins(left.origin, right.origin),
         _join_optional(left.element, right.element, lean),
         _join_items(left.items, right.items, lean),
         _same(left.ref, right.ref),
@@ -177,6 +186,10 @@ def _same(left: _T | None, right: _T | None) -> _T | None:
     return left if left == right else None
 
 
+def _join_origins(left: Origin | None, right: Origin | None) -> Origin | None:
+    return left if left is right else Origin.DERIVED if left is not None and right is not None else None
+
+
 def _union(left: tuple[ast.Call, ...], right: tuple[ast.Call, ...]) -> tuple[ast.Call, ...]:
     if not right or left == right:
         return left
@@ -195,6 +208,11 @@ def _join_items(
     if left is None or right is None or [key for key, _ in left] != [key for key, _ in right]:
         return None
     return tuple((key, join(a, b, lean)) for (key, a), (_, b) in zip(left, right, strict=True))
+
+
+def derived(value: Value) -> Value:
+    """What is taken or made from the value, where nothing shows that it lies as a loader put it."""
+    return value if value.origin is None else value._replace(origin=Origin.DERIVED)
 
 
 MAX_NESTING = 4

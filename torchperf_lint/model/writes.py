@@ -114,9 +114,9 @@ def taken_back(model: Model, path: str, site: Site) -> bool:
 
 
 def is_host_batch(value: Value) -> bool:
-    """A loader's batch, or a part of it, that nothing shows to be on the accelerator."""
+    """A loader's batch, or what is taken or made from it, that nothing shows to be on the accelerator."""
     held = value.element if value.kind is Kind.METHOD and value.element is not None else value
-    return held.holds_tensors and value.origin == "batch" and not value.device.on_accelerator
+    return held.holds_tensors and value.origin is not None and not value.device.on_accelerator
 
 
 def host_batch_written_after(model: Model, site: Site) -> bool:

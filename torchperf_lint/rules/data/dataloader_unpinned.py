@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     message="`{call}` {how}: every batch is copied to the device from pageable memory, which the host has to stage",
     severity=Severity.WARNING,
     fix=Safety.SAFE,
+    costs_at_use=True,
     triggers=(("DataLoader", "dataloader_pin_memory"),),
 )
 def dataloader_unpinned(model: Model) -> Iterator[Finding]:

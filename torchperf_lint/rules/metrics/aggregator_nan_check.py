@@ -29,6 +29,7 @@ _NAN_HANDLING = ("isnan(", "isfinite(", "isinf(", "nan_to_num", "nanmean(")
     message="`{metric}` tests every update for NaN, which waits for the device {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
+    costs_at_use=True,
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
 )
 def aggregator_nan_check(model: Model) -> Iterator[Finding]:
@@ -50,7 +51,16 @@ def aggregator_nan_check(model: Model) -> Iterator[Finding]:
     yield from (found[start] for start in sorted(found))
 
 
-_REACHES_ALL = (".children()", ".modules()", ".named_", "globals()", "locals()", "vars(", "__dict__")
+_REACHES_ALL = (
+    ".children()",
+    ".modules()",
+    ".named_children(",
+    ".named_modules(",
+    "globals()",
+    "locals()",
+    "vars(",
+    "__dict__",
+)
 """Ways to a metric that name it nowhere: a weighted update may hide behind them."""
 
 

@@ -65,7 +65,7 @@ def _read_where_needed(model: Model, read: HostRead, name: str) -> Fix | None:
         return None
     if not loads or any(use.nested or use.formatted_with_name for use in loads):
         return None
-    if not all(use.throttled or use.after for use in loads):
+    if not all(use.throttled or (use.after and not use.again) for use in loads):
         return None
     if read.reader != "item" and not model.keeps_builtin(read.reader):
         return None

@@ -82,6 +82,11 @@ def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> 
     # float64 holds every float, and every count up to 2**53.
     if read.reader == "int" or may_lack_float64(model):
         return None
-    values = f"{torch}.stack([{names[1]}.detach().double() for {names[1]} in {source}.values()]).tolist()"
-    edit = edits.replace(read.site.tree, comprehension, f"dict(zip({source}, {values}))")
+    if not (model.keeps_builtin("dict") and model.keeps_builtin("zip")):
+        return None
+    stacked = f"{torch}.stack([{names[1]}.detach().double() for {names[1]} in {source}.values()])"
+    numbers = ".tolist()" if model.value(read.tensor).scalar else ".flatten().tolist()"
+    # Nothing cannot be stacked.
+    if_any = "" if owner is not None and model.value(owner).items else f" if {source} else []"
+    edit = edits.replace(read.site.tree, comprehension, f"dict(zip({source}, {stacked}{numbers}{if_any}))")
     return None if edit is None else Fix("stack the values and copy them at once", Safety.UNSAFE, (edit,))

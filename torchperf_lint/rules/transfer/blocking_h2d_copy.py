@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.model.transfers import hot_moves
-from torchperf_lint.model.values import Kind
+from torchperf_lint.model.values import Kind, Origin
 from torchperf_lint.model.writes import (
     acts_as_tensor,
     collates_tensors,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.transfers import Move
 
+_WHOLE = ("int", "uint")
 _OTHER_ACCELERATORS = ("'mps", '"mps', ".mps", "_mps", "-mps", "mps_", "torch.accelerator")
 
 
@@ -48,14 +49,25 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
 def _do_not_wait(model: Model, move: Move) -> Fix | None:
     """Add `non_blocking=True`."""
     changed = edits.add_argument(move.site.tree, move.call, "non_blocking=True")
-    if changed is None:
-        return None
+    if changed is None or model.value(move.moved).origin is not Origin.BATCH:
+        return None  # the driver stages what lies with gaps or in a new piece of memory, even from a pinned batch
     safe = (
         _takes_the_argument(model, move)
+        and _casts_alike(model, move)
         and not model.mentions(*_OTHER_ACCELERATORS)
         and not host_batch_written_after(model, move.site)
     )
     return Fix("copy without waiting (and pin the loader's memory)", Safety.SAFE if safe else Safety.UNSAFE, changed)
+
+
+def _casts_alike(model: Model, move: Move) -> bool:
+    """Whether a cast in the call, now done by the device, gives the same: NaN and what overflows have no such whole."""
+    if move.dtype is None:
+        return True
+    wanted, given = model.value(move.dtype).dtype, model.value(move.moved).dtype
+    if wanted is None or wanted.startswith(_WHOLE):
+        return given is not None and given.startswith(_WHOLE)
+    return True
 
 
 def _takes_the_argument(model: Model, move: Move) -> bool:

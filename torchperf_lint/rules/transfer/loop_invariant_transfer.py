@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Device, Kind
 from torchperf_lint.model.writes import taken_back, writes_in_place
@@ -53,7 +54,18 @@ def _stays_on_host(model: Model, move: Move, path: str) -> bool:
         (path + ".").startswith(b + ".") for b in model.names_of_loop(move.heat)
     ):
         return False
-    return not taken_back(model, path, move.site) and not writes_in_place(model, path, move.site)
+    changed = taken_back(model, path, move.site) or writes_in_place(model, path, move.site)
+    return not changed and (is_module or not _is_trained(model, path))
+
+
+def _is_trained(model: Model, path: str) -> bool:
+    """Whether the file asks for a gradient of the tensor: an optimizer then writes it, and its copy grows stale."""
+    factories = model.calls(*sorted(torch_api.FACTORIES))
+    made = (site for site in factories if shape.argument(site.node, "requires_grad") is not None)
+    asked = model.method_calls("requires_grad_")
+    assignments = (model.parent(site.node) for site in (*made, *asked))
+    targets = (target.target for each in assignments if isinstance(each, cst.Assign) for target in each.targets)
+    return model.mentions(f"{path}.requires_grad") or path in map(shape.dotted, targets)
 
 
 def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:

@@ -1,0 +1,1 @@
+"""Checks of the simulated device, each module run in a process of its own."""

@@ -1,0 +1,29 @@
+"""Run every `check_` function of a module on the simulated device, and print what became of each."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import traceback
+
+from simulated_cases.harness import recorder
+from torchperf_lint.verify.simulated import install
+
+
+def main(module: str) -> None:
+    install(recorder)
+    checks = importlib.import_module(f"simulated_cases.{module}")
+    outcomes = {}
+    for name, check in list(vars(checks).items()):
+        if name.startswith("check_"):
+            try:
+                check()
+                outcomes[name] = ""
+            except Exception:
+                outcomes[name] = traceback.format_exc()
+    print(json.dumps(outcomes))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,149 @@
+"""What must fail on the device does fail: as CUDA does, or with NotSimulated."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from simulated_cases.harness import raises, recorder
+from torchperf_lint.verify.simulated import NotSimulated, install
+
+MIXED = "Expected all tensors to be on the same device"
+
+
+def check_host_operands() -> None:
+    x, y = torch.ones(3, device="cuda"), torch.ones(3)
+    for program in (
+        lambda: x + y,
+        lambda: y + x,
+        lambda: y.add_(x),
+        lambda: x.mul_(y),
+        lambda: torch.where(x > 0, x, y),
+        lambda: torch.cat([x, y]),
+        lambda: torch.stack([x.sum(), torch.tensor(1.0)]),
+        lambda: nn.Linear(3, 2).cuda()(y),
+        lambda: nn.Linear(3, 2)(x),
+        lambda: functional.embedding(torch.tensor([0]), torch.ones(2, 2, device="cuda")),
+        lambda: functional.cross_entropy(torch.ones(1, 3, device="cuda"), torch.tensor([0])),
+        lambda: functional.conv1d(torch.ones(1, 1, 3, device="cuda"), torch.ones(1, 1, 1)),
+        lambda: x.gather(0, torch.tensor([0])),
+        lambda: x.scatter_(0, torch.tensor([0], device="cuda"), y),
+        lambda: torch.add(x, x, out=y),
+        lambda: torch.add(x, x, out=torch.tensor(0.0)),
+        lambda: torch.tensor(1.0).add_(x.sum()),
+        lambda: x.masked_fill(y > 0, 0.0),
+        lambda: torch.dot(x, y),
+        lambda: torch.outer(x, y),
+        lambda: torch.equal(x, y),
+        lambda: torch.nn.utils.parameters_to_vector([y, x]),
+    ):
+        with raises((RuntimeError, TypeError), ""):
+            program()
+    with raises(RuntimeError, f"{MIXED}, but found at least two devices, cuda:0 and cpu!"):
+        x + y
+    with raises(RuntimeError, f"{MIXED}, but found at least two devices, cpu and cuda:0!"):
+        y + x
+
+
+def check_host_operands_that_are_allowed() -> None:
+    x = torch.ones(3, device="cuda")
+    zero_dim = torch.tensor(2.0)
+    for program in (
+        lambda: x + zero_dim,
+        lambda: zero_dim * x,
+        lambda: x.add_(zero_dim),
+        lambda: x.sum().add_(zero_dim),
+        lambda: torch.where(x > 0, x, zero_dim),
+        lambda: torch.maximum(x, zero_dim),
+        lambda: x.masked_fill(x > 0, zero_dim),
+        lambda: x.clamp(max=zero_dim),
+        lambda: x.lerp(x, zero_dim),
+        lambda: x.copy_(torch.zeros(3)),
+        lambda: torch.zeros(3).copy_(x),
+        lambda: x[torch.tensor([True, False, True])],
+        lambda: torch._foreach_mul_([x], zero_dim),
+    ):
+        program()
+
+
+def check_index_devices() -> None:
+    with raises(RuntimeError, "indices should be either on cpu or on the same device as the indexed tensor (cpu)"):
+        torch.ones(3)[torch.tensor([0], device="cuda")]
+    with raises(RuntimeError, "indices should be either"):
+        torch.ones(3)[torch.tensor([0], device="cuda")] = 1.0
+
+
+def check_gradients_and_parameters() -> None:
+    parameter = nn.Parameter(torch.ones(3, device="cuda"))
+    with raises(RuntimeError, "attempting to assign a gradient with device type 'cpu'"):
+        parameter.grad = torch.ones(3)
+    with raises(TypeError, "can't convert cuda:0 device type tensor to numpy"):
+        parameter.detach().numpy()
+    with raises(RuntimeError, "only dense CPU tensors can be pinned"):
+        parameter.detach().pin_memory()
+
+
+def check_what_is_not_simulated() -> None:
+    x = torch.ones(3, 3, device="cuda")
+    for program in (
+        lambda: x.to("cuda:1"),
+        lambda: torch.ones(3, device="cuda:1"),
+        lambda: x.cuda(1),
+        lambda: torch.cuda.set_device(1),
+        lambda: torch.cuda.device(2).__enter__(),
+        lambda: torch.compile(nn.Linear(3, 3)),
+        torch.cuda.CUDAGraph,
+        lambda: torch.cuda.graph(None),
+        lambda: torch.cuda.make_graphed_callables(nn.Linear(3, 3).cuda(), (x,)),
+        torch.cuda.MemPool,
+        torch.cuda.utilization,
+        torch.cuda.memory_snapshot,
+        torch.cuda.memory._record_memory_history,
+        torch.cuda.cudart,
+        torch.cuda.nccl.version,
+        lambda: torch.cuda.comm.broadcast(x, [0]),
+        torch.cuda.jiterator._create_jit_fn("", x=1),
+        torch.Stream,
+        torch.Event,
+        lambda: torch.cuda.Event(interprocess=True),
+        lambda: torch.cuda.ExternalStream(0),
+        x.to_sparse,
+        lambda: torch.eye(3).to_sparse().cuda(),
+        lambda: torch.sparse_coo_tensor([[0], [0]], [1.0], device="cuda"),
+        lambda: torch.quantize_per_tensor(x, 1.0, 0, torch.qint8),
+        lambda: torch.nested.nested_tensor([x, x]) + 1,
+        lambda: nn.DataParallel(nn.Linear(3, 3).cuda())(x),
+        lambda: torch.multiprocessing.spawn(print),
+        lambda: torch.set_default_tensor_type("torch.cuda.FloatTensor"),
+        lambda: torch.from_dlpack(x),
+        lambda: torch.utils.dlpack.to_dlpack(x),
+        lambda: x.__cuda_array_interface__,
+        lambda: torch.Generator("cuda").clone_state(),
+        torch.accelerator.Graph,
+        lambda: torch.cuda.Stream().cuda_stream,
+    ):
+        with raises(NotSimulated, "not simulated: "):
+            program()
+
+
+def check_hooks_on_a_moving_parameter() -> None:
+    module = nn.Linear(2, 2)
+    module.weight.register_hook(lambda gradient: gradient)
+    with raises(NotSimulated, "hooks"):
+        module.cuda()
+
+
+def check_sending_to_another_process() -> None:
+    with raises(NotSimulated, "another process"):
+        torch.multiprocessing.reductions.reduce_tensor(torch.ones(2, device="cuda"))
+
+
+def check_other_versions_of_torch() -> None:
+    install(recorder)
+    version, torch.__version__ = torch.__version__, "2.12.1"
+    try:
+        with raises(NotSimulated, "for torch 2.13 only, and this is torch 2.12.1"):
+            install(recorder)
+    finally:
+        torch.__version__ = version

@@ -1,0 +1,29 @@
+"""Runs that no process made: reports as the child writes them, with just the facts that a test is about."""
+
+from __future__ import annotations
+
+from torchperf_lint.verify.events import Event, Kind, Place
+from torchperf_lint.verify.results import encode
+from torchperf_lint.verify.runs import Run
+
+
+def event(kind=Kind.READ, *, step=0, row=1, file="/program.py", operator="item", waits=True, **more):
+    return Event(kind, operator, step, Place(file, row), None, waits, **more)
+
+
+def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout="", stderr="", random=0):
+    report = {
+        "status": status,
+        "error": error,
+        "device": {"kind": "sim", "name": "simulated", "torch": "2.13.0", "python": "3.11.0"},
+        "steps": 7,
+        "steady": [[step, "/program.py", 1] for step in steady],
+        "events": [each.as_json() for each in events],
+        "operators": [],
+        "counters": {},
+        "files": [],
+        "random_state": {"torch": encode(random)},
+    }
+    if results is not None:
+        report["results"] = encode(results)
+    return Run(report, stdout, stderr)

@@ -1,0 +1,96 @@
+"""Results are kept bit for bit, and the comparison sees every difference that a user could."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy
+import pytest
+import torch
+
+from torchperf_lint.verify.results import NotComparable, differences, encode
+
+TENSORS = [
+    torch.tensor([1.5, -0.0, math.inf, math.nan]),
+    torch.tensor([[1, 2], [3, 4]], dtype=torch.int16),
+    torch.tensor(0.1, dtype=torch.bfloat16),
+    torch.tensor([True, False]),
+    torch.empty(0, 3),
+    torch.arange(6.0).reshape(2, 3).t(),
+    torch.tensor(1 + 2j),
+    torch.nn.Parameter(torch.ones(2)),
+]
+
+
+def _record(value):
+    return json.loads(json.dumps(encode(value)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *TENSORS,
+        1,
+        1.0,
+        True,
+        None,
+        "text",
+        2j,
+        [1, (2.0, "a")],
+        {"a": [torch.ones(1)]},
+        numpy.float32(2),
+        torch.float16,
+    ],
+    ids=lambda value: f"{type(value).__name__} {value}"[:40],
+)
+def test_a_value_equals_its_own_record(value):
+    assert differences(_record(value), _record(value)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (1, 1.0, "type int became float"),
+        (1, True, "type int became bool"),
+        (0.1 + 0.2, 0.3, "0.30000000000000004 became 0.3"),
+        (0.0, -0.0, "0.0 became -0.0"),
+        (torch.ones(2), torch.ones(2, dtype=torch.float64), "dtype torch.float32 became torch.float64"),
+        (torch.ones(2), torch.ones(2, 1), "shape [2] became [2, 1]"),
+        (torch.ones(2), torch.nn.Parameter(torch.ones(2)), "type Tensor became Parameter"),
+        (torch.ones(1), torch.ones(1, requires_grad=True), "requires_grad False became True"),
+        (torch.tensor(1.0), 1.0, "type Tensor became float"),
+        (numpy.float64(1), 1.0, "type numpy float64 became float"),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0000002]), "became"),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), "[1, 2] became [1, 3]"),
+        (torch.tensor([0.0]), torch.tensor([-0.0]), "became"),
+        (torch.tensor([math.nan]), torch.tensor([0.0]), "became"),
+        ([1, 2], (1, 2), "type list became tuple"),
+        ([1, 2], [1], "2 items became 1"),
+        ({"a": 1}, {"b": 1}, "the keys 'a' became 'b'"),
+        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, "results['a'][1]['b']: 2 became 3"),
+        ("yes", "no", "'yes' became 'no'"),
+    ],
+)
+def test_a_difference_is_named(before, after, said):
+    found = differences(_record(before), _record(after))
+    assert len(found) == 1
+    assert said in found[0]
+
+
+def test_nan_equals_nan_whatever_its_bits():
+    odd = torch.tensor([0x7FC00001], dtype=torch.int32).view(torch.float32)
+    assert differences(_record(odd), _record(torch.tensor([math.nan]))) == []
+
+
+def test_a_tolerance_is_relative_and_holds_for_numbers_only():
+    assert differences(_record(100.0), _record(100.0001), 1e-5) == []
+    assert differences(_record(100.0), _record(100.01), 1e-5) != []
+    assert differences(_record(torch.tensor([0.0])), _record(torch.tensor([1e-9])), 1e-5) != []
+    assert differences(_record(3), _record(4), 0.5) != []
+    assert differences(_record(math.nan), _record(1.0), 0.5) != []
+
+
+def test_what_has_no_record_is_refused_with_its_place():
+    with pytest.raises(NotComparable, match=r"results\['model'\]\[0\] is a torch.nn.modules.linear.Linear"):
+        encode({"model": [torch.nn.Linear(1, 1)]})

@@ -1,0 +1,131 @@
+"""A user's script runs as it is, and each wait is laid beside what the linter says of its line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from synthetic import event, run
+
+from linting import ROOT
+from torchperf_lint.engine.findings import Because, Diagnostic
+from torchperf_lint.verify.events import Kind
+from torchperf_lint.verify.script import join
+
+HELPERS = """\
+def shown(t):
+    return f"{t:.2f}"
+"""
+SCRIPT = """\
+import sys
+
+import torch
+from torch.utils.data import DataLoader
+
+from helpers import shown
+
+device = torch.device("cuda")
+model = torch.nn.Linear(4, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+print("arguments:", sys.argv[1:])
+
+
+def train(loader):
+    total = 0.0
+    for x in loader:
+        loss = model(x.to(device, non_blocking=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        text = shown(loss)
+    return total, text
+
+
+print("done:", train(DataLoader(torch.ones(64, 4), batch_size=4)))
+"""
+
+
+def _verify(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "torchperf_lint", "verify", *arguments],
+        cwd=folder,
+        env={"PATH": "", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    return tmp_path
+
+
+def test_a_script_is_counted_and_joined_with_the_findings(project):
+    done = _verify(project, "--script", "train.py", "--device", "sim", "--", "--lr", "1")
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "arguments: ['--lr', '1']"
+    assert lines[1].startswith("done: ")
+    assert lines[2] == (
+        "16 steps on the simulated device, 14 of them counted: the host waits 2 times per step, and 1 copies may wait."
+    )
+    found = lines.index("found and confirmed")
+    assert lines[found + 1].startswith("  train.py:21  TPL102 ")
+    assert lines[found + 2] == "      train.py:21  1 waits: item"
+    seen = lines.index("seen, not found")
+    assert "  helpers.py:2  1 waits: item" in "".join(lines[seen:])
+
+
+def test_a_script_stops_after_the_steps_that_are_asked_for(project):
+    done = _verify(project, "--script", "train.py", "--device", "sim", "--steps", "6")
+    assert "done:" not in done.stdout
+    assert "6 steps on the simulated device, 3 of them counted" in done.stdout
+
+
+def test_a_clean_script_has_status_0(project):
+    (project / "train.py").write_text("import torch\nprint(torch.ones(2, device='cuda').shape)\n")
+    done = _verify(project, "--script", "train.py", "--device", "sim")
+    assert done.returncode == 0, done.stderr
+    assert "No steps to count over were seen" in done.stdout
+
+
+def test_what_fails_is_said_and_has_status_2(project):
+    missing = _verify(project, "--script", "gone.py")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "gone.py: there is no such file" in missing.stderr
+    (project / "train.py").write_text(
+        "import torch\ntorch.ones(1, device='cuda').item()\nraise ValueError('no data')\n"
+    )
+    broken = _verify(project, "--script", "train.py", "--device", "sim")
+    assert broken.returncode == 2
+    assert "train.py: failed: ValueError: no data" in broken.stderr
+    assert "train.py:2  1 waits: item" in broken.stdout
+
+
+def _finding(row, end_row=None, because=(), code="TPL101"):
+    where = ("/program.py", row, 1, end_row or row, 9)
+    return Diagnostic(*where, code, "x", "error", "text", because, None, 0, 1, (row, end_row or row))
+
+
+def test_a_finding_is_confirmed_on_its_statement_or_where_its_rule_costs():
+    at = run([event(row=12), event(row=30), event(row=40, file="/other.py"), event(row=50)], steady=(0,)).lines()
+    evidence = (Because(30, "updated here"), Because(40, "called here", "/other.py"))
+    found = [_finding(10, 14), _finding(20, because=evidence, code="TPL301"), _finding(60, because=evidence)]
+    joined = join(found, at)
+    assert [(each.row, [line.where.row for line in lines]) for each, lines in joined.confirmed] == [
+        (10, [12]),
+        (20, [40, 30]),
+    ]
+    assert [each.row for each in joined.not_seen] == [60]
+    assert [line.where.row for line in joined.not_found] == [50]
+
+
+def test_a_pinned_copy_is_no_wait():
+    pinned = event(Kind.TO_DEVICE, waits=False, pinned=True, asynchronous=True)
+    assert run([pinned], steady=(0,)).lines() == []

@@ -1,0 +1,118 @@
+"""`torchperf-lint verify` from its arguments to its exit status, and what `--update` writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+
+import pytest
+
+from linting import ROOT
+from torchperf_lint import cli, pages
+from torchperf_lint.engine import registry
+from torchperf_lint.measurements import SIMULATED
+from torchperf_lint.verify import command, pairs, workloads
+from torchperf_lint.verify.command import FAILED, NOT_PROVED, PROVED
+
+PROGRAM = """\
+import torch
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = torch.nn.Linear(4, 1).to(device)
+
+
+def evaluate(loader):
+    total = 0.0
+    for x in loader:
+        x = x.to(device, non_blocking=True)
+        loss = torch.nn.functional.mse_loss(model(x), x[:, :1])
+        total += loss.item()
+    return total
+
+
+results = float(evaluate(DataLoader(torch.ones(8, 4))))
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A copy of rules/ to write to, and one workload of TPL102."""
+    shutil.copytree(ROOT / "rules", tmp_path / "rules")
+    (tmp_path / "rules" / "measurements.json").unlink(missing_ok=True)
+    monkeypatch.setattr(pages, "pages_root", lambda: tmp_path / "rules")
+    program = tmp_path / "run_sum.py"
+    program.write_text(PROGRAM)
+    rule = registry.find_rule("TPL102")
+    monkeypatch.setattr(workloads, "workloads_of", lambda rules: [workloads.read_workload(program, rule)])
+    return tmp_path
+
+
+def test_what_is_measured_is_written_once_and_then_held_against_each_run(checkout, capsys):
+    assert command.main(["TPL102", "--device", "sim"]) == NOT_PROVED
+    assert "the page says nothing of this workload" in capsys.readouterr().out
+
+    assert command.main(["TPL102", "--device", "sim", "--update"]) == PROVED
+    assert "TPL102  sum: 1 (+1 staged) -> safe 0 (+1 staged) waits per step; accepted" in capsys.readouterr().out
+    (row,) = pages.measured()[SIMULATED].rules["TPL102"]
+    assert row.waits == {"unfixed": 1, "safe": 0}
+    page = (checkout / "rules/sync/item_accumulation.md").read_text()
+    assert page.count("## Measured effect") == 1
+    assert "| `run_sum.py` | 1, 1 staged | 0, 1 staged | – | equal |" in page
+
+    assert command.main(["TPL102", "--device", "sim"]) == PROVED
+    capsys.readouterr()
+
+    file = checkout / "rules/measurements.json"
+    file.write_text(file.read_text().replace('"safe": 0.0', '"safe": 0.5', 1))
+    assert command.main(["TPL102", "--device", "sim", "--verbose"]) == NOT_PROVED
+    out = capsys.readouterr().out
+    assert "the page says waits {'unfixed': 1.0, 'safe': 0.5}, and {'unfixed': 1.0, 'safe': 0.0} is measured" in out
+    assert "unfixed   1 waits  unfixed/run_sum.py:13 item: total += loss.item()" in out
+
+
+def test_nothing_is_written_where_a_fix_is_not_accepted(checkout, monkeypatch, capsys):
+    wrong = PROGRAM.replace("total += loss.item()", "total += 2 * loss").encode()
+    monkeypatch.setattr(pairs, "variants", lambda case: {"unfixed": case.workload.data, "safe": wrong})
+    assert command.main(["TPL102", "--device", "sim", "--update"]) == FAILED
+    captured = capsys.readouterr()
+    assert "rejected" in captured.out
+    assert "1 run of 1 rule: 1 rejected" in captured.out
+    assert "nothing is written into rules/" in captured.err
+    assert not (checkout / "rules/measurements.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["TPL999"], "there is no rule `TPL999`"),
+        (["--device", "cuda"], "torch sees no CUDA device here; --device sim simulates one"),
+        (["--script", "gone.py", "--device", "sim"], "gone.py: there is no such file"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line(arguments, said, capsys):
+    assert cli.main(["verify", *arguments]) == FAILED
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("torchperf-lint verify: error: ")
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_torch_is_asked_for_where_it_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert cli.main(["verify"]) == FAILED
+    assert "pip install 'torchperf-lint[verify]'" in capsys.readouterr().err
+
+
+def test_a_rule_without_a_program_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(workloads, "workloads_of", lambda rules: [])
+    assert command.main(["TPL501", "--device", "sim"]) == PROVED
+    assert "nothing was run; no program to run for TPL501" in capsys.readouterr().out
+
+
+def test_prefixes_choose_rules(monkeypatch):
+    chosen = []
+    monkeypatch.setattr(workloads, "workloads_of", lambda rules: chosen.extend(rule.code for rule in rules) or [])
+    command.main(["TPL3", "item-accumulation", "--device", "sim"])
+    assert chosen == ["TPL102", "TPL301", "TPL302", "TPL303"]

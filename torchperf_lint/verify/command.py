@@ -1,0 +1,218 @@
+"""`torchperf-lint verify`: run the rules' programs unfixed and fixed, print the counts, keep them if asked to."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_lint import measurements, pages
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.files import write_atomically
+from torchperf_lint.measurements import Device, Measurement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.verify.pairs import Proof
+    from torchperf_lint.verify.step_times import StepTimes
+
+PROVED, NOT_PROVED, FAILED = 0, 1, 2
+
+_EPILOG = """\
+Exit status: 0 every fix that was run is accepted and the counts are those of the rules' pages, 1 some are not, or
+could not be verified here, 2 the run itself failed. Anything that the simulated device cannot do counts as not
+verified, never as accepted."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return the exit status."""
+    own, script_arguments = _split(arguments)
+    options = _parser().parse_args(own)
+    if importlib.util.find_spec("torch") is None:
+        return _complain("torch is not installed: pip install 'torchperf-lint[verify]'")
+    unknown = [name for name in options.rules if _rules_named(name) == []]
+    if unknown:
+        return _complain(f"there is no rule `{unknown[0]}`; `torchperf-lint rules` lists them")
+    device = _device(options.device)
+    if device is None:
+        return _complain("torch sees no CUDA device here; --device sim simulates one")
+    if options.script is not None:
+        from torchperf_lint.verify import script
+
+        return script.verify(options.script, script_arguments, device, options.steps)
+    return _verify_rules(options, device)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments before and after `--`."""
+    arguments = list(arguments)
+    if "--" not in arguments:
+        return arguments, []
+    place = arguments.index("--")
+    return arguments[:place], arguments[place + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="torchperf-lint verify",
+        description="Run programs unfixed and fixed on a GPU, or on a simulated one, and compare waits and results.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("rules", nargs="*", metavar="RULE", help="codes, prefixes of codes or names (default: all)")
+    add(
+        "--device",
+        choices=("auto", "sim", "cuda"),
+        default="auto",
+        help="where to run (default: a GPU if there is one)",
+    )
+    add("--report", type=Path, metavar="DIR", help="write a page with tables and plots there, report.html")
+    add("--update", action="store_true", help="write what was measured into rules/ of the checkout")
+    add(
+        "--releases",
+        type=Path,
+        metavar="DIR",
+        help="where releases of torchmetrics are kept (default: the user's cache)",
+    )
+    add(
+        "-j",
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="programs at a time (default: the cores)",
+    )
+    add("-v", "--verbose", action="store_true", help="print the lines that wait, before and after")
+    add = parser.add_argument_group("a program of your own").add_argument
+    add("--script", type=Path, metavar="FILE", help="run this script instead; its arguments follow after --")
+    add("--steps", type=int, metavar="N", help="stop it after so many steps")
+    return parser
+
+
+def _complain(text: str) -> int:
+    print(f"torchperf-lint verify: error: {text}", file=sys.stderr)
+    return FAILED
+
+
+def _device(wanted: str) -> str | None:
+    """`sim` or `cuda`; None where a GPU is asked for and there is none."""
+    if wanted == "sim":
+        return wanted
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "sim" if wanted == "auto" else None
+
+
+def _rules_named(name: str) -> list[Rule]:
+    return [rule for rule in registry.all_rules() if registry.matches(name, rule)]
+
+
+def _verify_rules(options: argparse.Namespace, device: str) -> int:
+    from torchperf_lint.verify import environments, pairs, tables
+    from torchperf_lint.verify.step_times import time_steps
+    from torchperf_lint.verify.workloads import BadWorkload, workloads_of
+
+    named = [rule for name in options.rules for rule in _rules_named(name)]
+    chosen = [rule for rule in registry.all_rules() if not options.rules or rule in named]
+    try:
+        cases = pairs.cases_of(workloads_of(chosen))
+    except (BadWorkload, OSError) as error:
+        return _complain(str(error))
+    claimed = pages.measured()
+    releases = options.releases or environments.default_folder()
+    proofs: list[Proof] = []
+    measured: list[tuple[Proof, StepTimes | None]] = []
+    status = PROVED
+    for proof in pairs.prove_all(cases, device, releases, options.jobs, operators=options.report is not None):
+        times = time_steps(proof, releases) if device == "cuda" else None
+        proofs.append(proof)
+        measured.append((proof, times))
+        complaints = [] if options.update else broken_claims(proof, device, claimed)
+        if proof.verdict != pairs.ACCEPTED or complaints:
+            status = NOT_PROVED
+        print(tables.row(proof, complaints, times), flush=True)
+        if options.verbose:
+            print(tables.lines(proof), end="", flush=True)
+    print(tables.summary(proofs, chosen))
+    if options.report is not None:
+        from torchperf_lint.verify import report
+
+        print(f"wrote {report.write(proofs, options.report, [times for _, times in measured])}")
+    if options.update:
+        if status != PROVED:
+            return _complain("nothing is written into rules/: not everything was accepted")
+        _write(claimed, measured, device)
+    return status
+
+
+def measurement(proof: Proof, times: StepTimes | None = None) -> Measurement:
+    """What a proof has shown, in the form that is kept; `times` come from a real GPU."""
+    counts = {variant: run.counts() for variant, run in proof.runs.items()}
+    agreement = proof.case.workload.agreement
+    results = f"within {agreement.tolerance:g}" if agreement.tolerance else "equal"
+    return Measurement(
+        proof.case.workload.name,
+        proof.case.torchmetrics,
+        {variant: round(float(each.waits), 3) for variant, each in counts.items()},
+        {variant: round(float(each.staged), 3) for variant, each in counts.items()},
+        "differ, as stated" if agreement.differ else results,
+        {variant: round(ms, 4) for variant, ms in times.medians.items()} if times else {},
+    )
+
+
+def broken_claims(proof: Proof, device: str, claimed: dict[str, Device]) -> list[str]:
+    """Where the rule's page says something else than a proof on the simulated device has shown."""
+    if device != "sim" or not proof.runs:
+        return []
+    case = proof.case
+    pages_device = claimed.get(measurements.SIMULATED)
+    rows = pages_device.rules.get(case.workload.rule.code, ()) if pages_device else ()
+    found = measurement(proof)
+    row = next((row for row in rows if row[:2] == found[:2]), None)
+    if row is None:
+        return ["the page says nothing of this workload"]
+    return [
+        f"the page says {name} {getattr(row, name)}, and {getattr(found, name)} is measured"
+        for name in ("waits", "staged", "results")
+        if getattr(row, name) != getattr(found, name)
+    ]
+
+
+def _write(known: dict[str, Device], measured: Sequence[tuple[Proof, StepTimes | None]], device: str) -> None:
+    """Put what was measured into measurements.json and into the rules' pages."""
+    if not measured:
+        return
+    facts = measured[0][0].runs[measurements.UNFIXED].report["device"]
+    name = measurements.SIMULATED if device == "sim" else facts["name"]
+    rules = dict(known[name].rules) if name in known else {}
+    changed: dict[str, Rule] = {}
+    for proof, times in measured:
+        rule = proof.case.workload.rule
+        if rule.code not in changed:
+            changed[rule.code] = rule
+            rules[rule.code] = ()
+        rules[rule.code] += (measurement(proof, times),)
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    devices = {**known, name: Device(name, facts["torch"].partition("+")[0], today, rules)}
+    _replace(pages.pages_root() / measurements.NAME, measurements.text_of(devices))
+    for rule in changed.values():
+        page = pages.page_path(rule)
+        _replace(
+            page, pages.with_measured_effect(page.read_text(encoding="utf-8"), measurements.section(rule, devices))
+        )
+
+
+def _replace(path: Path, text: str) -> None:
+    if not path.exists():
+        path.touch()
+    write_atomically(str(path), text.encode())

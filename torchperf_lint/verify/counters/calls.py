@@ -1,0 +1,206 @@
+"""Watched calls: every copy between host and device, every pinning and every wait that the program asks for by name.
+
+The debug mode says that a copy waits, but not which way it goes, and it says nothing of an asynchronous copy from
+pageable memory, which the driver stages. So the Python functions that copy are wrapped, on the class, which holds for
+every thread. A `TorchDispatchMode` would see the copies that C++ makes, too, but belongs to one thread and changes what
+is measured: under any such mode PyTorch takes other paths (the backward of `prod()` no longer reads its zeros, for
+one). A `TorchFunctionMode` sees no more than a wrapper and turns off fast paths of modules. What stays unseen is an
+asynchronous copy that C++ makes by itself; the profiler counts it, and the report says so.
+
+A copy that waits is one event: the warning of the debug mode is claimed by the call that it came from.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._device import _device_constructors
+
+from torchperf_lint.verify.counters.patches import Patches
+from torchperf_lint.verify.events import DEVICE_WAIT, EVENT_WAIT, STREAM_WAIT, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_lint.verify.counters.debug_mode import DebugMode
+    from torchperf_lint.verify.events import Recorder
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Copy(NamedTuple):
+    """What a watched call has copied; None stands for host memory that is no tensor's."""
+
+    source: Tensor | None
+    target: Tensor | None
+    asynchronous: bool = False
+
+
+class Calls:
+    """Wraps the functions that copy, pin and wait, and records what they do."""
+
+    def __init__(self, recorder: Recorder, debug_mode: DebugMode) -> None:
+        self._recorder = recorder
+        self._debug_mode = debug_mode
+        self._patches = Patches()
+
+    def start(self) -> None:
+        """Watch from now on."""
+        _device_constructors()  # a table of functions by identity, which must be made before they are wrapped
+        for name in ("to", "cuda", "cpu", "type"):
+            self._watch(Tensor, name, _of_self)
+        for name in ("tolist", "numpy"):
+            self._watch(Tensor, name, _out_of_self)
+        self._watch(Tensor, "copy_", _into_self)
+        self._watch(Tensor, "new_tensor", functools.partial(_of_data, place=1))
+        for name in ("tensor", "as_tensor", "asarray"):
+            self._watch(torch, name, functools.partial(_of_data, place=0))
+        self._patches.replace(Tensor, "pin_memory", self._pinning)
+        self._patches.replace(torch.cuda, "synchronize", functools.partial(self._waiting, DEVICE_WAIT))
+        self._patches.replace(torch.cuda.Event, "synchronize", functools.partial(self._waiting, EVENT_WAIT))
+        self._patches.replace(torch.cuda.Stream, "synchronize", functools.partial(self._waiting, STREAM_WAIT))
+        if hasattr(torch, "accelerator"):
+            self._patches.replace(torch.accelerator, "synchronize", functools.partial(self._waiting, DEVICE_WAIT))
+
+    def stop(self) -> None:
+        """Put the functions back."""
+        self._patches.undo()
+
+    def _watch(self, owner: Any, name: str, copy_of: Callable[[Arguments, Any], Copy]) -> None:
+        self._patches.replace(owner, name, functools.partial(self._copying, name, copy_of))
+
+    def _copying(
+        self, operator: str, copy_of: Callable[[Arguments, Any], Copy], original: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._debug_mode.claimed:  # one of these functions called by another: the outer one is the copy
+                return original(*args, **kwargs)
+            with self._debug_mode.claim(operator) as claim:
+                result = original(*args, **kwargs)
+                copy = copy_of((args, kwargs), result)
+                if crossing(copy) is not None:
+                    self._record(operator, copy, waits=claim.waits > 0)
+                    claim.waits = max(claim.waits - 1, 0)
+                return result
+
+        return call
+
+    def _record(self, operator: str, copy: Copy, *, waits: bool) -> None:
+        kind = crossing(copy)
+        host, device = (copy.source, copy.target) if kind is Kind.TO_DEVICE else (copy.target, copy.source)
+        if kind is None or device is None or not device.numel():
+            return
+        self._recorder.add(
+            kind,
+            operator,
+            waits=waits,
+            nbytes=transferred(host, device, copy.asynchronous),
+            pinned=host is not None and used_in_place(host, device, copy.asynchronous) and host.is_pinned(),
+            asynchronous=copy.asynchronous,
+        )
+
+    def _pinning(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+            if self._debug_mode.claimed:
+                return original(tensor, *args, **kwargs)
+            with self._debug_mode.claim("pin_memory"):
+                result = original(tensor, *args, **kwargs)
+                if result is not tensor:
+                    nbytes = result.numel() * result.element_size()
+                    self._recorder.add(Kind.PIN, "pin_memory", waits=False, nbytes=nbytes, pinned=True)
+                return result
+
+        return call
+
+    def _waiting(self, operator: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._debug_mode.claimed:
+                return original(*args, **kwargs)
+            with self._debug_mode.claim(operator) as claim:
+                result = original(*args, **kwargs)
+                self._recorder.add(Kind.SYNCHRONIZE, operator, waits=True)
+                claim.waits = 0  # of the explicit waits, the debug mode reports that for a stream
+                return result
+
+        return call
+
+
+# ---- what a call has copied
+
+
+def crossing(copy: Copy) -> Kind | None:
+    """Which way a copy goes between host and device, if it does."""
+    source, target = _on_device(copy.source), _on_device(copy.target)
+    if source == target:
+        return None
+    return Kind.TO_DEVICE if target else Kind.TO_HOST
+
+
+def used_in_place(host: Tensor, device: Tensor, asynchronous: bool) -> bool:
+    """Whether a copy uses the host's memory itself, and not a pageable temporary that PyTorch makes first.
+
+    A change of type is made on the host where the copy blocks, and on the device where it does not.
+    """
+    if host.layout is not torch.strided or host.shape != device.shape:
+        return False
+    if host.dtype != device.dtype and not asynchronous:
+        return False
+    same_layout = host.dtype == device.dtype and host.stride() == device.stride()
+    return host.is_contiguous() or (same_layout and dense(host))
+
+
+def dense(tensor: Tensor) -> bool:
+    """Whether the elements of a tensor fill their memory, in whatever order of the dimensions."""
+    expected = 1
+    for stride, size in sorted(
+        (stride, size) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1
+    ):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def transferred(host: Tensor | None, device: Tensor, asynchronous: bool) -> int:
+    """How many bytes pass between host and device: the type is changed beforehand or afterwards, see above."""
+    typed = host if host is not None and asynchronous else device
+    return device.numel() * typed.element_size()
+
+
+def _on_device(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.device.type == "cuda"
+
+
+def _of_self(arguments: Arguments, result: Any) -> Copy:
+    source = arguments[0][0] if isinstance(result, Tensor) else None  # `x.type()` is a text
+    return Copy(source, _tensor(result), _asynchronous(arguments))
+
+
+def _out_of_self(arguments: Arguments, result: Any) -> Copy:
+    return Copy(arguments[0][0], None)
+
+
+def _into_self(arguments: Arguments, result: Any) -> Copy:
+    args, kwargs = arguments
+    return Copy(
+        _tensor(args[1] if len(args) > 1 else kwargs.get("src", kwargs.get("other"))), result, _asynchronous(arguments)
+    )
+
+
+def _of_data(arguments: Arguments, result: Any, place: int) -> Copy:
+    args, kwargs = arguments
+    return Copy(_tensor(args[place] if len(args) > place else kwargs.get("data", kwargs.get("obj"))), _tensor(result))
+
+
+def _asynchronous(arguments: Arguments) -> bool:
+    """Whether `non_blocking` was asked for: by name, or as the first bool after the tensor in every signature."""
+    args, kwargs = arguments
+    positional = next((each for each in args[1:] if isinstance(each, bool)), False)
+    return bool(kwargs.get("non_blocking", positional))
+
+
+def _tensor(value: Any) -> Tensor | None:
+    return value if isinstance(value, Tensor) else None

@@ -1,0 +1,140 @@
+"""How long steps take and how much memory they need: measured with CUDA events, compared as interleaved repetitions."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from statistics import median, quantiles
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_T = TypeVar("_T")
+
+
+class Boundary(NamedTuple):
+    """The moment where a step, or what is outside of all, begins: on the device's clock and on the host's."""
+
+    step: int | None
+    device: Any
+    host: float
+
+
+class StepTimer:
+    """Puts an event on the current stream at every step's boundary; they are read when the program is over.
+
+    Nothing waits in between, so the device's time of a step is what the program needs when it runs undisturbed.
+    """
+
+    def __init__(self) -> None:
+        self._boundaries: list[Boundary] = []
+
+    def start(self) -> None:
+        """Make the device ready, so that the first step does not pay for it."""
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+
+    def on_step(self, step: int | None) -> None:
+        """A step begins, or the loop is over."""
+        if not self._boundaries:
+            torch.cuda.reset_peak_memory_stats()
+        self._boundaries.append(_boundary(step))
+
+    def stop(self) -> dict[str, Any]:
+        """The milliseconds of each step on the device and on the host, and the most memory since the first step."""
+        self._boundaries.append(_boundary(None))
+        torch.cuda.synchronize()
+        origin = self._boundaries[0]
+        on_device = step_times([(each.step, origin.device.elapsed_time(each.device)) for each in self._boundaries])
+        on_host = step_times([(each.step, (each.host - origin.host) * 1000) for each in self._boundaries])
+        return {
+            "steps": [{"step": step, "device_ms": ms, "host_ms": on_host[step]} for step, ms in on_device.items()],
+            "peak_bytes": torch.cuda.max_memory_allocated(),
+        }
+
+
+def _boundary(step: int | None) -> Boundary:
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record()
+    return Boundary(step, event, time.perf_counter())
+
+
+def step_times(boundaries: Sequence[tuple[int | None, float]]) -> dict[int, float]:
+    """How long each step took, from where it and what follows it begin; an interrupted step is the sum of its parts."""
+    durations: dict[int, float] = {}
+    for (step, begin), (_, end) in itertools.pairwise(boundaries):
+        if step is not None:
+            durations[step] = durations.get(step, 0.0) + end - begin
+    return durations
+
+
+# ---- comparing two variants
+
+
+class Spread(NamedTuple):
+    """The median step of a variant, and the quartiles between which half of all its steps lie."""
+
+    median: float
+    lower: float
+    upper: float
+
+
+class Comparison(NamedTuple):
+    """How many times as long a step takes before as after: above 1, the change saves time.
+
+    `low` and `high` are the ends of a 95 % bootstrap interval of the ratio. Where 1 lies between them, nothing is
+    shown.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    before: Spread
+    after: Spread
+    repetitions: int
+
+
+def interleaved(variants: Sequence[_T], repetitions: int) -> list[_T]:
+    """The order to run variants in, A B A B and so on: a drift of the machine's speed then meets all of them alike."""
+    return [variant for _ in range(repetitions) for variant in variants]
+
+
+def compare(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], resamples: int = 1000) -> Comparison:
+    """Compare repetitions of two variants; the steps of `before[i]` and `after[i]` were measured one after the other.
+
+    Each pair of neighbours gives a ratio of medians, and the median of these is the result. The interval comes from
+    drawing the pairs anew, and within each pair its steps, always with the same random numbers.
+    """
+    if len(before) != len(after) or not before or not all((*before, *after)):
+        raise ValueError("there must be as many repetitions of both variants, at least one, and each with a step")
+    draw = random.Random(0)
+    ratios = sorted(
+        _ratio(
+            [
+                (draw.choices(before[pair], k=len(before[pair])), draw.choices(after[pair], k=len(after[pair])))
+                for pair in draw.choices(range(len(before)), k=len(before))
+            ]
+        )
+        for _ in range(resamples)
+    )
+    return Comparison(
+        _ratio(list(zip(before, after, strict=True))),
+        ratios[int(0.025 * resamples)],
+        ratios[int(0.975 * resamples)],
+        _spread(before),
+        _spread(after),
+        len(before),
+    )
+
+
+def _ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
+    return median(median(before) / median(after) for before, after in pairs)
+
+
+def _spread(repetitions: Sequence[Sequence[float]]) -> Spread:
+    steps = [step for repetition in repetitions for step in repetition]
+    lower, _, upper = quantiles(steps, n=4, method="inclusive") if len(steps) > 1 else steps * 3
+    return Spread(median(steps), lower, upper)

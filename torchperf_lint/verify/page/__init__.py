@@ -1,0 +1,1 @@
+"""The rooms of the report: markup, plots, timelines and sections, each a pure function from proofs to text."""

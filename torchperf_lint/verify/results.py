@@ -1,0 +1,150 @@
+"""What a program computed, written down bit for bit, and the comparison of two such records."""
+
+from __future__ import annotations
+
+import base64
+import math
+import random
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import torch
+
+_PLAIN = (bool, int, str, type(None))
+
+
+class NotComparable(TypeError):
+    """A result holds something that has no exact record; the text says where and what."""
+
+
+def encode(value: Any, where: str = "results") -> dict[str, Any]:
+    """A nested structure of containers, tensors, arrays and plain values as JSON data, without loss.
+
+    A tensor keeps its dtype, shape, kind of device, need for a gradient, and every bit.
+    """
+    import torch
+
+    kind = type(value).__name__
+    if isinstance(value, torch.Tensor):
+        return _encode_tensor(value)
+    if type(value) is float:
+        return {"type": kind, "value": value.hex()}
+    if type(value) is complex:
+        return {"type": kind, "value": [value.real.hex(), value.imag.hex()]}
+    if type(value) in _PLAIN:
+        return {"type": kind, "value": value}
+    if isinstance(value, dict):
+        pairs = [[repr(key), encode(each, f"{where}[{key!r}]")] for key, each in value.items()]
+        return {"type": kind, "pairs": pairs}
+    if isinstance(value, (list, tuple)):
+        return {"type": kind, "items": [encode(each, f"{where}[{place}]") for place, each in enumerate(value)]}
+    if type(value).__module__ == "numpy":
+        return {"type": f"numpy {kind}", "items": [_encode_tensor(torch.as_tensor(value))]}
+    if isinstance(value, (torch.dtype, torch.device, torch.Size)):
+        return {"type": kind, "value": str(value)}
+    raise NotComparable(
+        f"{where} is a {type(value).__module__}.{kind}: results are tensors, numbers, strings and containers of them"
+    )
+
+
+def _encode_tensor(tensor: torch.Tensor) -> dict[str, Any]:
+    import torch
+
+    host = tensor.detach().cpu().contiguous()
+    data = bytes(host.reshape(-1).view(torch.uint8).tolist()) if host.numel() else b""
+    return {
+        "type": type(tensor).__name__,
+        "dtype": str(tensor.dtype),
+        "shape": list(tensor.shape),
+        "device": tensor.device.type,
+        "requires_grad": tensor.requires_grad,
+        "data": base64.b64encode(data).decode(),
+    }
+
+
+def random_state() -> dict[str, Any]:
+    """Where the generators of Python, NumPy (if it is loaded) and torch stand, host and device."""
+    import torch
+
+    states: dict[str, Any] = {"python": repr(random.getstate()), "torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    if "numpy" in sys.modules:
+        states["numpy"] = repr(sys.modules["numpy"].random.get_state())
+    return {name: encode(state) for name, state in states.items()}
+
+
+def differences(before: Any, after: Any, tolerance: float = 0.0) -> list[str]:
+    """Where two encoded results differ, one line each; numbers may differ by `tolerance`, relative, NaN equals NaN."""
+    return list(_differences(before, after, tolerance, "results"))
+
+
+def _differences(before: Any, after: Any, tolerance: float, where: str) -> Iterator[str]:
+    for trait in ("type", "dtype", "shape", "device", "requires_grad"):
+        if before.get(trait) != after.get(trait):
+            yield f"{where}: {trait} {before.get(trait)} became {after.get(trait)}"
+            return
+    if "pairs" in before:
+        names, others = ([name for name, _ in each["pairs"]] for each in (before, after))
+        if names != others:
+            yield f"{where}: the keys {', '.join(names)} became {', '.join(others)}"
+            return
+        for (name, old), (_, new) in zip(before["pairs"], after["pairs"], strict=True):
+            yield from _differences(old, new, tolerance, f"{where}[{name}]")
+    elif "items" in before:
+        if len(before["items"]) != len(after["items"]):
+            yield f"{where}: {len(before['items'])} items became {len(after['items'])}"
+            return
+        for place, (old, new) in enumerate(zip(before["items"], after["items"], strict=True)):
+            yield from _differences(old, new, tolerance, f"{where}[{place}]")
+    elif not _equal(before, after, tolerance):
+        yield f"{where}: {_shown(before)} became {_shown(after)}"
+
+
+def _equal(before: dict[str, Any], after: dict[str, Any], tolerance: float) -> bool:
+    if before == after:
+        return True
+    old, new = _numbers(before), _numbers(after)
+    if old is None or new is None:
+        return False
+    # Two NaN count as equal whatever their bits; a zero's sign and everything else about a number does not.
+    return all(_near(a, b, tolerance) for a, b in zip(old, new, strict=True))
+
+
+def _near(a: float, b: float, tolerance: float) -> bool:
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) and math.isnan(b)
+    if not tolerance:
+        return a == b and math.copysign(1, a) == math.copysign(1, b)
+    return a == b or abs(a - b) <= tolerance * max(abs(a), abs(b))
+
+
+def _numbers(record: dict[str, Any]) -> list[float] | None:
+    """The numbers of a float, or of a tensor of floats; None for anything else."""
+    if record["type"] == "float":
+        return [float.fromhex(record["value"])]
+    if "float" not in record.get("dtype", ""):
+        return None
+    return [float(each) for each in _decode_tensor(record).reshape(-1).double().tolist()]
+
+
+def _decode_tensor(record: dict[str, Any]) -> torch.Tensor:
+    import torch
+
+    data = bytearray(base64.b64decode(record["data"]))
+    dtype: torch.dtype = getattr(torch, record["dtype"].removeprefix("torch."))
+    flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+    return flat.reshape(record["shape"])
+
+
+def _shown(record: dict[str, Any]) -> str:
+    if "data" in record:
+        text = str(_decode_tensor(record).tolist())
+    elif record["type"] == "float":
+        text = repr(float.fromhex(record["value"]))
+    else:
+        text = repr(record.get("value"))
+    return text if len(text) <= 80 else f"{text[:77]}..."

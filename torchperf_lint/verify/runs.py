@@ -1,0 +1,193 @@
+"""One program run in a process of its own, and the counts that its report amounts to."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from torchperf_lint.verify.child import FAILED, OK
+from torchperf_lint.verify.events import Event, Kind, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+TIME_LIMIT = 300.0
+"""Seconds after which a run counts as failed."""
+
+_PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
+_WARNING = re.compile(r"^(?:.*:\d+: )?(\w*Warning: .*)$", re.MULTILINE)
+
+
+class Counts(NamedTuple):
+    """What a program does per step: the averages over the steady steps of each of its loops, added up.
+
+    For a run without steady steps these are totals.
+    """
+
+    waits: Fraction
+    staged: Fraction
+    to_device: Fraction
+    to_host: Fraction
+    operators: Fraction
+
+    @property
+    def of_transfers(self) -> tuple[Fraction, ...]:
+        """The counts that a fix may lessen."""
+        return self.waits, self.staged, self.to_device, self.to_host
+
+
+class Line(NamedTuple):
+    """A line of the program that makes the host wait, or may: how often per step of its loop, and for what."""
+
+    where: Place
+    via: Place | None
+    operator: str
+    waits: Fraction
+    staged: Fraction
+
+
+class Run(NamedTuple):
+    """A program's run: the child's report, and what it printed."""
+
+    report: dict[str, Any]
+    stdout: str
+    stderr: str
+
+    @property
+    def status(self) -> str:
+        """`ok`, `failed` or `not simulated`."""
+        return str(self.report["status"])
+
+    @property
+    def steady(self) -> dict[int, Place]:
+        """The steps that are counted, each with the line of its loop."""
+        return {step: Place(*place) for step, *place in self.report["steady"]}
+
+    @property
+    def events(self) -> list[Event]:
+        """All waits and copies, in order."""
+        return [Event.from_json(each) for each in self.report["events"]]
+
+    @property
+    def warnings(self) -> Counter[str]:
+        """The warnings on standard error, without the place that issued them."""
+        return Counter(_WARNING.findall(self.stderr))
+
+    def counts(self) -> Counts:
+        """The averages over the steady steps."""
+        sums = dict.fromkeys(Counts._fields, Fraction(0))
+        for each, share in self._shares(self.events):
+            sums["waits"] += share * each.waits
+            sums["staged"] += share * each.staged
+            sums["to_device"] += share * (each.kind is Kind.TO_DEVICE)
+            sums["to_host"] += share * (each.kind in (Kind.TO_HOST, Kind.READ))
+        calls = [_Calls(step, count) for step, *_, count in self.report["operators"]]
+        sums["operators"] = sum((share * each.times for each, share in self._shares(calls)), Fraction(0))
+        return Counts(**sums)
+
+    def lines(self) -> list[Line]:
+        """The lines that wait, or may wait, in the steady steps, the worst first."""
+        waits: dict[tuple[Place, Place | None, str], Fraction] = defaultdict(Fraction)
+        staged: dict[tuple[Place, Place | None, str], Fraction] = defaultdict(Fraction)
+        for each, share in self._shares(self.events):
+            key = each.where, each.via, each.operator
+            waits[key] += share * each.waits
+            staged[key] += share * each.staged
+        found = [Line(*key, waits[key], staged[key]) for key in waits if waits[key] or staged[key]]
+        return sorted(found, key=lambda line: (-line.waits, -line.staged, line.where))
+
+    def _shares(self, happened: Iterable[_Timed]) -> Iterator[tuple[_Timed, Fraction]]:
+        """What happened in steady steps, each with its share of the steps of its loop."""
+        steady = self.steady
+        lengths = Counter(steady.values())
+        for each in happened:
+            if each.step in steady:
+                yield each, Fraction(1, lengths[steady[each.step]])
+            elif not steady:
+                yield each, Fraction(1)
+
+
+class _Calls(NamedTuple):
+    """How often an operator was called in a step."""
+
+    step: int | None
+    times: int
+
+
+_Timed = TypeVar("_Timed", Event, _Calls)
+
+
+def run_program(
+    script: Path,
+    device: str,
+    arguments: Sequence[str] = (),
+    *,
+    libraries: Sequence[Path] = (),
+    mode: str = "count",
+    steps: int | None = None,
+    operators: bool = False,
+    live: bool = False,
+) -> Run:
+    """Run a script on `sim` or `cuda` in a process of its own, with these library folders first on its path.
+
+    A `live` run is the user's own: it prints as it goes, takes its time, and keeps the folder and the threads that it
+    would have without us.
+    """
+    with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "torchperf_lint.verify.child", "--device", device, "--mode", mode]
+        command += ["--report", str(report), *(["--operators"] if operators else [])]
+        command += [f"--library={each}" for each in libraries]
+        command += [f"--steps={steps}"] if steps is not None else []
+        command += [] if live else ["--seed=0"]
+        try:
+            done = subprocess.run(
+                [*command, str(script), *arguments],
+                cwd=None if live else script.parent,
+                env=_environment(libraries, live=live),
+                capture_output=not live,
+                text=True,
+                errors="replace",
+                timeout=None if live else TIME_LIMIT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return _broken(f"it did not end within {TIME_LIMIT:.0f} seconds")
+        stdout, stderr = done.stdout or "", done.stderr or ""
+        if not report.is_file():
+            end = (stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            return _broken(f"the process died: {end}", stdout, stderr)
+        return Run(json.loads(report.read_text(encoding="utf-8")), stdout, stderr)
+
+
+def _environment(libraries: Sequence[Path], *, live: bool) -> dict[str, str]:
+    path = [*map(str, libraries), str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    if not live:
+        # On shared cores, threads of small operators only get into each other's way.
+        environment |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    return environment
+
+
+def _broken(error: str, stdout: str = "", stderr: str = "") -> Run:
+    nothing: dict[str, Any] = {
+        "device": {},
+        "steps": 0,
+        "steady": [],
+        "events": [],
+        "operators": [],
+        "counters": {},
+        "files": [],
+    }
+    return Run({"status": FAILED, "error": error, **nothing}, stdout, stderr)
+
+
+__all__ = ["OK", "Counts", "Line", "Run", "run_program"]

@@ -1,0 +1,142 @@
+"""`torchperf-lint verify --script`: a user's program, run as it is, its waits beside what the linter finds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.config import BadConfig, load
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.project import check_paths
+from torchperf_lint.verify.child import OK
+from torchperf_lint.verify.runs import run_program
+from torchperf_lint.verify.tables import per_step, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.verify.runs import Line, Run
+
+CLEAN, FOUND, FAILED = 0, 1, 2
+
+
+class Joined(NamedTuple):
+    """Findings and waiting lines that mean the same, and those that have no counterpart."""
+
+    confirmed: list[tuple[Diagnostic, list[Line]]]
+    not_seen: list[Diagnostic]
+    not_found: list[Line]
+
+
+def verify(script: Path, arguments: Sequence[str], device: str, steps: int | None) -> int:
+    """Run the script, lint every file of the user's that it loaded, print both joined; return the exit status."""
+    if not script.is_file():
+        return _complain(f"{script}: there is no such file")
+    script = script.resolve()
+    run = run_program(script, device, arguments, steps=steps, live=True)
+    sys.stdout.flush()
+    if run.status != OK:
+        _complain(f"{os.path.relpath(script)}: {run.status}: {run.report['error']}")
+        if not run.events:
+            return FAILED
+    try:
+        found, failures = _lint(run.report["files"] or [str(script)])
+    except BadConfig as error:
+        return _complain(str(error.failure))
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    joined = join(found, run.lines())
+    print(_table(run, joined), end="")
+    if run.status != OK or failures:
+        return FAILED
+    return FOUND if any(joined) else CLEAN
+
+
+def join(found: Iterable[Diagnostic], lines: Iterable[Line]) -> Joined:
+    """Lay findings and waiting lines side by side.
+
+    A finding and a line belong together if the line is part of the statement that is reported or, where a rule reports
+    what is made once and costs at its uses, one of the places that the finding gives as its evidence.
+    """
+    waiting = list(lines)
+    explained: set[Line] = set()
+    confirmed, not_seen = [], []
+    for each in found:
+        seen = [line for line in waiting if _is_about(each, line)]
+        explained.update(seen)
+        if seen:
+            confirmed.append((each, seen))
+        else:
+            not_seen.append(each)
+    return Joined(confirmed, not_seen, [line for line in waiting if line not in explained])
+
+
+def _is_about(found: Diagnostic, line: Line) -> bool:
+    first, last = found.noqa_rows
+    path, row = os.path.realpath(line.where.file), line.where.row
+    if path == os.path.realpath(found.path) and min(first, found.row) <= row <= max(last, found.end_row):
+        return True
+    if not _costs_at_use(found.code):
+        return False
+    return any(row == each.row and path == os.path.realpath(each.path or found.path) for each in found.because)
+
+
+def _costs_at_use(code: str) -> bool:
+    rule = registry.find_rule(code)
+    return rule is not None and rule.costs_at_use
+
+
+def _lint(files: Sequence[str]) -> tuple[list[Diagnostic], list[str]]:
+    """The findings in these files under the project's configuration, and the files that cannot be linted."""
+    settings = load(os.path.commonpath([os.path.dirname(file) for file in files]), None)
+    results = list(check_paths(files, settings.rules_for, settings.target, settings.hints, exclude=(), jobs=1))
+    failures = [str(result.report.failure) for result in results if result.report.failure is not None]
+    return [each for result in results for each in result.report.diagnostics], failures
+
+
+def _table(run: Run, joined: Joined) -> str:
+    rows = [_headline(run), "", _heading("found and confirmed", joined.confirmed)]
+    for found, lines in joined.confirmed:
+        rows.append(f"  {_place(found.path, found.row)}  {found.code} {found.message}")
+        rows += [f"      {_seen(line)}" for line in lines]
+    rows += ["", _heading("found, not seen", joined.not_seen)]
+    rows += [f"  {_place(found.path, found.row)}  {found.code} {found.message}" for found in joined.not_seen]
+    rows += ["", _heading("seen, not found", joined.not_found)]
+    rows += [f"  {_seen(line)}" for line in joined.not_found]
+    return "\n".join(rows) + "\n"
+
+
+def _headline(run: Run) -> str:
+    counts = run.counts()
+    device = run.report["device"]["name"]
+    place = "the simulated device" if device == "simulated" else device
+    waits = f"the host waits {per_step(counts.waits)} times"
+    staged = f", and {per_step(counts.staged)} copies may wait" if counts.staged else ""
+    if not run.steady:
+        return f"No steps to count over were seen on {place}; in all {waits}{staged}."
+    loops = len(set(run.steady.values()))
+    over = f" of each of {loops} loops, taken together" if loops > 1 else ""
+    counted = f"{run.report['steps']} steps on {place}, {len(run.steady)} of them counted"
+    return f"{counted}: {waits} per step{over}{staged}."
+
+
+def _heading(text: str, rows: Sequence[object]) -> str:
+    return text if rows else f"{text}: nothing"
+
+
+def _seen(line: Line) -> str:
+    count = f"{per_step(line.waits)} waits" if line.waits else f"{per_step(line.staged)} staged"
+    via = f", via {short(line.via)}" if line.via else ""
+    return f"{_place(line.where.file, line.where.row)}  {count}: {line.operator}{via}"
+
+
+def _place(path: str, row: int) -> str:
+    return f"{os.path.relpath(path)}:{row}" if row else path
+
+
+def _complain(text: str) -> int:
+    print(f"torchperf-lint verify: error: {text}", file=sys.stderr)
+    return FAILED

@@ -1,0 +1,50 @@
+"""A CUDA device simulated on the host: ordinary programs run unchanged, with real values, and every wait is recorded.
+
+`install` makes `device="cuda"` work in this process, on a build of torch without CUDA. Tensors of the device are plain
+tensors over host memory. Nothing here takes time as a GPU would, so no time may be taken from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.verify.simulated.refusals import NotSimulated
+
+if TYPE_CHECKING:
+    from torchperf_lint.verify.events import Recorder
+
+__all__ = ["NotSimulated", "install"]
+
+TORCH = "2.13"
+
+_installed = False
+
+
+def install(recorder: Recorder) -> None:
+    """Make "cuda" the simulated device of this process, for good, and let the recorder have its events."""
+    global _installed
+    import torch
+
+    if not torch.__version__.startswith(f"{TORCH}."):
+        raise NotSimulated(f"the device is simulated for torch {TORCH} only, and this is torch {torch.__version__}")
+    from torchperf_lint.verify.simulated import journal
+
+    journal.write_to(recorder)
+    if not _installed:
+        _installed = True
+        _put_in_place()
+
+
+def _put_in_place() -> None:
+    from torch.utils import _device as default_devices
+    from torch.utils import backend_registration
+
+    from torchperf_lint.verify.simulated import faces, processes, registration
+    from torchperf_lint.verify.simulated.backend import BackendModule
+    from torchperf_lint.verify.simulated.names import BACKEND
+
+    default_devices._device_constructors()  # it remembers the factories, and must remember the originals
+    backend_registration._setup_privateuseone_for_python_backend(BACKEND, backend_module=BackendModule())
+    faces.put_on()
+    registration.register()
+    processes.watch_forks()

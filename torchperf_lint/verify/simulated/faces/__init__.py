@@ -1,0 +1,34 @@
+"""What programs see of the simulated device: the parts of torch that are replaced, in order."""
+
+from __future__ import annotations
+
+from torchperf_lint.verify.simulated.faces import (
+    accelerator,
+    cuda,
+    distributed,
+    factories,
+    mixed_precision,
+    profiling,
+    refused,
+    storages,
+    streams,
+    tensors,
+)
+
+
+def put_on() -> None:
+    """Replace them all."""
+    rooms = (
+        refused,
+        cuda,
+        streams,
+        accelerator,
+        tensors,
+        storages,
+        factories,
+        mixed_precision,
+        distributed,
+        profiling,
+    )
+    for room in rooms:
+        room.faces.put_on()

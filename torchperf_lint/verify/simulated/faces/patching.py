@@ -1,0 +1,84 @@
+"""How parts of torch are replaced: functions say what they replace, and nothing happens before `put_on`."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from torchperf_lint.verify.simulated.internals import script_builtins
+from torchperf_lint.verify.simulated.refusals import refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Function = Callable[..., Any]
+
+
+class Faces:
+    """Replacements for attributes of modules and classes, put on all at once."""
+
+    def __init__(self) -> None:
+        self._pending: list[Callable[[], None]] = []
+
+    def replace(self, owner: Any, *names: str) -> Callable[[Function], Function]:
+        """The decorated function takes the place of these attributes."""
+
+        def decorate(function: Function) -> Function:
+            for name in names:
+                self.set(owner, name, function)
+            return function
+
+        return decorate
+
+    def wrap(self, owner: Any, *names: str) -> Callable[[Function], Function]:
+        """The decorated function is called in place of these, each time with the original as its first argument."""
+
+        def decorate(function: Function) -> Function:
+            for name in names:
+                self._pending.append(functools.partial(_wrap, owner, name, function))
+            return function
+
+        return decorate
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Any value takes the place of the attribute."""
+        self._pending.append(functools.partial(setattr, owner, name, value))
+
+    def refuse(self, owner: Any, names: Iterable[str], label: str) -> None:
+        """Whoever calls one of these is told that it is not simulated."""
+        for name in names:
+            is_class = isinstance(getattr(owner, name), type)
+            self.set(owner, name, refusing_class(f"{label}{name}") if is_class else refusing(f"{label}{name}"))
+
+    def put_on(self) -> None:
+        """Make the replacements."""
+        for put in self._pending:
+            put()
+        self._pending.clear()
+
+
+def refusing(what: str) -> Function:
+    """A function that says that this is not simulated, whatever it is called with."""
+
+    def refused(*arguments: Any, **keywords: Any) -> Any:
+        refuse(what)
+
+    return refused
+
+
+def refusing_class(what: str, base: type = object) -> type:
+    """A class that may be derived from, but says that it is not simulated when an instance is made."""
+    return type(what.rpartition(".")[2], (base,), {"__new__": refusing(what)})
+
+
+def _wrap(owner: Any, name: str, function: Function) -> None:
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def face(*arguments: Any, **keywords: Any) -> Any:
+        return function(original, *arguments, **keywords)
+
+    setattr(owner, name, face)
+    scripted_name = script_builtins._find_builtin(original)
+    if scripted_name is not None:  # torch.jit.script, which torch itself uses, knows functions by their identity
+        script_builtins._register_builtin(face, scripted_name)

@@ -1,0 +1,15 @@
+"""The parts of torch that have no types, under names of our own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.jit import _builtins
+from torch.multiprocessing import reductions
+
+core: Any = torch._C
+Library: Any = torch.library.Library
+StorageWeakRef: Any = reductions.StorageWeakRef
+script_builtins: Any = _builtins
+cuda_is_built: Any = torch.backends.cuda.is_built

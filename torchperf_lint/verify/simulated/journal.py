@@ -1,0 +1,75 @@
+"""What the device reports: events for the recorder, and the complaints of the synchronisation debug mode."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import TYPE_CHECKING
+
+from torchperf_lint.verify.events import Kind, Recorder, reported_in_debug_mode
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
+_COMPLAINT = "called a synchronizing CUDA operation"
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+recorder = Recorder()
+_debug_mode = 0
+
+
+def write_to(other: Recorder) -> None:
+    """Let this recorder have the events from now on."""
+    global recorder
+    recorder = other
+
+
+def note(
+    kind: Kind,
+    operator: str,
+    *,
+    waits: bool,
+    nbytes: int = 0,
+    pinned: bool = False,
+    asynchronous: bool = False,
+) -> None:
+    """Record an event that happens now, and complain of it if the debug mode asks for that."""
+    recorder.add(kind, operator, waits=waits, nbytes=nbytes, pinned=pinned, asynchronous=asynchronous)
+    if _debug_mode and waits and reported_in_debug_mode(kind, operator):
+        _complain()
+
+
+def note_operator(name: str) -> None:
+    """Record that an operator of the device is called now, if anyone counts them."""
+    if recorder.count_operators:
+        recorder.add_operator(name)
+
+
+def set_debug_mode(mode: int | str) -> None:
+    """What `torch.cuda.set_sync_debug_mode` does."""
+    global _debug_mode
+    if isinstance(mode, str):
+        if mode not in DEBUG_MODES:
+            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        mode = DEBUG_MODES[mode]
+    if mode not in DEBUG_MODES.values():
+        raise RuntimeError(f"invalid value of debug_mode, expected one of 0, 1, 2, not {mode}")
+    _debug_mode = mode
+
+
+def debug_mode() -> int:
+    """The debug mode in force."""
+    return _debug_mode
+
+
+def _complain() -> None:
+    """Warn, or raise, where CUDA would: at the innermost line of Python that is not ours."""
+    if _debug_mode == DEBUG_MODES["error"]:
+        raise RuntimeError(_COMPLAINT)
+    frame: FrameType | None = sys._getframe(1)
+    level = 2  # 1 is this function
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(_COMPLAINT, UserWarning, stacklevel=level)

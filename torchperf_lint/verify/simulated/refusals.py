@@ -1,0 +1,14 @@
+"""How the simulated device says that it does not model something: never by passing silently."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class NotSimulated(RuntimeError):
+    """The program needs something that the simulated device does not model; the text says what."""
+
+
+def refuse(what: str) -> NoReturn:
+    """Stop the program, because the simulated device does not model this."""
+    raise NotSimulated(f"not simulated: {what}")

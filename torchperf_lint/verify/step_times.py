@@ -1,0 +1,49 @@
+"""How long the steps of a proved program take on a real GPU, unfixed and fixed, in interleaved runs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.measurements import UNFIXED
+from torchperf_lint.verify import environments
+from torchperf_lint.verify.child import OK
+from torchperf_lint.verify.pairs import ACCEPTED, run_variant
+
+if TYPE_CHECKING:
+    from torchperf_lint.verify.counters.timing import Comparison
+    from torchperf_lint.verify.pairs import Proof
+
+REPETITIONS = 3
+
+
+class StepTimes(NamedTuple):
+    """The medians of each variant's steady steps, in milliseconds, and each fixed one held against the unfixed."""
+
+    medians: dict[str, float]
+    comparisons: dict[str, Comparison]
+
+
+def time_steps(proof: Proof, releases: Path, repetitions: int = REPETITIONS) -> StepTimes | None:
+    """Run the variants of an accepted proof in turn, several times over; None where there is nothing to compare.
+
+    One process runs at a time, whatever the number of cores: two would share the GPU.
+    """
+    from torchperf_lint.verify.counters.timing import compare, interleaved
+
+    if proof.verdict != ACCEPTED or len(proof.programs) < 2:
+        return None
+    libraries = environments.folders_of(proof.case.releases, releases)
+    steps: dict[str, list[list[float]]] = {variant: [] for variant in proof.programs}
+    for variant in interleaved(list(proof.programs), repetitions):
+        with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
+            run = run_variant(Path(folder), proof.case, proof.programs[variant], "cuda", libraries, mode="time")
+        times = [each["device_ms"] for each in run.report["counters"].get("steps", ()) if each["step"] in run.steady]
+        if run.status != OK or not times:
+            return None
+        steps[variant].append(times)
+    medians = {variant: median([ms for run in runs for ms in run]) for variant, runs in steps.items()}
+    comparisons = {variant: compare(steps[UNFIXED], runs) for variant, runs in steps.items() if variant != UNFIXED}
+    return StepTimes(medians, comparisons)
