@@ -31,6 +31,7 @@ test: $(VENV)/test-stamp
 
 verify: $(VENV)/test-stamp
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases
+	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases --experiments
 
 bench: $(VENV)/test-stamp
 	$(BIN)/python benchmarks/speed.py

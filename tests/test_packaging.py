@@ -66,6 +66,14 @@ def test_pages_are_in_both(distributions: tuple[Path, Path]) -> None:
         names = set(archive.namelist())
     assert {f"torchperf_lint/_pages/{page}" for page in pages} <= names
     assert "torchperf_lint/py.typed" in names
+    assert "torchperf_lint/_pages/measurements.json" in names
+    assert "torchperf_lint/verify/page/page.css" in names
+    for fixture in (
+        "rules/sync/item_accumulation/run_histories.py",
+        "programs/scalars.py",
+        "experiments/tips_ignored.py",
+    ):
+        assert f"torchperf_lint/_fixtures/{fixture}" in names
     strangers = {name.split("/")[0] for name in names} - {"torchperf_lint", f"torchperf_lint-{__version__}.dist-info"}
     assert not strangers
 
@@ -75,6 +83,32 @@ def test_lints_a_file(empty_environment: Path, tmp_path: Path) -> None:
     done = _run(empty_environment / "torchperf-lint", "--output-format", "json", "train.py", cwd=tmp_path, status=1)
     found = [(each["code"], each["location"]["row"]) for each in json.loads(done) if each["code"] == "TPL102"]
     assert found == [("TPL102", TRAINING_LOOP[: TRAINING_LOOP.index("total +=")].count("\n") + 1)]
+
+
+def test_says_what_the_verification_needs(empty_environment: Path, tmp_path: Path) -> None:
+    command = [empty_environment / "torchperf-lint", "verify", "TPL102"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "torchperf-lint verify: error: torch is not installed: pip install 'torchperf-lint[verify]'\n"
+    )
+
+
+def test_proves_a_fix_from_the_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
+    with zipfile.ZipFile(distributions[1]) as archive:
+        archive.extractall(tmp_path)
+    program = (
+        "import torchperf_lint, sys; from torchperf_lint.cli import main; print(torchperf_lint.__file__)\n"
+        "sys.exit(main(['verify', 'TPL204', '--device', 'sim']))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert str(tmp_path) in done.stdout.splitlines()[0]
+    assert "2 accepted" in done.stdout
+    assert not list((tmp_path / "torchperf_lint").rglob("*.report.json"))
 
 
 def test_runs_as_a_module(empty_environment: Path, tmp_path: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import collections
 import json
-import sys
 import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
-from operator_sweep.database import Operator, load
+from operator_sweep.database import load
 from operator_sweep.sweep import Part, Use, use_on_device
 
 from torchperf_lint.verify.events import Recorder
@@ -79,6 +78,7 @@ def candidates() -> dict[str, list[str]]:
             watch.program = operator.name
             use_on_device(operator, part)
     return {name: sorted(programs) for name, programs in sorted(watch.found.items())}
+
 
 if __name__ == "__main__":
     print(json.dumps(candidates(), indent=1))

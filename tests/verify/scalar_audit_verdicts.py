@@ -23,7 +23,7 @@ class Judgement(NamedTuple):
 
 JUDGEMENTS = (
     Judgement(
-        "masked_select repeat_interleave histc normal masked_fill_ index_fill_ embedding_renorm_",
+        "masked_select repeat_interleave histc normal masked_fill_ index_fill_",
         Verdict.WAITS,
         "each has a row of its own in the list of operations that wait (SYNC_SEMANTICS 2.2 to 2.4)",
     ),
@@ -76,6 +76,11 @@ JUDGEMENTS = (
         "multinomial",
         Verdict.HOST_ONLY,
         "since torch 2.6 CUDA checks the weights by _assert_async (SYNC_SEMANTICS 2.4)",
+    ),
+    Judgement(
+        "embedding_renorm_",
+        Verdict.HOST_ONLY,
+        "Embedding.cpp reads norms one by one; Embedding.cu of 2.6 does not wait (SYNC_SEMANTICS 2.4: max_norm)",
     ),
     Judgement(
         "rrelu_with_noise rrelu_with_noise_",

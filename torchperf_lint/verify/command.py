@@ -46,6 +46,10 @@ def main(arguments: Sequence[str]) -> int:
         from torchperf_lint.verify import script
 
         return script.verify(options.script, script_arguments, device, options.steps)
+    if options.experiments:
+        from torchperf_lint.verify import experiments
+
+        return experiments.verify(device, options.releases)
     return _verify_rules(options, device)
 
 
@@ -91,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         help="programs at a time (default: the cores)",
     )
     add("-v", "--verbose", action="store_true", help="print the lines that wait, before and after")
+    add("--experiments", action="store_true", help="do the experiments of four articles instead, claim by claim")
     add = parser.add_argument_group("a program of your own").add_argument
     add("--script", type=Path, metavar="FILE", help="run this script instead; its arguments follow after --")
     add("--steps", type=int, metavar="N", help="stop it after so many steps")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import json
 import os
@@ -299,21 +298,8 @@ def _figures(figures: Counted) -> str:
     return "\n".join(f"{name} {figure:g}" for name, figure in figures.items())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def verify(device: str, releases: Path | None) -> int:
     """Run the experiments and print the table; the exit status is 1 where something could not be verified here."""
-    parser = argparse.ArgumentParser(prog="python -m torchperf_lint.verify.experiments", description=__doc__)
-    parser.add_argument("--device", choices=("auto", "sim", "cuda"), default="auto")
-    parser.add_argument("--releases", type=Path, metavar="DIR", help="where releases of torchmetrics are kept")
-    options = parser.parse_args(arguments)
-    device = options.device
-    if device == "auto":
-        import torch
-
-        device = "cuda" if torch.cuda.is_available() else "sim"
-    rows = run(device, options.releases)
+    rows = run(device, releases)
     print(table(rows), end="")
     return int(any(row.verdict == NOT_VERIFIABLE for row in rows))
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

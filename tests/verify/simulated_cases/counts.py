@@ -42,7 +42,8 @@ PROGRAMS = {
     "3.0 in x": "read",
     "torch.add(x, x, alpha=s)": "read",
     "torch.tensor([s, s])": "2 read",
-    "torch.equal(x, x)": "read",
+    "torch.equal(x, x + 1)": "read",
+    "torch.equal(x, x)": "",
     "torch.allclose(x, x)": "read",
     # not reads
     "len(x), x.shape, x.numel(), x.dtype": "",

@@ -80,7 +80,7 @@ def resize_(
     if size == tensor.shape and memory_format is None:
         return tensor
     layout = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
-    offset, storage = tensor.storage_offset(), tensor.untyped_storage()
+    offset, storage = int(tensor.storage_offset()), tensor.untyped_storage()
     needed = (offset + size.numel()) * tensor.element_size()
     if needed > storage.nbytes():
         kept = storage.nbytes() // tensor.element_size()

@@ -30,7 +30,7 @@ _import = core._from_dlpack
 
 def _alias(tensor: torch.Tensor, device_type: int) -> torch.Tensor:
     try:
-        capsule = _export(tensor.detach() if tensor.requires_grad else tensor)
+        capsule = _export(tensor.detach())  # the alias keeps what it is made from: that must never get other memory
     except (RuntimeError, BufferError) as error:
         kind = tensor.dtype if tensor.layout is torch.strided else tensor.layout
         raise NotSimulated(f"not simulated: tensors of {kind} on the device ({error})") from error

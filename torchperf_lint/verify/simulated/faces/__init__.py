@@ -8,6 +8,7 @@ from torchperf_lint.verify.simulated.faces import (
     distributed,
     factories,
     mixed_precision,
+    parallel,
     profiling,
     refused,
     storages,
@@ -28,6 +29,7 @@ def put_on() -> None:
         factories,
         mixed_precision,
         distributed,
+        parallel,
         profiling,
     )
     for room in rooms:

@@ -1,0 +1,1 @@
+"""Short random programs, run on the simulated device and on the host."""
