@@ -39,7 +39,7 @@ class Watch:
 
     def begin(self) -> None:
         """Stand between the device and its kernels; to be called before the device is made."""
-        from torchperf_lint.verify.simulated import registration
+        from torchperf_lint.verify.simulated import linear_algebra, registration
 
         run = registration.run
 
@@ -51,7 +51,8 @@ class Watch:
             finally:
                 self._running.operator = outer
 
-        registration.run = watched
+        for room in (linear_algebra, registration):
+            room.run = watched
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a kernel is replaced is the point
             self._library.impl("_local_scalar_dense", self._read, "CPU")

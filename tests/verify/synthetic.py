@@ -11,18 +11,22 @@ def event(kind=Kind.READ, *, step=0, row=1, file="/program.py", operator="item",
     return Event(kind, operator, step, Place(file, row), None, waits, **more)
 
 
-def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout="", stderr="", random=0):
+def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout="", stderr="", random=0, **more):
     report = {
         "status": status,
         "error": error,
         "device": {"kind": "sim", "name": "simulated", "torch": "2.13.0", "python": "3.11.0"},
         "steps": 7,
+        "loops": [7],
+        "memory": [0] * 7,
+        "settings": {"the default dtype": "torch.float32"},
         "steady": [[step, "/program.py", 1] for step in steady],
         "events": [each.as_json() for each in events],
         "operators": [],
         "counters": {},
         "files": [],
         "random_state": {"torch": encode(random)},
+        **more,
     }
     if results is not None:
         report["results"] = encode(results)

@@ -507,7 +507,7 @@ def times(*variants: str, ratio: float = 1.25) -> StepTimes:
 
     spread = Spread(2.0, 1.9, 2.1)
     compared = {each: Comparison(ratio, 1.1, 1.4, spread, spread, 3) for each in variants if each != UNFIXED}
-    return StepTimes({each: 4.0 - place for place, each in enumerate(variants)}, compared)
+    return StepTimes({each: 4.0 - place for place, each in enumerate(variants)}, compared, dict.fromkeys(variants, 0))
 
 
 RECORDED = {

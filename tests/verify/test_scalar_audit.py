@@ -9,10 +9,15 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from scalar_audit_verdicts import JUDGEMENTS, Verdict
 
 from linting import ROOT
 from torchperf_lint.verify.simulated.waits import waits_of
+
+pytestmark = pytest.mark.skipif(
+    not torch.__version__.startswith("2.13."), reason="the device is simulated for torch 2.13"
+)
 
 VERDICTS = {name: each.verdict for each in JUDGEMENTS for name in each.operators.split()}
 

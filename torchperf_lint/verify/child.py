@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", required=True, metavar="FILE")
     parser.add_argument("--mode", choices=("count", "time"), default="count", help="count waits, or time steps (cuda)")
     parser.add_argument("--operators", action="store_true", help="count device operators by line, too")
+    parser.add_argument("--memory", action="store_true", help="note the device memory in use at each step, too")
     parser.add_argument("--steps", type=int, metavar="N", help="stop the program after so many steps")
     parser.add_argument("--seed", type=int, metavar="N", help="seed all random generators first")
     parser.add_argument("--library", action="append", default=[], metavar="DIR", help="a folder of library code")
@@ -50,6 +51,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     from torchperf_lint.verify.steps import EnoughSteps, Steps
 
     steps = Steps(recorder, options.steps)
+    memory: list[int] = []
+    if options.memory:
+        recorder.on_step.append(lambda step: _note_memory(memory, step))
     if options.seed is not None:
         _seed(options.seed)
     end_of_steps = steps.watch()
@@ -77,6 +81,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "error": error,
         "device": _device(options.device),
         "steps": steps.made,
+        "loops": steps.lengths,
+        "memory": memory,
         "steady": [[step, *place] for step, place in steps.steady().items()],
         "events": [each.as_json() for each in recorder.events],
         "operators": [[step, *where, name, count] for (step, where, name), count in recorder.operators.items()],
@@ -98,6 +104,14 @@ def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], 
     counters = Counters(recorder, mode)
     counters.start()
     return counters.stop
+
+
+def _note_memory(memory: list[int], step: int | None) -> None:
+    """Note the bytes in use on the device where a new step begins, and not where an outer one goes on."""
+    import torch
+
+    if step == len(memory):
+        memory.append(torch.cuda.memory_allocated())
 
 
 def _seed(seed: int) -> None:
@@ -129,10 +143,10 @@ def _user_files(script: str) -> list[str]:
 
 
 def _outcome(names: dict[str, Any]) -> dict[str, Any]:
-    """What the program leaves: its global `results`, if there is one, and where the random generators stand."""
+    """What the program leaves: its global `results`, if there is one, where the random generators stand, and settings."""
     from torchperf_lint.verify import results
 
-    outcome: dict[str, Any] = {"random_state": results.random_state()}
+    outcome: dict[str, Any] = {"random_state": results.random_state(), "settings": results.settings()}
     if "results" in names:
         outcome["results"] = results.encode(names["results"])
     return outcome

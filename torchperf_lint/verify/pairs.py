@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,12 +16,18 @@ from torchperf_lint.measurements import UNFIXED
 from torchperf_lint.verify import environments, results
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.environments import Release
+from torchperf_lint.verify.events import Kind
 from torchperf_lint.verify.runs import Run, run_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from torchperf_lint.verify.workloads import Agreement, Workload
+
+KEPT_PER_WAIT = {"sim": 8, "cuda": 512}
+"""By device, the bytes that a value may take there which is kept until later instead of being waited for."""
+
+_LOADERS = os.path.join("torch", "utils", "data", "")
 
 ACCEPTED, REJECTED, NOT_VERIFIABLE = "accepted", "rejected", "not verifiable here"
 
@@ -134,44 +142,134 @@ def run_variant(
     folder.mkdir(exist_ok=True)
     script = folder / case.workload.path.name
     script.write_bytes(program)
-    return run_program(script, device, libraries=libraries, mode=mode, operators=operators)
+    run = run_program(script, device, libraries=libraries, mode=mode, operators=operators)
+    return run._replace(written=_written(folder, script))
+
+
+def _written(folder: Path, script: Path) -> dict[str, str]:
+    """The files that a program leaves in its folder, with a digest of each."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if path != script
+    }
 
 
 def objections(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> list[str]:
     """Everything that speaks against a fix, given the runs without and with it; empty where it is to be accepted."""
     if before.status != OK or after.status != OK:
         return [] if before.status != OK else [f"the fixed program fails: {after.report['error']}"]
-    return [*_costs(before, after), *_effects(before, after, agreement, safe=safe)]
+    return [
+        *_costs(before, after),
+        *_hidden_costs(before, after),
+        *_dangers(before, after),
+        *_effects(before, after, agreement, safe=safe),
+    ]
 
 
 def _costs(before: Run, after: Run) -> Iterator[str]:
+    """What the host waits for and copies in a step."""
     was, now = before.counts(), after.counts()
     if not before.steady:
         yield "the program has no steps to count over"
+    if before.report["loops"] != after.report["loops"]:
+        yield f"loops of {_listed(before.report['loops'])} steps became such of {_listed(after.report['loops'])}"
     if now.waits > was.waits:
         yield f"the host waits {float(now.waits):g} times per step, {float(was.waits):g} before"
     if now.staged > was.staged:
         yield f"{float(now.staged - was.staged):g} copies per step became asynchronous ones of pageable memory"
     if all(new >= old for new, old in zip(now.of_transfers, was.of_transfers, strict=True)):
         yield "neither waits nor copies become fewer"
+    old, new = _waits(before), _waits(after)
+    if new > old or (new == old and now.waits < was.waits):
+        yield f"waits are moved, not removed: the host waits {new} times in all, {old} before"
+
+
+def _hidden_costs(before: Run, after: Run) -> Iterator[str]:
+    """What the steps pay instead of waiting."""
+    old, new = _pinned_by_hand(before), _pinned_by_hand(after)
+    if new > old:
+        yield f"the program itself pins {new} tensors, {old} before"
+    saved = _waits(before) - _waits(after)
+    kept = _growth(before, after)
+    if kept > KEPT_PER_WAIT[after.report["device"]["kind"]] * max(saved, 0):
+        yield f"{kept} bytes more are held on the device, step upon step, for {saved} waits less"
+
+
+def _dangers(before: Run, after: Run) -> Iterator[str]:
+    """What goes well on a device that copies at once, and not on every GPU."""
+    old, new = _unawaited(before), _unawaited(after)
+    if new > old:
+        yield f"{new - old} copies to the host became asynchronous: they may be read before they have arrived"
+    elif new and _explicit_waits(after) < _explicit_waits(before):
+        yield "asynchronous copies to the host are no longer waited for: they may be read before they have arrived"
+
+
+def _listed(lengths: Iterable[int]) -> str:
+    return ", ".join(map(str, lengths)) or "no"
+
+
+def _waits(run: Run) -> int:
+    return sum(each.waits for each in run.events)
+
+
+def _explicit_waits(run: Run) -> int:
+    return sum(each.waits and each.kind is Kind.SYNCHRONIZE for each in run.events)
+
+
+def _unawaited(run: Run) -> int:
+    return sum(each.kind is Kind.TO_HOST and each.asynchronous for each in run.events)
+
+
+def _pinned_by_hand(run: Run) -> int:
+    """How often memory is pinned other than by a loader for its batches."""
+    return sum(
+        each.kind is Kind.PIN and each.where.row > 0 and (each.via is None or _LOADERS not in each.via.file)
+        for each in run.events
+    )
+
+
+def _growth(before: Run, after: Run) -> int:
+    """By how many bytes the device memory in use comes to differ after the first steady step."""
+    if not before.steady:
+        return 0
+    surplus = [new - old for old, new in zip(before.report["memory"], after.report["memory"], strict=False)]
+    later = surplus[min(before.steady) :]
+    return max(later, default=0) - later[0] if later else 0
 
 
 def _effects(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> Iterator[str]:
+    """What the program says, computes and leaves behind."""
     if safe and (agreement.tolerance or agreement.differ):
         yield "a safe fix has no tolerance"
     for warning in after.warnings - before.warnings:
         yield f"a warning is new: {warning}"
+    for name, value in before.report["settings"].items():
+        if after.report["settings"][name] != value:
+            yield f"{name} is left {after.report['settings'][name]}, {value} before"
+    old, new = before.report.get("results"), after.report.get("results")
+    if (old is None) != (new is None):
+        yield "the results are gone" if new is None else "there are results only now"
     if agreement.differ:
         return
-    old, new = before.report.get("results"), after.report.get("results")
     if old is None and new is None and not before.stdout.strip():
         yield "the program gives no results to compare"
-    elif (old is None) != (new is None):
-        yield "the results are gone"
-    elif old is not None:
+    elif old is not None and new is not None:
         yield from results.differences(old, new, agreement.tolerance)
-    if before.stdout != after.stdout and not agreement.tolerance:
-        yield "the output differs"
+    if not agreement.tolerance:
+        yield from _texts(before, after)
     for name, state in before.report["random_state"].items():
         if state != after.report["random_state"].get(name):
             yield f"the random numbers of {name} are drawn differently"
+
+
+def _texts(before: Run, after: Run) -> Iterator[str]:
+    """Whatever can be read of a run."""
+    if before.stdout != after.stdout:
+        yield "the output differs"
+    if before.remarks != after.remarks:
+        yield "what goes to standard error differs"
+    for name in sorted(before.written.keys() | after.written.keys()):
+        if before.written.get(name) != after.written.get(name):
+            yield f"the file {name} differs"

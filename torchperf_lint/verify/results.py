@@ -77,6 +77,25 @@ def random_state() -> dict[str, Any]:
     return {name: encode(state) for name, state in states.items()}
 
 
+def settings() -> dict[str, str]:
+    """What a program may have changed for the whole process, and what later computations go by."""
+    import torch
+
+    values = {
+        "the default dtype": torch.get_default_dtype(),
+        "the recording of gradients": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "autocasting": torch.is_autocast_enabled(),
+        "anomaly detection": torch.is_anomaly_enabled(),
+        "the precision of matrix products": torch.get_float32_matmul_precision(),
+        "the use of deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "cudnn.benchmark": torch.backends.cudnn.benchmark,
+        "cudnn.deterministic": torch.backends.cudnn.deterministic,
+        "cudnn.allow_tf32": torch.backends.cudnn.allow_tf32,
+    }
+    return {name: str(value) for name, value in values.items()}
+
+
 def differences(before: Any, after: Any, tolerance: float = 0.0) -> list[str]:
     """Where two encoded results differ, one line each; numbers may differ by `tolerance`, relative, NaN equals NaN."""
     return list(_differences(before, after, tolerance, "results"))

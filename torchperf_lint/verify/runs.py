@@ -24,6 +24,9 @@ TIME_LIMIT = 300.0
 
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 _WARNING = re.compile(r"^(?:.*:\d+: )?(\w*Warning: .*)$", re.MULTILINE)
+_WHOLE_WARNING = re.compile(
+    r"^.*:\d+: \w*Warning: (?:.*\n(?:(?!  ).*\n)*?(?:  .*\n)+|.*\n?)", re.MULTILINE
+)
 
 
 class Counts(NamedTuple):
@@ -55,11 +58,12 @@ class Line(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A program's run: the child's report, and what it printed."""
+    """A program's run: the child's report, what it printed, and digests of the files that it left."""
 
     report: dict[str, Any]
     stdout: str
     stderr: str
+    written: dict[str, str] = {}  # noqa: RUF012 - never written to
 
     @property
     def status(self) -> str:
@@ -80,6 +84,11 @@ class Run(NamedTuple):
     def warnings(self) -> Counter[str]:
         """The warnings on standard error, without the place that issued them."""
         return Counter(_WARNING.findall(self.stderr))
+
+    @property
+    def remarks(self) -> str:
+        """What else is on standard error: warnings name rows, which a fix may shift."""
+        return _WHOLE_WARNING.sub("", self.stderr)
 
     def counts(self) -> Counts:
         """The averages over the steady steps."""
@@ -148,6 +157,7 @@ def run_program(
         command += [f"--library={each}" for each in libraries]
         command += [f"--steps={steps}"] if steps is not None else []
         command += [] if live else ["--seed=0"]
+        command += ["--memory"] if mode == "count" and not live else []
         try:
             done = subprocess.run(
                 [*command, str(script), *arguments],
@@ -181,6 +191,8 @@ def _broken(error: str, stdout: str = "", stderr: str = "") -> Run:
     nothing: dict[str, Any] = {
         "device": {},
         "steps": 0,
+        "loops": [],
+        "memory": [],
         "steady": [],
         "events": [],
         "operators": [],

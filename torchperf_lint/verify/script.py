@@ -98,7 +98,7 @@ def _lint(files: Sequence[str]) -> tuple[list[Diagnostic], list[str]]:
 
 
 def _table(run: Run, joined: Joined) -> str:
-    rows = [_headline(run), "", _heading("found and confirmed", joined.confirmed)]
+    rows = [_headline(run), *run.report["counters"].get("disagreements", ()), "", _heading("found and confirmed", joined.confirmed)]
     for found, lines in joined.confirmed:
         rows.append(f"  {_place(found.path, found.row)}  {found.code} {found.message}")
         rows += [f"      {_seen(line)}" for line in lines]

@@ -20,10 +20,14 @@ REPETITIONS = 3
 
 
 class StepTimes(NamedTuple):
-    """The medians of each variant's steady steps, in milliseconds, and each fixed one held against the unfixed."""
+    """The medians of each variant's steady steps, in milliseconds, and each fixed one held against the unfixed.
+
+    `peaks` are the most bytes of device memory that each variant had in use.
+    """
 
     medians: dict[str, float]
     comparisons: dict[str, Comparison]
+    peaks: dict[str, int]
 
 
 def time_steps(proof: Proof, releases: Path, repetitions: int = REPETITIONS) -> StepTimes | None:
@@ -37,6 +41,7 @@ def time_steps(proof: Proof, releases: Path, repetitions: int = REPETITIONS) -> 
         return None
     libraries = environments.folders_of(proof.case.releases, releases)
     steps: dict[str, list[list[float]]] = {variant: [] for variant in proof.programs}
+    peaks = dict.fromkeys(proof.programs, 0)
     for variant in interleaved(list(proof.programs), repetitions):
         with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
             run = run_variant(Path(folder), proof.case, proof.programs[variant], "cuda", libraries, mode="time")
@@ -44,6 +49,7 @@ def time_steps(proof: Proof, releases: Path, repetitions: int = REPETITIONS) -> 
         if run.status != OK or not times:
             return None
         steps[variant].append(times)
+        peaks[variant] = max(peaks[variant], run.report["counters"]["peak_bytes"])
     medians = {variant: median([ms for run in runs for ms in run]) for variant, runs in steps.items()}
     comparisons = {variant: compare(steps[UNFIXED], runs) for variant, runs in steps.items() if variant != UNFIXED}
-    return StepTimes(medians, comparisons)
+    return StepTimes(medians, comparisons, peaks)

@@ -57,6 +57,12 @@ class Steps:
         """How many steps there were: those of a loader, only with a batch."""
         return len(self._recorder.loops) - self._empty
 
+    @property
+    def lengths(self) -> list[int]:
+        """How many steps each loop made, with the one in which its loader was found empty."""
+        lengths = Counter(self._recorder.loops)
+        return [lengths[loop] for loop in range(len(self._places))]
+
     def watch(self) -> Callable[[], None]:
         """Mark the steps from now on; return what ends it."""
         following = dataloader._BaseDataLoaderIter.__next__

@@ -19,19 +19,39 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.runs import Run
     from torchperf_lint.verify.step_times import StepTimes
 
+MEBIBYTE = 2**20
+
 
 def row(proof: Proof, complaints: Sequence[str] = (), times: StepTimes | None = None) -> str:
     """One line per program, one for each comparison of times, and one for each reason not to accept it."""
     shown = [f"{variant} {_counts(run)}" if variant != UNFIXED else _counts(run) for variant, run in proof.runs.items()]
     effect = " -> ".join(shown) or "not run"
     verdict = proof.verdict if not complaints else "not what the page says"
-    ratios = [
-        f"{variant}: a step takes {each.after.median:.3g} ms for {each.before.median:.3g} ms; "
-        f"ratio {each.ratio:.3g}, 95 % from {each.low:.3g} to {each.high:.3g}"
-        for variant, each in (times.comparisons if times else {}).items()
+    remarks = [*_ratios(times), *_disagreements(proof), *proof.reasons, *complaints]
+    notes = "".join(f"\n         {remark}" for remark in remarks)
+    return f"{proof.case.workload.rule.code}  {proof.case.name}: {effect} waits per step; {verdict}{notes}"
+
+
+def _ratios(times: StepTimes | None) -> list[str]:
+    """How long steps take and how much memory they need, by variant: from a real GPU only."""
+    if times is None:
+        return []
+    before = times.peaks[UNFIXED] / MEBIBYTE
+    return [
+        f"{variant}: a step takes {each.after.median:.3g} ms for {each.before.median:.3g} ms, ratio {each.ratio:.3g} "
+        f"(95 % from {each.low:.3g} to {each.high:.3g}); "
+        f"at most {times.peaks[variant] / MEBIBYTE:.4g} MiB for {before:.4g} MiB"
+        for variant, each in times.comparisons.items()
     ]
-    reasons = [f"\n         {reason}" for reason in (*ratios, *proof.reasons, *complaints)]
-    return f"{proof.case.workload.rule.code}  {proof.case.name}: {effect} waits per step; {verdict}{''.join(reasons)}"
+
+
+def _disagreements(proof: Proof) -> list[str]:
+    """Where the two detectors of a real GPU counted differently."""
+    return [
+        f"{variant}: {disagreement}"
+        for variant, run in proof.runs.items()
+        for disagreement in run.report["counters"].get("disagreements", ())
+    ]
 
 
 def _counts(run: Run) -> str:

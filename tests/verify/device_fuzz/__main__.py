@@ -8,8 +8,8 @@ import warnings
 from collections import Counter
 
 import torch
-from device_fuzz.programs import Run, draw
 
+from device_fuzz.programs import Run, Step, draw
 from torchperf_lint.verify.events import Recorder
 from torchperf_lint.verify.simulated import install
 
@@ -23,27 +23,27 @@ MIXTURES = (
 def compare(seed: int, counts: Counter[str]) -> str | None:
     """Where the two runs of a program part, if they do."""
     host, device = Run(seed, "cpu"), Run(seed, "cuda")
-    for text, step in draw(seed):
+    for step in draw(seed):
         on_host, on_device = _attempt(step, host), _attempt(step, device)
         counts["steps"] += 1
         if on_device is not None and _is_mixture(on_device):
-            counts["refused for the devices"] += 1
-            if " host" not in text:
-                return f"{text}: {on_device!r}, though no operand lies on the host"
-            return None  # from here on the two have done different things
+            counts["refused"] += 1
+            return None if step.mixes else f"{step.text}: {on_device!r}, though no operand lies on the host"
+        if step.refused and on_device is None:
+            return f"{step.text}: taken, though CUDA refuses it"
         if type(on_host) is not type(on_device):
-            return f"{text}: {on_device!r}, on the host {on_host!r}"
+            return f"{step.text}: {on_device!r}, on the host {on_host!r}"
         counts["raised on both"] += on_host is not None
         difference = _difference(device, host)
         if difference is not None:
-            return f"{text}: {difference}"
-    counts["programs to their end"] += 1
+            return f"{step.text}: {difference}"
+    counts["ran to the end"] += 1
     return None
 
 
-def _attempt(step, run: Run) -> Exception | None:
+def _attempt(step: Step, run: Run) -> Exception | None:
     try:
-        step(run)
+        step.run(run)
     except Exception as error:
         return error
     return None
@@ -57,6 +57,8 @@ def _difference(device: Run, host: Run) -> str | None:
     if len(device.tensors) != len(host.tensors):
         return f"{len(device.tensors)} tensors, on the host {len(host.tensors)}"
     for index, (found, expected) in enumerate(zip(device.tensors, host.tensors, strict=True)):
+        if not found.is_cuda:
+            return f"tensor {index} is on the host"
         for name in ("shape", "dtype"):
             if getattr(found, name) != getattr(expected, name):
                 return f"{name} of tensor {index} is {getattr(found, name)}, on the host {getattr(expected, name)}"

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Step = Callable[["Run"], None]
-
 LENGTH = 8
+
+
+class Step(NamedTuple):
+    """One operation, on tensors that are drawn once, so that both runs take the same."""
+
+    text: str
+    run: Callable[[Run], None]
+    mixes: bool = False  # an operand lies on the host on either device
+    refused: bool = False  # CUDA does not take that operand
 
 
 class Run:
@@ -32,16 +39,16 @@ class Run:
         return torch.randint(-4, 5, shape, generator=self._generator).float()
 
 
-def draw(seed: int) -> list[tuple[str, Step]]:
-    """A program: its steps, each with its text."""
+def draw(seed: int) -> list[Step]:
+    """A program."""
     choose = random.Random(seed)
     return [choose.choice(MAKERS)(choose) for _ in range(LENGTH)]
 
 
-# ---- steps; which tensor they take is drawn once, so that both runs take the same
+# ---- steps
 
 
-def _view(choose: random.Random) -> tuple[str, Step]:
+def _view(choose: random.Random) -> Step:
     index = choose.randrange(1 << 16)
     name, view = choose.choice(
         [
@@ -67,10 +74,10 @@ def _view(choose: random.Random) -> tuple[str, Step]:
     def step(run: Run) -> None:
         run.tensors.append(view(_pick(run, index)))
 
-    return f"#{index} {name}", step
+    return Step(f"#{index} {name}", step)
 
 
-def _in_place(choose: random.Random) -> tuple[str, Step]:
+def _in_place(choose: random.Random) -> Step:
     one, other = choose.randrange(1 << 16), choose.randrange(1 << 16)
     name = choose.choice(["add_", "sub_", "mul_", "copy_", "logical_and_", "clamp_min_", "maximum into itself"])
 
@@ -81,10 +88,10 @@ def _in_place(choose: random.Random) -> tuple[str, Step]:
         else:
             getattr(a, name)(b)
 
-    return f"#{one}.{name}(#{other})", step
+    return Step(f"#{one}.{name}(#{other})", step)
 
 
-def _change(choose: random.Random) -> tuple[str, Step]:
+def _change(choose: random.Random) -> Step:
     index = choose.randrange(1 << 16)
     name, change = choose.choice(
         [
@@ -99,17 +106,17 @@ def _change(choose: random.Random) -> tuple[str, Step]:
             ("[t < 0] *= 2", lambda t: t.__setitem__(t < 0, t[t < 0] * 2)),
             ("masked_fill_(t == 0, 5)", lambda t: t.masked_fill_(t == 0, 5)),
             ("cumsum_(0)", lambda t: t.cumsum_(0)),
-            ("resize_(2, 2)", lambda t: t.resize_(2, 2)),
+            ("resize_(2, 2)", lambda t: t.resize_(2, 2) if t.numel() >= 4 else t),
         ]
     )
 
     def step(run: Run) -> None:
         change(_pick(run, index))
 
-    return f"#{index} {name}", step
+    return Step(f"#{index} {name}", step)
 
 
-def _index(choose: random.Random) -> tuple[str, Step]:
+def _index(choose: random.Random) -> Step:
     index = choose.randrange(1 << 16)
     rows = [choose.randrange(3) for _ in range(choose.randrange(1, 4))]
     name, pick = choose.choice(
@@ -120,7 +127,6 @@ def _index(choose: random.Random) -> tuple[str, Step]:
             ("[host mask]", lambda t: t[(t > 0).cpu()]),
             ("[mask]", lambda t: t[t > 0]),
             ("index_select", lambda t: t.index_select(0, torch.tensor(rows).to(t.device))),
-            ("index_select with host rows", lambda t: t.index_select(0, torch.tensor(rows))),
             ("nonzero()", lambda t: t.nonzero().float()),
             ("where(t > 0)", lambda t: torch.where(t > 0)[0].float()),
             ("sort()", lambda t: t.sort(0, stable=True)[0]),
@@ -132,10 +138,10 @@ def _index(choose: random.Random) -> tuple[str, Step]:
     def step(run: Run) -> None:
         run.tensors.append(pick(_pick(run, index)))
 
-    return f"#{index} {name}", step
+    return Step(f"#{index} {name}", step)
 
 
-def _combine(choose: random.Random) -> tuple[str, Step]:
+def _combine(choose: random.Random) -> Step:
     one, other = choose.randrange(1 << 16), choose.randrange(1 << 16)
     name, combine = choose.choice(
         [
@@ -152,27 +158,32 @@ def _combine(choose: random.Random) -> tuple[str, Step]:
     def step(run: Run) -> None:
         run.tensors.append(combine(_pick(run, one), _pick(run, other)))
 
-    return f"#{one} {name} #{other}", step
+    return Step(f"#{one} {name} #{other}", step)
 
 
-def _mix(choose: random.Random) -> tuple[str, Step]:
-    """An operand that lies on the host, without dimensions or with: CUDA takes the first kind in some places only."""
+def _mix(choose: random.Random) -> Step:
+    """An operand on the host: CUDA takes it without dimensions in some places, with dimensions in a few."""
     index, shape = choose.randrange(1 << 16), choose.choice([(), (), (), (4,)])
-    name, mix = choose.choice(
+    never, zero_dim, always = -1, 0, 1
+    name, mix, dimensions = choose.choice(
         [
-            ("t + host", lambda t, host: t + host),
-            ("host * t", lambda t, host: host * t),
-            ("t.add_(host)", lambda t, host: t.add_(host)),
-            ("host.add_(t)", lambda t, host: host.add_(t)),
-            ("t[0] = host", lambda t, host: t.__setitem__(0, host)),
-            ("t[t > 0] = host", lambda t, host: t.__setitem__(t > 0, host)),
-            ("where(t > 0, t, host)", lambda t, host: torch.where(t > 0, t, host)),
-            ("stack([t[0], host])", lambda t, host: torch.stack([t.flatten()[0], host])),
-            ("t.fill_(host)", lambda t, host: t.fill_(host)),
-            ("masked_fill(t > 0, host)", lambda t, host: t.masked_fill(t > 0, host)),
-            ("maximum(t, host)", torch.maximum),
-            ("t.copy_(host)", lambda t, host: t.copy_(host)),
-            ("t @ host", lambda t, host: t @ host),
+            ("t + host", lambda t, host: t + host, zero_dim),
+            ("host * t", lambda t, host: host * t, zero_dim),
+            ("t.add_(host)", lambda t, host: t.add_(host), zero_dim),
+            ("host.add_(t)", lambda t, host: host.add_(t), never),
+            ("t[0] = host", lambda t, host: t.__setitem__(0, host), always),
+            ("t[t > 0] = host", lambda t, host: t.__setitem__(t > 0, host), always),
+            ("where(t > 0, t, host)", lambda t, host: torch.where(t > 0, t, host), zero_dim),
+            ("stack([t[0], host])", lambda t, host: torch.stack([t.flatten()[0], host]), never),
+            ("cat([t, host])", lambda t, host: torch.cat([t.flatten(), host.flatten()]), never),
+            ("t.fill_(host)", lambda t, host: t.fill_(host), zero_dim),
+            ("masked_fill(t > 0, host)", lambda t, host: t.masked_fill(t > 0, host), zero_dim),
+            ("maximum(t, host)", torch.maximum, zero_dim),
+            ("t.copy_(host)", lambda t, host: t.copy_(host), always),
+            ("t @ host", lambda t, host: t @ host, never),
+            ("addcmul(t, t, host)", lambda t, host: torch.addcmul(t, t, host), zero_dim),
+            ("index_select by host rows", lambda t, host: t.index_select(0, host.flatten().abs().long()), never),
+            ("gather by a host index", lambda t, host: t.gather(0, host.abs().long()), never),
         ]
     )
 
@@ -181,7 +192,7 @@ def _mix(choose: random.Random) -> tuple[str, Step]:
         if isinstance(mixed, torch.Tensor):
             run.tensors.append(mixed)
 
-    return f"#{index} {name} with host shape {list(shape)}", step
+    return Step(f"#{index} {name} of shape {list(shape)}", step, mixes=True, refused=len(shape) > dimensions)
 
 
 MAKERS = (_view, _view, _in_place, _change, _index, _combine, _mix)

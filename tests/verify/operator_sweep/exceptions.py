@@ -108,14 +108,14 @@ EXEMPTIONS = (
         "linalg.lstsq",
         ("forward", "out=", "backward"),
         "raises",
-        "parameter `driver` other than `gels` is not supported on CUDA",
+        "`driver` other than `gels` is not supported on CUDA",
         "CUDA has one driver",
     ),
     Exemption(
         "linalg.lstsq.grad_oriented",
         ("forward", "backward"),
         "raises",
-        "parameter `driver` other than `gels` is not supported on CUDA",
+        "`driver` other than `gels` is not supported on CUDA",
         "CUDA has one driver",
     ),
 )

@@ -113,7 +113,6 @@ def check_what_is_not_simulated() -> None:
         lambda: torch.sparse_coo_tensor([[0], [0]], [1.0], device="cuda"),
         lambda: torch.quantize_per_tensor(x, 1.0, 0, torch.qint8),
         lambda: torch.nested.nested_tensor([x, x]) + 1,
-        lambda: nn.DataParallel(nn.Linear(3, 3).cuda())(x),
         lambda: torch.multiprocessing.spawn(print),
         lambda: torch.set_default_tensor_type("torch.cuda.FloatTensor"),
         lambda: torch.from_dlpack(x),
@@ -143,7 +142,17 @@ def check_other_versions_of_torch() -> None:
     install(recorder)
     version, torch.__version__ = torch.__version__, "2.12.1"
     try:
-        with raises(NotSimulated, "for torch 2.13 only, and this is torch 2.12.1"):
+        with raises(NotSimulated, "a device for torch 2.12.1; there is one for torch 2.13"):
             install(recorder)
     finally:
         torch.__version__ = version
+
+
+def check_builds_with_cuda() -> None:
+    install(recorder)
+    torch.version.cuda = "13.0"
+    try:
+        with raises(NotSimulated, "it needs a build of torch without CUDA"):
+            install(recorder)
+    finally:
+        torch.version.cuda = None

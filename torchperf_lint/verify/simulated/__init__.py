@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.verify.simulated.refusals import NotSimulated
+from torchperf_lint.verify.simulated.refusals import NotSimulated, refuse
 
 if TYPE_CHECKING:
     from torchperf_lint.verify.events import Recorder
@@ -26,7 +26,9 @@ def install(recorder: Recorder) -> None:
     import torch
 
     if not torch.__version__.startswith(f"{TORCH}."):
-        raise NotSimulated(f"the device is simulated for torch {TORCH} only, and this is torch {torch.__version__}")
+        refuse(f"a device for torch {torch.__version__}; there is one for torch {TORCH}")
+    if torch.version.cuda is not None:
+        refuse("a device beside real ones: it needs a build of torch without CUDA")
     from torchperf_lint.verify.simulated import journal
 
     journal.write_to(recorder)

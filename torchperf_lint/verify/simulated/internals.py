@@ -12,4 +12,3 @@ core: Any = torch._C
 Library: Any = torch.library.Library
 StorageWeakRef: Any = reductions.StorageWeakRef
 script_builtins: Any = _builtins
-cuda_is_built: Any = torch.backends.cuda.is_built

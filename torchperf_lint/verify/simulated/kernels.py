@@ -217,11 +217,12 @@ def _run_into(
     facts: _Facts, runner: Callable[..., Any], translation: _Translation, outputs: dict[str, Any]
 ) -> torch.Tensor | tuple[Any, ...] | None:
     """Run an operator that writes to `out=`."""
+    must_fit = any(translation.alias_of(each) is not None for each in outputs.values())
     hosts = {name: _host_output(each, translation) for name, each in outputs.items()}
     try:
         runner(**hosts)
     except RuntimeError as error:
-        if _CANNOT_RESIZE not in str(error) or any(translation.alias_of(each) is not None for each in outputs.values()):
+        if must_fit or _CANNOT_RESIZE not in str(error):
             raise
         hosts = {name: _empty_like_each(each) for name, each in outputs.items()}
         runner(**hosts)

@@ -24,6 +24,6 @@ def lstsq(
     **outputs: torch.Tensor,
 ) -> Any:
     """`linalg_lstsq`: the one driver takes for granted that the matrix has full rank, and does not tell the rank."""
-    if driver not in (None, _DRIVER):
-        raise RuntimeError("torch.linalg.lstsq: parameter `driver` other than `gels` is not supported on CUDA")
+    if driver is not None and driver.lower() != _DRIVER:
+        raise RuntimeError("torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA")
     return run(operator, matrix, other, rcond, driver=_DRIVER, **outputs)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from torchperf_lint.verify.simulated import autocast, copies, linear_algebra, rnn
-from torchperf_lint.verify.simulated.internals import Library, core, cuda_is_built
+from torchperf_lint.verify.simulated.internals import Library, core
 from torchperf_lint.verify.simulated.kernels import run, run_on_metadata
 from torchperf_lint.verify.simulated.native import operators_with_cuda_kernel, operators_without_cuda_kernel
 from torchperf_lint.verify.simulated.refusals import refuse
@@ -69,10 +69,9 @@ def register() -> None:
         everything.fallback(run, _KEY)
         _refuse_layouts(everything, _KEY)
         everything.fallback(torch.library.fallthrough_kernel, autocast.KEY)
-        if not cuda_is_built():
-            _refuse_layouts(everything, "CUDA")
-            everything.fallback(run, "CUDA")  # factories that are asked for "cuda", in any thread and from C++
-            aten.impl("_to_copy", copies.to_copy, "CUDA")
+        _refuse_layouts(everything, "CUDA")
+        everything.fallback(run, "CUDA")  # factories that are asked for "cuda", in any thread and from C++
+        aten.impl("_to_copy", copies.to_copy, "CUDA")
         for name, kernel in _OWN.items():
             aten.impl(name, kernel, _KEY)
         for name in _METADATA:
