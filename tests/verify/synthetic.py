@@ -7,8 +7,8 @@ from torchperf_lint.verify.results import encode
 from torchperf_lint.verify.runs import Run
 
 
-def event(kind=Kind.READ, *, step=0, row=1, file="/program.py", operator="item", waits=True, **more):
-    return Event(kind, operator, step, Place(file, row), None, waits, **more)
+def event(kind=Kind.READ, *, step=0, row=1, file="/program.py", operator="item", waits=True, via=None, **more):
+    return Event(kind, operator, step, Place(file, row), via, waits, **more)
 
 
 def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout="", stderr="", random=0, **more):
@@ -19,6 +19,7 @@ def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout=
         "steps": 7,
         "loops": [7],
         "memory": [0] * 7,
+        "nodes": [[2, 5], [4, 5]],
         "settings": {"the default dtype": "torch.float32"},
         "steady": [[step, "/program.py", 1] for step in steady],
         "events": [each.as_json() for each in events],

@@ -10,7 +10,7 @@ from synthetic import event, run
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.verify import pairs
-from torchperf_lint.verify.events import Kind
+from torchperf_lint.verify.events import Kind, Place
 from torchperf_lint.verify.pairs import ACCEPTED, NOT_VERIFIABLE, REJECTED, Case, Proof, objections
 from torchperf_lint.verify.workloads import Agreement, BadWorkload, Workload, read_workload
 
@@ -32,6 +32,15 @@ def test_fewer_waits_and_equal_results_are_accepted():
         (run(results=2), "results: 1 became 2"),
         (run(results=None), "the results are gone"),
         (run(stdout="1\n"), "the output differs"),
+        (run(stderr="INFO loss 1\n"), "what goes to standard error differs"),
+        (run()._replace(written={"log.txt": "0"}), "the file log.txt differs"),
+        (run(loops=[6]), "loops of 7 steps became such of 6"),
+        (run(loops=[7, 7]), "loops of 7 steps became such of 7, 7"),
+        (run(nodes=[[2, 5], [4, 7]]), "autograd graphs are kept from step to step"),
+        (
+            run(settings={"the default dtype": "torch.float64"}),
+            "the default dtype is left torch.float64, torch.float32 before",
+        ),
         (run(random=1), "the random numbers of torch are drawn differently"),
         (run(stderr="x.py:3: UserWarning: watch out\n  x\n"), "a warning is new: UserWarning: watch out"),
         (run(status="failed", error="ValueError: no"), "the fixed program fails: ValueError: no"),
@@ -51,8 +60,61 @@ def test_a_pinned_asynchronous_copy_is_a_gain():
     assert objections(blocking, fixed, EXACT, safe=True) == []
 
 
-def test_waits_outside_the_steady_steps_count_for_nothing():
-    assert objections(UNFIXED, run([event(step=None)] * 9), EXACT, safe=True) == []
+def test_waits_outside_the_steady_steps_count_for_nothing_unless_they_make_up_for_those_within():
+    assert objections(UNFIXED, run([event(step=None)] * 3), EXACT, safe=True) == []
+    for as_many in (4, 9):
+        (said,) = objections(UNFIXED, run([event(step=None)] * as_many), EXACT, safe=True)
+        assert said == f"waits are moved, not removed: the host waits {as_many} times in all, 4 before"
+
+
+def test_what_a_fix_may_keep_on_the_device_is_a_value_for_each_wait():
+    kept = [0, 0, 0, 8, 16, 24, 32]
+    assert objections(UNFIXED, run(memory=kept), EXACT, safe=True) == []
+    (said,) = objections(UNFIXED, run(memory=[*kept[:-1], 40]), EXACT, safe=True)
+    assert said == "40 bytes more are held on the device, step upon step, for 4 waits less"
+    assert objections(UNFIXED, run(memory=[99] * 7), EXACT, safe=True) == []
+
+
+LANDING = event(Kind.TO_HOST, step=None, waits=False, pinned=True, asynchronous=True)
+JOINED = event(Kind.SYNCHRONIZE, step=None)
+
+
+def test_asynchronous_copies_to_the_host_may_neither_become_more_nor_lose_the_wait_for_them():
+    before = run([*WAITS, LANDING, JOINED])
+    assert objections(before, run([LANDING, JOINED]), EXACT, safe=True) == []
+    (said,) = objections(before, run([LANDING]), EXACT, safe=True)
+    assert said.startswith("asynchronous copies to the host are no longer waited for")
+    (said,) = objections(before, run([LANDING, LANDING, JOINED]), EXACT, safe=True)
+    assert said.startswith("1 copies to the host became asynchronous")
+
+
+def test_only_a_loader_may_pin_more():
+    def pins(via):
+        return run([event(Kind.PIN, waits=False, via=via)])
+
+    batches = Place("/x/torch/utils/data/_utils/pin_memory.py", 60)
+    assert objections(UNFIXED, pins(batches), EXACT, safe=True) == []
+    assert objections(UNFIXED, pins(None), EXACT, safe=True) == ["the program itself pins 1 tensors, 0 before"]
+
+
+def test_rows_in_warnings_and_progress_of_other_text():
+    warning = "/x/run_a.py:{}: UserWarning: watch out\nand mind\n  total += loss.item()\n"
+    before, after = (run(WAITS * again, stderr=f"begin\n{warning.format(row)}end\n") for again, row in ((1, 3), (0, 4)))
+    assert objections(before, after, EXACT, safe=True) == []
+    assert before.remarks == "begin\nend\n"
+    assert objections(before, run(stderr="begin\n"), EXACT, safe=True) == ["what goes to standard error differs"]
+
+
+def test_a_stated_difference_excuses_the_values_only():
+    stated = Agreement(differ=True)
+    assert objections(UNFIXED, run(results=None), stated, safe=False) == ["the results are gone"]
+    assert "loops of 7 steps became such of 6" in objections(UNFIXED, run(results=2, loops=[6]), stated, safe=False)
+
+
+def test_what_is_missing_for_the_unfixed_program_speaks_against_no_fix():
+    missing = run(status="failed", error="ModuleNotFoundError: No module named 'torchmetrics'")
+    assert _proof(unfixed=missing, safe=missing).verdict == NOT_VERIFIABLE
+    assert _proof(unfixed=UNFIXED, safe=missing).verdict == REJECTED
 
 
 def test_a_program_without_steps_or_results_proves_nothing():
@@ -109,6 +171,8 @@ def test_directives_of_a_workload(tmp_path):
 
 
 PROGRAM = """\
+import sys
+
 import torch
 from torch.utils.data import DataLoader
 
@@ -139,8 +203,8 @@ def test_our_fix_of_a_real_program_is_accepted(workload, tmp_path):
     proof = pairs.prove(Case(workload, None), "sim", tmp_path)
     assert proof.verdict == ACCEPTED, proof.reasons
     assert {variant: float(run.counts().waits) for variant, run in proof.runs.items()} == {"unfixed": 2, "safe": 1}
-    assert [line.where.row for line in proof.runs["unfixed"].lines()] == [11, 12]
-    assert [line.where.row for line in proof.runs["safe"].lines()] == [11]
+    assert [line.where.row for line in proof.runs["unfixed"].lines()] == [13, 14]
+    assert [line.where.row for line in proof.runs["safe"].lines()] == [13]
 
 
 @pytest.mark.parametrize(
@@ -149,10 +213,20 @@ def test_our_fix_of_a_real_program_is_accepted(workload, tmp_path):
         ("total += loss.detach().float() * 1.0000001", "became"),
         ("total += loss.double(); torch.rand(1)", "random numbers of torch"),
         ("total += loss.double(); torch.rand(1, device=device)", "random numbers of cuda"),
+        ("total += float(loss.to('cpu', non_blocking=True))", "8 copies to the host became asynchronous"),
+        ("total += loss.double(); torch.cuda.synchronize()", "waits are moved, not removed"),
+        (
+            "total += loss.double(); torch.set_float32_matmul_precision('high')",
+            "precision of matrix products is left high",
+        ),
+        ("total += loss.double(); open('log.txt', 'a').write('x')", "the file log.txt differs"),
+        ("total += loss.double(); print('x', file=sys.stderr)", "what goes to standard error differs"),
+        ("total += loss.double(); torch.set_grad_enabled(False)", "the recording of gradients is left False"),
+        ("total += loss.double()", "autograd graphs are kept from step to step"),
         ("total += loss.cpu()", "neither waits nor copies become fewer"),
         ("total += loss.numpy()", "the fixed program fails: TypeError"),
         ("total += loss.double() + torch.ones(2)", "the fixed program fails: RuntimeError: Expected all tensors"),
-        ("total += loss.double(); torch.cuda.CUDAGraph()", "NotSimulated"),
+        ("total += loss.double(); torch.cuda.CUDAGraph()", "not simulated: torch.cuda.CUDAGraph"),
     ],
 )
 def test_a_wrong_fix_is_not_accepted(workload, tmp_path, monkeypatch, line, said):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -104,8 +106,53 @@ def test_what_fails_is_said_and_has_status_2(project):
     )
     broken = _verify(project, "--script", "train.py", "--device", "sim")
     assert broken.returncode == 2
-    assert "train.py: failed: ValueError: no data" in broken.stderr
+    assert "train.py: failed: ValueError: no data, at train.py:3" in broken.stderr
+    assert "child.py" not in broken.stderr
     assert "train.py:2  1 waits: item" in broken.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("torch.cuda.CUDAGraph()", "train.py: not simulated: torch.cuda.CUDAGraph, at train.py:3"),
+        ("os._exit(0)", "train.py: failed: the process died: exit status 0 before its report was written"),
+        ("os.kill(os.getpid(), 15)", "train.py: failed: the process died: SIGTERM"),
+        ("f(:", "train.py: failed: SyntaxError: invalid syntax (train.py, line 3)"),
+        ("raise KeyboardInterrupt", "train.py: failed: KeyboardInterrupt, at train.py:3"),
+    ],
+)
+def test_how_a_script_ended_is_said(project, program, said):
+    (project / "train.py").write_text(f"import os\nimport torch\n{program}\n")
+    done = _verify(project, "--script", "train.py", "--device", "sim")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"torchperf-lint verify: error: {said}"
+    assert "torchperf_lint" not in done.stderr.replace(str(project), "")
+
+
+def test_other_folders_names_and_threads_are_seen(project):
+    (project / "train").write_text(
+        "import os, threading, time, torch\nos.chdir('/')\nx = torch.ones(1, device='cuda')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), print(x.item()))).start()\n"
+    )
+    done = _verify(project, "--script", "train", "--device", "sim")
+    assert done.returncode == 1, done.stderr
+    assert "  train:4  1 waits: item" in done.stdout
+
+
+def test_an_interrupted_script_may_tidy_up(project):
+    (project / "train.py").write_text(
+        "import time\ntry:\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    time.sleep(1)\n    print('tidied up', flush=True)\n    raise\n"
+    )
+    command = [sys.executable, "-m", "torchperf_lint", "verify", "--script", "train.py", "--device", "sim"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=project, env=environment, start_new_session=True, **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "tidied up\n")
+    assert "torchperf_lint" not in err.replace(str(project), "")
 
 
 def _finding(row, end_row=None, because=(), code="TPL101"):

@@ -88,6 +88,20 @@ def test_nothing_is_written_where_a_fix_is_not_accepted(checkout, monkeypatch, c
         (["TPL999"], "there is no rule `TPL999`"),
         (["--device", "cuda"], "torch sees no CUDA device here; --device sim simulates one"),
         (["--script", "gone.py", "--device", "sim"], "gone.py: there is no such file"),
+        (["--script", "/", "--device", "sim"], "/: this is no file"),
+        (["--script", "x.py", "--steps", "0"], "--steps must be at least 1, not 0"),
+        (["--steps", "3"], "--steps is for --script"),
+        (["--jobs", "0"], "--jobs must be at least 1, not 0"),
+        (["TPL102", "--", "--lr"], "`--lr` after -- is an argument for --script, which is not given"),
+        (["--script", "x.py", "--update"], "--script and --update do not go together"),
+        (["--script", "x.py", "--report", "there"], "--script and --report do not go together"),
+        (["TPL102", "--script", "x.py"], "--script and RULE do not go together"),
+        (["--experiments", "--script", "x.py"], "--script and --experiments do not go together"),
+        (["--experiments", "TPL102"], "--experiments and RULE do not go together"),
+        (
+            ["TPL102", "--device", "sim", "--report", "/dev/null"],
+            "/dev/null: the report cannot be written: File exists",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_said_in_one_line(arguments, said, capsys):

@@ -9,13 +9,16 @@ import platform
 import random
 import runpy
 import sys
+import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.verify import events
+from torchperf_lint.verify.simulated.refusals import NotSimulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import TracebackType
 
 OK, FAILED, NOT_SIMULATED = "ok", "failed", "not simulated"
 
@@ -27,14 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", required=True, metavar="FILE")
     parser.add_argument("--mode", choices=("count", "time"), default="count", help="count waits, or time steps (cuda)")
     parser.add_argument("--operators", action="store_true", help="count device operators by line, too")
-    parser.add_argument("--memory", action="store_true", help="note the device memory in use at each step, too")
+    parser.add_argument("--upkeep", action="store_true", help="note what is held from step to step, too")
     parser.add_argument("--steps", type=int, metavar="N", help="stop the program after so many steps")
     parser.add_argument("--seed", type=int, metavar="N", help="seed all random generators first")
     parser.add_argument("--library", action="append", default=[], metavar="DIR", help="a folder of library code")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
-    report = _run(options)
+    try:
+        report = _run(options)
+    except NotSimulated as refusal:  # of the device itself: nothing has run
+        report = nothing_ran(NOT_SIMULATED, str(refusal))
     part = f"{options.report}.part"
     with open(part, "w", encoding="utf-8") as file:
         json.dump(report, file)
@@ -49,17 +55,19 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     recorder.count_operators = options.operators
     finish = _install(options.device, options.mode, recorder)
     from torchperf_lint.verify.steps import EnoughSteps, Steps
+    from torchperf_lint.verify.upkeep import Upkeep
 
     steps = Steps(recorder, options.steps)
-    memory: list[int] = []
-    if options.memory:
-        recorder.on_step.append(lambda step: _note_memory(memory, step))
+    upkeep = Upkeep()
+    if options.upkeep:
+        upkeep.watch(recorder)
     if options.seed is not None:
         _seed(options.seed)
     end_of_steps = steps.watch()
+    script = os.path.abspath(options.script)  # the program may change the folder
     sys.argv = [options.script, *options.arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(options.script))
-    status, error, names = OK, "", dict[str, Any]()
+    sys.path[0] = os.path.dirname(script)
+    status, error, failed_at, names = OK, "", None, dict[str, Any]()
     try:
         names = runpy.run_path(options.script, run_name="__main__")
     except EnoughSteps:
@@ -68,28 +76,39 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         if stop.code not in (None, 0):
             status, error = FAILED, f"exit status {stop.code}"
     except BaseException as failure:
-        traceback.print_exc()
-        from torchperf_lint.verify.simulated import NotSimulated
-
-        status = NOT_SIMULATED if isinstance(failure, NotSimulated) else FAILED
-        error = f"{type(failure).__name__}: {failure}"
+        own = _within_program(failure.__traceback__)
+        failed_at = _place_of(own)
+        if isinstance(failure, NotSimulated):
+            status, error = NOT_SIMULATED, str(failure)
+        else:
+            traceback.print_exception(type(failure), failure, own)
+            status, error = FAILED, f"{type(failure).__name__}: {failure}".removesuffix(": ")
+    _join_threads()
     recorder.active = False
     end_of_steps()
     counters = finish()
     return {
         "status": status,
         "error": error,
+        "failed_at": failed_at,
         "device": _device(options.device),
         "steps": steps.made,
         "loops": steps.lengths,
-        "memory": memory,
+        "memory": upkeep.memory,
+        "nodes": list(upkeep.nodes.items()),
         "steady": [[step, *place] for step, place in steps.steady().items()],
         "events": [each.as_json() for each in recorder.events],
         "operators": [[step, *where, name, count] for (step, where, name), count in recorder.operators.items()],
         "counters": counters,
-        "files": _user_files(options.script),
+        "files": _user_files(script),
         **_outcome(names),
     }
+
+
+def nothing_ran(status: str, error: str) -> dict[str, Any]:
+    """The report of a program that did not run, or of one whose own report was lost."""
+    nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "files"), ())
+    return {"status": status, "error": error, "device": {}, "steps": 0, "counters": {}, **nothing}
 
 
 def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], dict[str, Any]]:
@@ -106,12 +125,25 @@ def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], 
     return counters.stop
 
 
-def _note_memory(memory: list[int], step: int | None) -> None:
-    """Note the bytes in use on the device where a new step begins, and not where an outer one goes on."""
-    import torch
+def _join_threads() -> None:
+    """Wait for the program's threads, as Python does before it ends: what they do belongs to the program."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
 
-    if step == len(memory):
-        memory.append(torch.cuda.memory_allocated())
+
+def _within_program(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the program on, without how it was started."""
+    starters = (__file__, runpy.__file__, "<frozen runpy>")
+    while trace is not None and trace.tb_frame.f_code.co_filename in starters:
+        trace = trace.tb_next
+    return trace
+
+
+def _place_of(trace: TracebackType | None) -> events.Place | None:
+    """The innermost line of the user's that a traceback goes through."""
+    places = [events.Place(frame.f_code.co_filename, row) for frame, row in traceback.walk_tb(trace)]
+    return next((place for place in reversed(places) if events.is_user_file(place.file)), None)
 
 
 def _seed(seed: int) -> None:
@@ -138,12 +170,12 @@ def _device(kind: str) -> dict[str, str]:
 def _user_files(script: str) -> list[str]:
     """The files of the user's own that were loaded."""
     loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    files = {os.path.abspath(file) for file in (script, *loaded) if file and file.endswith(".py")}
+    files = {os.path.abspath(file) for file in loaded if file and file.endswith(".py")} | {script}
     return sorted(file for file in files if events.is_user_file(file) and os.path.isfile(file))
 
 
 def _outcome(names: dict[str, Any]) -> dict[str, Any]:
-    """What the program leaves: its global `results`, if there is one, where the random generators stand, and settings."""
+    """What the program leaves: its global `results`, if there is one, random generators somewhere, and settings."""
     from torchperf_lint.verify import results
 
     outcome: dict[str, Any] = {"random_state": results.random_state(), "settings": results.settings()}

@@ -36,6 +36,9 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(own)
     if importlib.util.find_spec("torch") is None:
         return _complain("torch is not installed: pip install 'torchperf-lint[verify]'")
+    misuse = _misuse(options, script_arguments)
+    if misuse:
+        return _complain(misuse)
     unknown = [name for name in options.rules if _rules_named(name) == []]
     if unknown:
         return _complain(f"there is no rule `{unknown[0]}`; `torchperf-lint rules` lists them")
@@ -51,6 +54,23 @@ def main(arguments: Sequence[str]) -> int:
 
         return experiments.verify(device, options.releases)
     return _verify_rules(options, device)
+
+
+def _misuse(options: argparse.Namespace, script_arguments: Sequence[str]) -> str:
+    """What is asked for and makes no sense, or does not go together; empty if all is well."""
+    if options.jobs < 1:
+        return f"--jobs must be at least 1, not {options.jobs}"
+    if options.steps is not None and options.steps < 1:
+        return f"--steps must be at least 1, not {options.steps}"
+    if options.script is None and options.steps is not None:
+        return "--steps is for --script"
+    if options.script is None and script_arguments:
+        return f"`{script_arguments[0]}` after -- is an argument for --script, which is not given"
+    modes = ("--script", options.script is not None), ("--experiments", options.experiments)
+    others = ("RULE", options.rules), ("--update", options.update), ("--report", options.report)
+    chosen, unfit = ([name for name, given in each if given] for each in (modes, others))
+    together = [*chosen, *unfit] if chosen else []
+    return f"{together[0]} and {together[1]} do not go together" if len(together) > 1 else ""
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -123,7 +143,7 @@ def _rules_named(name: str) -> list[Rule]:
 
 
 def _verify_rules(options: argparse.Namespace, device: str) -> int:
-    from torchperf_lint.verify import environments, pairs, tables
+    from torchperf_lint.verify import environments, pairs, report, tables
     from torchperf_lint.verify.step_times import time_steps
     from torchperf_lint.verify.workloads import BadWorkload, workloads_of
 
@@ -133,6 +153,11 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
         cases = pairs.cases_of(workloads_of(chosen))
     except (BadWorkload, OSError) as error:
         return _complain(str(error))
+    if options.report is not None:
+        try:
+            report.prepare(options.report)
+        except OSError as error:
+            return _complain(f"{options.report}: the report cannot be written: {error.strerror}")
     claimed = pages.measured()
     releases = options.releases or environments.default_folder()
     proofs: list[Proof] = []
@@ -150,8 +175,6 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
             print(tables.lines(proof), end="", flush=True)
     print(tables.summary(proofs, chosen))
     if options.report is not None:
-        from torchperf_lint.verify import report
-
         print(f"wrote {report.write(proofs, options.report, [times for _, times in measured])}")
     if options.update:
         if status != PROVED:

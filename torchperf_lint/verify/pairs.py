@@ -64,6 +64,8 @@ class Proof(NamedTuple):
         """Accepted only if every variant ran and nothing speaks against it."""
         if self.obstacle or any(run.status == NOT_SIMULATED for run in self.runs.values()):
             return NOT_VERIFIABLE
+        if str(self.runs[UNFIXED].report["error"]).startswith(ModuleNotFoundError.__name__):
+            return NOT_VERIFIABLE
         unfixed = self.runs[UNFIXED].status == OK
         return ACCEPTED if unfixed and not any(self.objections.values()) else REJECTED
 
@@ -192,6 +194,8 @@ def _hidden_costs(before: Run, after: Run) -> Iterator[str]:
     if new > old:
         yield f"the program itself pins {new} tensors, {old} before"
     saved = _waits(before) - _waits(after)
+    if _graph_growth(after) > _graph_growth(before):
+        yield "autograd graphs are kept from step to step"
     kept = _growth(before, after)
     if kept > KEPT_PER_WAIT[after.report["device"]["kind"]] * max(saved, 0):
         yield f"{kept} bytes more are held on the device, step upon step, for {saved} waits less"
@@ -237,6 +241,12 @@ def _growth(before: Run, after: Run) -> int:
     surplus = [new - old for old, new in zip(before.report["memory"], after.report["memory"], strict=False)]
     later = surplus[min(before.steady) :]
     return max(later, default=0) - later[0] if later else 0
+
+
+def _graph_growth(run: Run) -> int:
+    """By how many nodes the graphs alive grow, as far as they were looked at, after the first steady step."""
+    nodes = [alive for step, alive in run.report["nodes"] if step >= min(run.steady, default=0)]
+    return nodes[-1] - nodes[0] if nodes else 0
 
 
 def _effects(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> Iterator[str]:

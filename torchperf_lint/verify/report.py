@@ -30,11 +30,17 @@ NO_GPU = "No GPU has measured this."
 
 def write(proofs: Sequence[Proof], folder: Path, times: Sequence[StepTimes | None] = ()) -> Path:
     """Write the page into a folder, made if need be; `times` are those of the proofs, in the same order."""
+    path = prepare(folder)
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    write_atomically(str(path), page(proofs, times, today).encode())
+    return path
+
+
+def prepare(folder: Path) -> Path:
+    """Make sure that the page can be written into a folder, made if need be; raise OSError if it cannot."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
-    today = datetime.datetime.now(datetime.timezone.utc).date()
     path.touch()
-    write_atomically(str(path), page(proofs, times, today).encode())
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from torchperf_lint.verify.child import FAILED, OK
+from torchperf_lint.verify.child import FAILED, OK, nothing_ran
 from torchperf_lint.verify.events import Event, Kind, Place
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ TIME_LIMIT = 300.0
 
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 _WARNING = re.compile(r"^(?:.*:\d+: )?(\w*Warning: .*)$", re.MULTILINE)
-_WHOLE_WARNING = re.compile(
-    r"^.*:\d+: \w*Warning: (?:.*\n(?:(?!  ).*\n)*?(?:  .*\n)+|.*\n?)", re.MULTILINE
-)
+_WHOLE_WARNING = re.compile(r"^.*:\d+: \w*Warning: (?:.*\n(?:(?!  ).*\n)*?(?:  .*\n)+|.*\n?)", re.MULTILINE)
 
 
 class Counts(NamedTuple):
@@ -157,25 +156,54 @@ def run_program(
         command += [f"--library={each}" for each in libraries]
         command += [f"--steps={steps}"] if steps is not None else []
         command += [] if live else ["--seed=0"]
-        command += ["--memory"] if mode == "count" and not live else []
-        try:
-            done = subprocess.run(
-                [*command, str(script), *arguments],
-                cwd=None if live else script.parent,
-                env=_environment(libraries, live=live),
-                capture_output=not live,
-                text=True,
-                errors="replace",
-                timeout=None if live else TIME_LIMIT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return _broken(f"it did not end within {TIME_LIMIT:.0f} seconds")
-        stdout, stderr = done.stdout or "", done.stderr or ""
+        command += ["--upkeep"] if mode == "count" and not live else []
+        command += [str(script), *arguments]
+        environment = _environment(libraries, live=live)
+        if live:
+            status, stdout, stderr = _wait_for(command, environment), "", ""
+        else:
+            try:
+                done = subprocess.run(
+                    command,
+                    cwd=script.parent,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=TIME_LIMIT,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return _broken(f"it did not end within {TIME_LIMIT:.0f} seconds")
+            status, stdout, stderr = done.returncode, done.stdout, done.stderr
         if not report.is_file():
-            end = (stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            end = (stderr.strip().splitlines() or [_ended_by(status)])[-1]
             return _broken(f"the process died: {end}", stdout, stderr)
         return Run(json.loads(report.read_text(encoding="utf-8")), stdout, stderr)
+
+
+def _wait_for(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Run a command to its end, also where the user interrupts it: it hears of that itself, and may have to tidy up."""
+    process = subprocess.Popen(command, env=environment)
+    interrupted = False
+    while process.returncode is None:
+        try:
+            process.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        raise KeyboardInterrupt
+    return process.returncode
+
+
+def _ended_by(status: int) -> str:
+    if status >= 0:
+        return f"exit status {status} before its report was written"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
 
 
 def _environment(libraries: Sequence[Path], *, live: bool) -> dict[str, str]:
@@ -188,18 +216,7 @@ def _environment(libraries: Sequence[Path], *, live: bool) -> dict[str, str]:
 
 
 def _broken(error: str, stdout: str = "", stderr: str = "") -> Run:
-    nothing: dict[str, Any] = {
-        "device": {},
-        "steps": 0,
-        "loops": [],
-        "memory": [],
-        "steady": [],
-        "events": [],
-        "operators": [],
-        "counters": {},
-        "files": [],
-    }
-    return Run({"status": FAILED, "error": error, **nothing}, stdout, stderr)
+    return Run(nothing_ran(FAILED, error), stdout, stderr)
 
 
 __all__ = ["OK", "Counts", "Line", "Run", "run_program"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.config import BadConfig, load
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.project import check_paths
-from torchperf_lint.verify.child import OK
+from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.runs import run_program
 from torchperf_lint.verify.tables import per_step, short
 
@@ -34,12 +34,14 @@ class Joined(NamedTuple):
 def verify(script: Path, arguments: Sequence[str], device: str, steps: int | None) -> int:
     """Run the script, lint every file of the user's that it loaded, print both joined; return the exit status."""
     if not script.is_file():
-        return _complain(f"{script}: there is no such file")
+        return _complain(f"{script}: {'this is no file' if script.exists() else 'there is no such file'}")
+    if not os.access(script, os.R_OK):
+        return _complain(f"{script}: it cannot be read")
     script = script.resolve()
     run = run_program(script, device, arguments, steps=steps, live=True)
     sys.stdout.flush()
     if run.status != OK:
-        _complain(f"{os.path.relpath(script)}: {run.status}: {run.report['error']}")
+        _complain(f"{os.path.relpath(script)}: {_what_happened(run)}")
         if not run.events:
             return FAILED
     try:
@@ -53,6 +55,14 @@ def verify(script: Path, arguments: Sequence[str], device: str, steps: int | Non
     if run.status != OK or failures:
         return FAILED
     return FOUND if any(joined) else CLEAN
+
+
+def _what_happened(run: Run) -> str:
+    """Why the program did not come to its end, and where."""
+    row = run.report.get("failed_at")
+    at = f", at {_place(*row)}" if row else ""
+    # What is not simulated says so itself.
+    return run.report["error"] + at if run.status == NOT_SIMULATED else f"{run.status}: {run.report['error']}{at}"
 
 
 def join(found: Iterable[Diagnostic], lines: Iterable[Line]) -> Joined:
@@ -98,7 +108,8 @@ def _lint(files: Sequence[str]) -> tuple[list[Diagnostic], list[str]]:
 
 
 def _table(run: Run, joined: Joined) -> str:
-    rows = [_headline(run), *run.report["counters"].get("disagreements", ()), "", _heading("found and confirmed", joined.confirmed)]
+    rows = [_headline(run), *run.report["counters"].get("disagreements", ())]
+    rows += ["", _heading("found and confirmed", joined.confirmed)]
     for found, lines in joined.confirmed:
         rows.append(f"  {_place(found.path, found.row)}  {found.code} {found.message}")
         rows += [f"      {_seen(line)}" for line in lines]

@@ -1,0 +1,46 @@
+"""What a program holds on to from step to step: device memory, and autograd graphs that nobody goes back through."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from torchperf_lint.verify.events import Recorder
+
+
+class Upkeep:
+    """Notes, where a step begins, the bytes in use on the device, and now and then the size of the graphs alive.
+
+    Tensors that are gathered without `detach()` keep the graph of every step. After a backward pass such a graph holds
+    nothing on the device, so that only its nodes tell.
+    """
+
+    def __init__(self) -> None:
+        self.memory: list[int] = []
+        self.nodes: dict[int, int] = {}
+
+    def watch(self, recorder: Recorder) -> None:
+        """Note all steps from now on."""
+        recorder.on_step.append(self._note)
+
+    def _note(self, step: int | None) -> None:
+        if step != len(self.memory):
+            return  # no step begins: an outer one goes on, or none
+        self.memory.append(torch.cuda.memory_allocated())
+        if step & (step - 1) == 0:  # to look at all objects takes long: only at steps 0, 1, 2, 4, 8 and so on
+            self.nodes[step] = _nodes_alive()
+
+
+def _nodes_alive() -> int:
+    tensors = [each for each in gc.get_objects() if type(each) is torch.Tensor]
+    waiting: list[Any] = [each.grad_fn for each in tensors]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    return len(seen)
