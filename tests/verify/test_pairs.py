@@ -11,7 +11,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.verify import pairs
 from torchperf_lint.verify.events import Kind, Place
-from torchperf_lint.verify.pairs import ACCEPTED, NOT_VERIFIABLE, REJECTED, Case, Proof, objections
+from torchperf_lint.verify.pairs import ACCEPTED, NOT_VERIFIABLE, REJECTED, UNCHANGED, Case, Proof, objections
 from torchperf_lint.verify.workloads import Agreement, BadWorkload, Workload, read_workload
 
 EXACT = Agreement()
@@ -143,6 +143,7 @@ def _proof(**runs):
 def test_verdicts():
     assert _proof(unfixed=UNFIXED, safe=FIXED).verdict == ACCEPTED
     assert _proof(unfixed=UNFIXED, safe=UNFIXED).verdict == REJECTED
+    assert _proof(unfixed=UNFIXED).verdict == UNCHANGED
     assert _proof(unfixed=run(status="failed", error="boom")).verdict == REJECTED
     unknown = _proof(unfixed=UNFIXED, safe=run(status="not simulated", error="NotSimulated: streams"))
     assert unknown.verdict == NOT_VERIFIABLE

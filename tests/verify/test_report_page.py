@@ -278,7 +278,7 @@ def test_plot_says_what_was_not_accepted_not_fixed_or_only_staged() -> None:
         entries_of(
             [
                 proof(objections={SAFE: ["no"]}),
-                proof(runs={UNFIXED: run()}),
+                proof(runs={UNFIXED: run()}, objections={}),
                 proof(runs={UNFIXED: run(*every_step(staged)), SAFE: run()}),
                 proof(),
             ],

@@ -176,3 +176,11 @@ def test_a_finding_is_confirmed_on_its_statement_or_where_its_rule_costs():
 def test_a_pinned_copy_is_no_wait():
     pinned = event(Kind.TO_DEVICE, waits=False, pinned=True, asynchronous=True)
     assert run([pinned], steady=(0,)).lines() == []
+
+
+def test_our_own_folder_stands_before_no_other(project):
+    (project / "train.py").write_text("import os, sys\nimport torch\nprint(sys.path[1], os.environ['PYTHONPATH'])\n")
+    done = _verify(project, "--script", "train.py", "--device", "sim")
+    first, _, named = done.stdout.splitlines()[0].partition(" ")
+    assert first != str(ROOT)
+    assert str(ROOT) not in named

@@ -39,6 +39,7 @@ results = float(evaluate(DataLoader(torch.ones(8, 4))))
 def checkout(tmp_path, monkeypatch):
     """A copy of rules/ to write to, and one workload of TPL102."""
     shutil.copytree(ROOT / "rules", tmp_path / "rules")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     (tmp_path / "rules" / "measurements.json").unlink(missing_ok=True)
     monkeypatch.setattr(pages, "pages_root", lambda: tmp_path / "rules")
     program = tmp_path / "run_sum.py"
@@ -80,6 +81,12 @@ def test_nothing_is_written_where_a_fix_is_not_accepted(checkout, monkeypatch, c
     assert "1 run of 1 rule: 1 rejected" in captured.out
     assert "nothing is written into rules/" in captured.err
     assert not (checkout / "rules/measurements.json").exists()
+
+
+def test_only_a_checkout_is_written_to(checkout, capsys):
+    (checkout / "pyproject.toml").unlink()
+    assert command.main(["TPL102", "--device", "sim", "--update"]) == FAILED
+    assert "--update writes into a checkout, and this is an installation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         _seed(options.seed)
     end_of_steps = steps.watch()
     script = os.path.abspath(options.script)  # the program may change the folder
+    _leave_path()
     sys.argv = [options.script, *options.arguments]
     sys.path[0] = os.path.dirname(script)
     status, error, failed_at, names = OK, "", None, dict[str, Any]()
@@ -103,6 +104,16 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "files": _user_files(script),
         **_outcome(names),
     }
+
+
+def _leave_path() -> None:
+    """Take our own folder from where modules are looked for: it holds more than this package, and shadows others."""
+    own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if own in named:
+        named.remove(own)
+        os.environ["PYTHONPATH"] = os.pathsep.join(named)
+        sys.path.remove(own)
 
 
 def nothing_ran(status: str, error: str) -> dict[str, Any]:

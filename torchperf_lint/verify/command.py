@@ -153,6 +153,8 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
         cases = pairs.cases_of(workloads_of(chosen))
     except (BadWorkload, OSError) as error:
         return _complain(str(error))
+    if options.update and not (pages.pages_root().parent / "pyproject.toml").is_file():
+        return _complain("--update writes into a checkout, and this is an installation")
     if options.report is not None:
         try:
             report.prepare(options.report)
@@ -168,7 +170,7 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
         proofs.append(proof)
         measured.append((proof, times))
         complaints = [] if options.update else broken_claims(proof, device, claimed)
-        if proof.verdict != pairs.ACCEPTED or complaints:
+        if proof.verdict not in (pairs.ACCEPTED, pairs.UNCHANGED) or complaints:
             status = NOT_PROVED
         print(tables.row(proof, complaints, times), flush=True)
         if options.verbose:

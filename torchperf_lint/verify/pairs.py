@@ -29,7 +29,8 @@ KEPT_PER_WAIT = {"sim": 8, "cuda": 512}
 
 _LOADERS = os.path.join("torch", "utils", "data", "")
 
-ACCEPTED, REJECTED, NOT_VERIFIABLE = "accepted", "rejected", "not verifiable here"
+VERDICTS = "accepted", "no fix here", "rejected", "not verifiable here"
+ACCEPTED, UNCHANGED, REJECTED, NOT_VERIFIABLE = VERDICTS
 
 
 class Case(NamedTuple):
@@ -61,17 +62,18 @@ class Proof(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Accepted only if every variant ran and nothing speaks against it."""
+        """Accepted only if a fix changes the program, every variant ran, and nothing speaks against it."""
         if self.obstacle or any(run.status == NOT_SIMULATED for run in self.runs.values()):
             return NOT_VERIFIABLE
         if str(self.runs[UNFIXED].report["error"]).startswith(ModuleNotFoundError.__name__):
             return NOT_VERIFIABLE
-        unfixed = self.runs[UNFIXED].status == OK
-        return ACCEPTED if unfixed and not any(self.objections.values()) else REJECTED
+        if self.runs[UNFIXED].status != OK or any(self.objections.values()):
+            return REJECTED
+        return ACCEPTED if self.objections else UNCHANGED
 
     @property
     def reasons(self) -> list[str]:
-        """Why the verdict is not `accepted`."""
+        """Why the fixes, if there are any, are not accepted."""
         if self.obstacle:
             return [self.obstacle]
         failed = [f"{variant}: {run.report['error']}" for variant, run in self.runs.items() if run.status != OK]

@@ -15,7 +15,7 @@ from torchperf_lint.verify.page.entries import entries_of, on_gpu
 from torchperf_lint.verify.page.markup import Markup, join, plain, short, tag
 from torchperf_lint.verify.page.sections import rule_section
 from torchperf_lint.verify.page.timelines import timelines
-from torchperf_lint.verify.pairs import ACCEPTED, NOT_VERIFIABLE, REJECTED
+from torchperf_lint.verify.pairs import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,9 +112,7 @@ def _facts(entries: Sequence[Entry], date: datetime.date) -> Markup:
         "Date": date.isoformat(),
         "Rules": len(rules),
         "Programs": len(entries),
-        **{
-            f"{verdict[:1].upper()}{verdict[1:]}": verdicts[verdict] for verdict in (ACCEPTED, REJECTED, NOT_VERIFIABLE)
-        },
+        **{f"{verdict[:1].upper()}{verdict[1:]}": verdicts[verdict] for verdict in VERDICTS},
     }
     return tag(
         "dl",

@@ -37,7 +37,7 @@ def time_steps(proof: Proof, releases: Path, repetitions: int = REPETITIONS) -> 
     """
     from torchperf_lint.verify.counters.timing import compare, interleaved
 
-    if proof.verdict != ACCEPTED or len(proof.programs) < 2:
+    if proof.verdict != ACCEPTED:
         return None
     libraries = environments.folders_of(proof.case.releases, releases)
     steps: dict[str, list[list[float]]] = {variant: [] for variant in proof.programs}

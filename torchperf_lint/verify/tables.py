@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_lint.measurements import UNFIXED
-from torchperf_lint.verify.pairs import ACCEPTED
+from torchperf_lint.verify.pairs import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,9 +98,8 @@ def summary(proofs: Sequence[Proof], rules: Sequence[Rule]) -> str:
     """How many programs ended how, and the rules that have none."""
     verdicts = Counter(proof.verdict for proof in proofs)
     covered = {proof.case.workload.rule.code for proof in proofs}
-    ordered = sorted(verdicts, key=lambda verdict: (verdict != ACCEPTED, verdict))
-    ended = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in ordered) or "nothing was run"
-    text = f"{_counted(len(proofs), 'run')} of {_counted(len(covered), 'rule')}: {ended}"
+    ended = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict])
+    text = f"{_counted(len(proofs), 'run')} of {_counted(len(covered), 'rule')}: {ended or 'nothing was run'}"
     bare = [rule.code for rule in rules if rule.fix is not None and rule.code not in covered]
     return f"{text}; no program to run for {', '.join(bare)}" if bare else text
 

@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     @property
     def accepted_fix(self) -> bool:
         """Whether our fixes change the program, and are accepted."""
-        return self.proof.verdict == ACCEPTED and len(self.proof.runs) > 1
+        return self.proof.verdict == ACCEPTED
 
     def counts(self) -> dict[str, Counts]:
         """The counts of the variants that have any: those that ran to their end and have steps to count over."""

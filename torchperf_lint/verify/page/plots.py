@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.measurements import UNFIXED
 from torchperf_lint.verify.page.entries import LABELS
 from torchperf_lint.verify.page.markup import join, percent, picture, plain, short, tag
-from torchperf_lint.verify.pairs import ACCEPTED
+from torchperf_lint.verify.pairs import ACCEPTED, UNCHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -105,7 +105,7 @@ def _item(entry: Entry, row: Row, scale: Scale) -> Markup:
     )
     track = picture(row.told, *grid, *row.shapes, height=_HEIGHT)
     value = tag("span", row.value, class_="value")
-    return tag("li", what, track, value, class_=None if entry.proof.verdict == ACCEPTED else "refused")
+    return tag("li", what, track, value, class_=None if entry.proof.verdict in (ACCEPTED, UNCHANGED) else "refused")
 
 
 def _waits_row(entry: Entry, scale: Scale) -> Row:
@@ -123,8 +123,6 @@ def _waits_row(entry: Entry, scale: Scale) -> Row:
     remarks = []
     if entry.proof.verdict != ACCEPTED:
         remarks.append(entry.proof.verdict)
-    elif first == last:
-        remarks.append("no fix here")
     staged = [short(each.staged) for each in counts.values()]
     if staged[0] != staged[-1]:
         remarks.append(f"staged copies {staged[0]} → {staged[-1]}")
