@@ -183,4 +183,4 @@ def test_our_own_folder_stands_before_no_other(project):
     done = _verify(project, "--script", "train.py", "--device", "sim")
     first, _, named = done.stdout.splitlines()[0].partition(" ")
     assert first != str(ROOT)
-    assert str(ROOT) not in named
+    assert named == str(ROOT), "what was named before is still named, once"
