@@ -25,7 +25,7 @@ JUDGEMENTS = (
     Judgement(
         "masked_select repeat_interleave histc normal masked_fill_ index_fill_",
         Verdict.WAITS,
-        "each has a row of its own in the list of operations that wait (SYNC_SEMANTICS 2.2 to 2.4)",
+        "each has a row of its own in the list of operations that wait",
     ),
     Judgement(
         "_linalg_svd _linalg_eigh cholesky cholesky_inverse linalg_lstsq",
@@ -45,7 +45,7 @@ JUDGEMENTS = (
     Judgement(
         "linalg_ldl_solve",
         Verdict.WAITS,
-        "SYNC_SEMANTICS 1.1: it synchronises the device; the host's kernel checks the pivots",
+        "it synchronises the device; the host's kernel checks the pivots",
     ),
     Judgement(
         "searchsorted",
@@ -75,12 +75,12 @@ JUDGEMENTS = (
     Judgement(
         "multinomial",
         Verdict.HOST_ONLY,
-        "since torch 2.6 CUDA checks the weights by _assert_async (SYNC_SEMANTICS 2.4)",
+        "since torch 2.6 CUDA checks the weights by _assert_async",
     ),
     Judgement(
         "embedding_renorm_",
         Verdict.HOST_ONLY,
-        "Embedding.cpp reads norms one by one; Embedding.cu of 2.6 does not wait (SYNC_SEMANTICS 2.4: max_norm)",
+        "Embedding.cpp reads norms one by one; Embedding.cu of 2.6 does not wait",
     ),
     Judgement(
         "rrelu_with_noise rrelu_with_noise_",
