@@ -188,16 +188,24 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
 def measurement(proof: Proof, times: StepTimes | None = None) -> Measurement:
     """What a proof has shown, in the form that is kept; `times` come from a real GPU."""
     counts = {variant: run.counts() for variant, run in proof.runs.items()}
-    agreement = proof.case.workload.agreement
-    results = f"within {agreement.tolerance:g}" if agreement.tolerance else "equal"
     return Measurement(
         proof.case.workload.name,
         proof.case.torchmetrics,
         {variant: round(float(each.waits), 3) for variant, each in counts.items()},
         {variant: round(float(each.staged), 3) for variant, each in counts.items()},
-        "differ, as stated" if agreement.differ else results,
+        _results_of(proof),
         {variant: round(ms, 4) for variant, ms in times.medians.items()} if times else {},
     )
+
+
+def _results_of(proof: Proof) -> str:
+    """How the results of an accepted proof compare; a dash where no fix made others."""
+    agreement = proof.case.workload.agreement
+    if not proof.objections:
+        return "–"
+    if agreement.differ:
+        return "differ, as stated"
+    return f"within {agreement.tolerance:g}" if agreement.tolerance else "equal"
 
 
 def broken_claims(proof: Proof, device: str, claimed: dict[str, Device]) -> list[str]:
