@@ -10,6 +10,7 @@ from synthetic import event, run
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.verify import pairs
+from torchperf_lint.verify.environments import Release, folders_of
 from torchperf_lint.verify.events import Kind, Place
 from torchperf_lint.verify.pairs import ACCEPTED, NOT_VERIFIABLE, REJECTED, UNCHANGED, Case, Proof, objections
 from torchperf_lint.verify.workloads import Agreement, BadWorkload, Workload, read_workload
@@ -243,6 +244,14 @@ def test_a_release_that_is_not_to_be_had_is_no_pass(workload, tmp_path, monkeypa
     proof = pairs.prove(Case(workload, "0.0.1"), "sim", tmp_path / "releases")
     assert proof.verdict == NOT_VERIFIABLE
     assert "torchmetrics 0.0.1 cannot be installed" in proof.reasons[0]
+
+
+def test_a_kept_release_is_found_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "releases" / "torchmetrics-0.0.1").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    (folder,) = folders_of([Release("torchmetrics", "0.0.1")], Path("releases"))
+    monkeypatch.chdir("/")
+    assert folder.is_dir()
 
 
 def test_a_grade_that_changes_nothing_is_left_out(workload):

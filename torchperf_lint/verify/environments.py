@@ -46,7 +46,7 @@ def _is_installed(release: Release) -> bool:
 
 
 def _folder_of(release: Release, kept: Path) -> Path:
-    folder = kept / f"{release.package}-{release.version}"
+    folder = kept.absolute() / f"{release.package}-{release.version}"  # the program runs in another folder
     if folder.is_dir():
         return folder
     try:
