@@ -11,6 +11,7 @@ from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE
 from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.gather import CACHE_FOLDER, gather
 from torchperf_lint.engine.project import Action, Job, Result, check_paths, run_on
 from torchperf_lint.report import Context, paint, printable
 from torchperf_lint.report.progress import progress_bar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.model.program import Program
 
 STANDARD_INPUT = "-"
 
@@ -55,7 +57,6 @@ def _action(options: argparse.Namespace) -> Action:
 
 
 def _results(options: argparse.Namespace, settings: Settings) -> list[Result]:
-    exclude = DEFAULT_EXCLUDE if settings.exclude is None else settings.exclude
     with progress_bar(sys.stderr) if not options.quiet else contextlib.nullcontext() as progress:
         results = list(
             check_paths(
@@ -66,8 +67,9 @@ def _results(options: argparse.Namespace, settings: Settings) -> list[Result]:
                 reports_unused=settings.reports_unused_in,
                 action=_action(options),
                 unsafe=options.unsafe_fixes,
-                exclude=(*exclude, *settings.extend_exclude),
+                exclude=_excluded(settings),
                 root=settings.root,
+                cache=_cache(options),
                 jobs=options.jobs,
                 progress=progress,
             )
@@ -83,11 +85,29 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     action, unused = _action(options), settings.reports_unused_in(path)
     job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused)
     data = sys.stdin.buffer.read()
-    result = run_on(job, data, lambda path, fixed: None)
+    result = run_on(job, data, _program_around(options, settings))
     if action is Action.FIX:
         sys.stdout.buffer.write(result.data if result.applied else data)
         sys.stdout.buffer.flush()
     return result
+
+
+def _program_around(options: argparse.Namespace, settings: Settings) -> Program | None:
+    """The project that standard input stands in for a file of; none without a name for it."""
+    if options.stdin_filename is None:
+        return None
+    return gather([options.stdin_filename], settings.hints, _excluded(settings), _cache(options)).program()
+
+
+def _excluded(settings: Settings) -> tuple[str, ...]:
+    exclude = DEFAULT_EXCLUDE if settings.exclude is None else settings.exclude
+    return (*exclude, *settings.extend_exclude)
+
+
+def _cache(options: argparse.Namespace) -> str | None:
+    if options.no_cache:
+        return None
+    return CACHE_FOLDER if options.cache_dir is None else os.path.abspath(options.cache_dir)
 
 
 def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO) -> int:

@@ -123,6 +123,8 @@ def _check_parser() -> argparse.ArgumentParser:
     add("--exclude", action="extend", type=_globs, metavar="GLOBS", default=[], help="leave these files out, too")
     add("--stdin-filename", metavar="PATH", help="what standard input is called in the report")
     add("-j", "--jobs", type=_jobs, metavar="N", help="worker processes (default: as many as are worth it)")
+    add("--no-cache", action="store_true", help="keep nothing of what was learnt of the project for the next run")
+    add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
     add("--config", metavar="FILE", help="read [tool.torchperf-lint] from this file")
     add("--isolated", action="store_true", help="read no configuration file")
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     Check = Callable[[Model], Iterator[Finding]]
 
 
+ACCELERATOR_TRIGGERS = tuple(word.encode() for word in ACCELERATOR_WORDS)
+"""The tokens of which a rule about accelerators needs one, unless another file's accelerator is used."""
+
+
 class Category(enum.Enum):
     """The group of a rule; its digit is the first one of the rule's code."""
 
@@ -83,10 +87,11 @@ def rule(
     """
 
     def declare(check: Check) -> Rule:
-        needed = (*triggers, ACCELERATOR_WORDS) if triggers and not cpu_only_too else triggers
         groups = tuple(
-            tuple(token.encode() for token in ((group,) if isinstance(group, str) else group)) for group in needed
+            tuple(token.encode() for token in ((group,) if isinstance(group, str) else group)) for group in triggers
         )
+        if groups and not cpu_only_too:
+            groups = (*groups, ACCELERATOR_TRIGGERS)
         declared = Rule(
             code,
             name,

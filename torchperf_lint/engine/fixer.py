@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Diagnostic, Edit
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.program import Program
 
 MOST_PASSES = 10
 
@@ -37,12 +38,16 @@ class Withdrawn(NamedTuple):
 
 
 class FixReport(NamedTuple):
-    """A fixed file: its bytes in its own encoding, what was done and not done, and what remains to be said."""
+    """A fixed file: its bytes in its own encoding, what was done and not done, and what remains to be said.
+
+    `unfixed` is what was to be said before any fix.
+    """
 
     data: bytes
     applied: tuple[Applied, ...]
     withdrawn: tuple[Withdrawn, ...]
     report: FileReport
+    unfixed: FileReport
 
 
 class _Rejected(Exception):
@@ -67,6 +72,7 @@ def fix_source(
     hints: Hints,
     unsafe: bool,
     *,
+    program: Program | None = None,
     noqa: bool = True,
     report_unused: bool = True,
 ) -> FixReport:
@@ -78,25 +84,26 @@ def fix_source(
     """
 
     def check(text: bytes) -> FileReport:
-        return check_source(path, text, rules, target, hints, noqa=noqa, report_unused=report_unused)
+        return check_source(path, text, rules, target, hints, program=program, noqa=noqa, report_unused=report_unused)
 
     state = _State(data, check(data))
+    unfixed = state.report
     best = state
     for _ in range(MOST_PASSES):
         wanted = _wanted(state, unsafe)
         if not wanted:
-            return _finished(state)
+            return _finished(state, unfixed)
         state = _one_pass(path, state, wanted, check)
         if len(state.report.diagnostics) < len(best.report.diagnostics):
             best = state
     if not _wanted(state, unsafe):
-        return _finished(state)
+        return _finished(state, unfixed)
     unsettled = f"the fixes of the file do not settle within {MOST_PASSES} passes"
-    return _finished(best, _withdraw(_wanted(best, unsafe), unsettled))
+    return _finished(best, unfixed, _withdraw(_wanted(best, unsafe), unsettled))
 
 
-def _finished(state: _State, further: Sequence[Withdrawn] = ()) -> FixReport:
-    return FixReport(state.data, state.applied, (*state.withdrawn, *further), state.report)
+def _finished(state: _State, unfixed: FileReport, further: Sequence[Withdrawn] = ()) -> FixReport:
+    return FixReport(state.data, state.applied, (*state.withdrawn, *further), state.report, unfixed)
 
 
 def _wanted(state: _State, unsafe: bool) -> list[Diagnostic]:

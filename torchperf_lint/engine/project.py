@@ -13,6 +13,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, unreadable, write_atomically
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.fixer import fix_source
+from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.runner import FileReport, check_source
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.fixer import Applied, Withdrawn
+    from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.program import Program
 
 WORTH_A_POOL = 5_000_000
 """Bytes of source below which starting worker processes takes longer than it saves."""
@@ -62,6 +65,7 @@ class Result(NamedTuple):
     data: bytes = b""
     applied: tuple[Applied, ...] = ()
     withdrawn: tuple[Withdrawn, ...] = ()
+    unfixed: FileReport = FileReport()  # what is to be said if the fixed file cannot be written
 
 
 def check_paths(
@@ -75,21 +79,27 @@ def check_paths(
     unsafe: bool = False,
     exclude: Sequence[str] = DEFAULT_EXCLUDE,
     root: str = ".",
+    cache: str | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
+    The files are judged as parts of the project that they belong to, as it is when the run begins.
     `rules_for` and `reports_unused` (whether TPL001 is on) are asked per file, in this process. `exclude` and
-    `root` are `files.discover`'s. `jobs` None means as many processes as there are cores to use; `progress`
-    is called with the files done and their total. What cannot be read is a result with a failure.
+    `root` are `files.discover`'s, `cache` is `gather`'s. `jobs` None means as many processes as there are cores to
+    use; `progress` is called with the files done and their total. What cannot be read is a result with a failure.
     """
     found = discover(paths, exclude, root)
     work = [
         Job(path, tuple(rule.code for rule in rules_for(path)), target, hints, action, unsafe, reports_unused(path))
         for path in found.files
     ]
-    results = _in_pool(work, jobs or _cores()) if _wants_pool(work, jobs) else (run_job(job) for job in work)
+    with _calm_collector():
+        snapshot = gather(found.files, hints, exclude, cache) if work else None
+    results = _in_pool(work, jobs or _cores(), snapshot) if _wants_pool(work, jobs) else _in_turn(work, snapshot)
+    if action is Action.FIX:
+        results = _written(results)
     failures = sorted(found.failures, key=lambda failure: failure.path, reverse=True)
     done = 0
     with _calm_collector(), contextlib.closing(results) as stream:
@@ -103,34 +113,53 @@ def check_paths(
     yield from map(_failed, reversed(failures))
 
 
-def run_job(job: Job) -> Result:
+def run_job(job: Job, program: Program | None = None) -> Result:
     """Do one job, in whatever process; never raises for anything that the file is or holds."""
     try:
         with open(job.path, "rb") as file:
             data = file.read()
     except OSError as error:
         return _failed(unreadable(job.path, error))
-    return run_on(job, data, write_atomically)
+    return run_on(job, data, program)
 
 
-def run_on(job: Job, data: bytes, write: Callable[[str, bytes], None]) -> Result:
-    """Do a job on bytes that are at hand; `write` is given the path and the bytes of a fixed file."""
+def run_on(job: Job, data: bytes, program: Program | None = None) -> Result:
+    """Do a job on bytes that are at hand. Nothing is written: what a fix makes of the file is in the result."""
+    if program is not None:
+        program.make_room()
     rules = _rules(job.codes)
     subject = (job.path, data, rules, job.target, job.hints)
     if job.action is Action.CHECK:
-        report = check_source(*subject, report_unused=job.report_unused)
+        report = check_source(*subject, program=program, report_unused=job.report_unused)
         return Result(job.path, report, data, data) if report.diagnostics else Result(job.path, report)
-    fixed = fix_source(*subject, job.unsafe, report_unused=job.report_unused)
-    if job.action is Action.FIX and fixed.data != data:
-        try:
-            write(job.path, fixed.data)
-        except OSError as error:
-            report = check_source(*subject, report_unused=job.report_unused)
-            reason = f"cannot be written: {error.strerror or error}"
-            return Result(job.path, report._replace(failure=Failure(job.path, None, None, reason)), data, data)
+    fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
     if fixed.data == data and not fixed.report.diagnostics:
         return Result(job.path, fixed.report)
-    return Result(job.path, fixed.report, data, fixed.data, fixed.applied, fixed.withdrawn)
+    unfixed = fixed.unfixed if fixed.data != data else FileReport()
+    return Result(job.path, fixed.report, data, fixed.data, fixed.applied, fixed.withdrawn, unfixed)
+
+
+def _in_turn(work: Sequence[Job], snapshot: Snapshot | None) -> Generator[Result, None, None]:
+    program = None if snapshot is None else snapshot.program()
+    for job in work:
+        yield run_job(job, program)
+
+
+def _written(results: Generator[Result, None, None]) -> Generator[Result, None, None]:
+    """The results with their files replaced, once all are there: until then every file is as the run found it."""
+    with contextlib.closing(results) as stream:
+        done = list(stream)
+    for result in done:
+        if result.data == result.before:
+            yield result
+            continue
+        try:
+            write_atomically(result.path, result.data)
+        except OSError as error:
+            failure = Failure(result.path, None, None, f"cannot be written: {error.strerror or error}")
+            yield Result(result.path, result.unfixed._replace(failure=failure), result.before, result.before)
+        else:
+            yield result._replace(unfixed=FileReport())
 
 
 def _failed(failure: Failure) -> Result:
@@ -160,18 +189,33 @@ def _wants_pool(work: Sequence[Job], jobs: int | None) -> bool:
     return False
 
 
-def _in_pool(work: Sequence[Job], workers: int) -> Generator[Result, None, None]:
+_program: Program | None = None
+"""The project, in a worker process."""
+
+
+def _begin(snapshot: Snapshot | None) -> None:
+    """Make a worker process ready."""
+    global _program
+    _tune_collector()
+    _program = None if snapshot is None else snapshot.program()
+
+
+def _work(job: Job) -> Result:
+    return run_job(job, _program)
+
+
+def _in_pool(work: Sequence[Job], workers: int, snapshot: Snapshot | None) -> Generator[Result, None, None]:
     """The results in the order of the work; a dead worker costs a line for each file that was not reached."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
     # Not fork: it is unsafe beside threads, and no longer the default anywhere from Python 3.14.
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _tune_collector)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (snapshot,))
     done = 0
     try:
         with _without_interrupts():  # the processes start here, and take this over
-            results = pool.map(run_job, work, chunksize=_FILES_PER_CALL)
+            results = pool.map(_work, work, chunksize=_FILES_PER_CALL)
         for result in results:
             yield result
             done += 1

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.findings import Finding
+    from torchperf_lint.engine.findings import Because, Finding
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.program import Program
 
 LARGEST = 20_000_000
 """Bytes of the largest file that is parsed; a tree takes about a hundred times its source in memory."""
@@ -35,16 +36,18 @@ def check_source(
     target: Target,
     hints: Hints,
     *,
+    program: Program | None = None,
     noqa: bool = True,
     report_unused: bool = True,
 ) -> FileReport:
     """Check the bytes of one file; never raises for anything that the file holds.
 
+    `program` is the project that the file belongs to; without it, the file is looked at by itself.
     `noqa` False disregards `# noqa` comments. `report_unused` says whether TPL001 is on: suppressions that
     name one of `rules` and silence nothing. The diagnostics come sorted by place, then code.
     """
     enabled = [rule for rule in rules if _may_speak(rule, target)]
-    awake = rules_worth_running(data, enabled)
+    awake = rules_worth_running(data, enabled, accelerated=program is not None and program.reached(path))
     if len(data) > LARGEST:
         quiet = not awake and not (report_unused and mentions_ours(data))
         reason = f"larger than {LARGEST // 1_000_000} MB, not checked"
@@ -61,9 +64,11 @@ def check_source(
     broken: dict[str, Exception] = {}
     if awake:
         from torchperf_lint.model import Model
+        from torchperf_lint.model.unit import Unit
 
         try:
-            model = Model(source, tree, target, hints)
+            unit = Unit(source, tree, hints) if program is None else program.open(path, data, source, tree)
+            model = Model(unit, target)
         except Exception as error:
             return FileReport((), _broken(path, {"the model": error}))
         for rule in awake:
@@ -98,12 +103,16 @@ def _diagnostic(rule: Rule, finding: Finding, source: Source) -> Diagnostic:
         name=rule.name,
         severity=rule.severity.value,
         message=rule.message.format(**finding.fields),
-        because=tuple(dict.fromkeys(finding.because)),
+        because=tuple(dict.fromkeys(_from_here(step, source.path) for step in finding.because)),
         fix=finding.fix,
         start=site.start,
         end=site.end,
         noqa_rows=site.rows,
     )
+
+
+def _from_here(step: Because, path: str) -> Because:
+    return step._replace(path=None) if step.path == path else step
 
 
 def _broken(path: str, errors: dict[str, Exception]) -> Failure:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.declare import ACCELERATOR_TRIGGERS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_lint.engine.declare import Rule
 
 
-def rules_worth_running(data: bytes, rules: Sequence[Rule]) -> list[Rule]:
-    """The rules whose trigger tokens all occur in the file's bytes."""
+def rules_worth_running(data: bytes, rules: Sequence[Rule], *, accelerated: bool = False) -> list[Rule]:
+    """The rules whose trigger tokens all occur in the file's bytes.
+
+    With `accelerated` the file need not speak of an accelerator: another file that does uses it.
+    """
     seen: dict[bytes, bool] = {}
 
     def occurs(token: bytes) -> bool:
@@ -23,5 +28,8 @@ def rules_worth_running(data: bytes, rules: Sequence[Rule]) -> list[Rule]:
     return [
         declared
         for declared in rules
-        if all(any(occurs(token) for token in alternatives) for alternatives in declared.triggers)
+        if all(
+            (accelerated and alternatives == ACCELERATOR_TRIGGERS) or any(occurs(token) for token in alternatives)
+            for alternatives in declared.triggers
+        )
     ]

@@ -7,34 +7,33 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
 from torchperf_lint.model import flow, frameworks, meters, numbers, placing, scope, walks, writes
 from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
-from torchperf_lint.model.loading import Loading, Route, Samples
 from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.loading import Route, Samples
     from torchperf_lint.model.objects import Objects
+    from torchperf_lint.model.unit import Unit
     from torchperf_lint.syntax import cst
-    from torchperf_lint.syntax.source import Source
 
-__all__ = ["Because", "Device", "Heat", "Hints", "Kind", "Model", "Site", "Value"]
+__all__ = ["Because", "Device", "Heat", "Kind", "Model", "Site", "Value"]
 
 
 class Model(SiteModel):
     """Answers questions about one file. Nothing is computed before it is asked for."""
 
-    def __init__(self, source: Source, tree: ast.Module, target: Target, hints: Hints | None = None) -> None:
-        """`tree` is `source.parse()`; `target` says which torch and torchmetrics the project runs on."""
-        super().__init__(source, tree, target, hints)
+    def __init__(self, unit: Unit, target: Target) -> None:
+        """`target` says which torch and torchmetrics the project runs on."""
+        super().__init__(unit, target)
         self._objects: Objects | None = None
-        self._loading = Loading(self._world, source.text)
+        self._loading = unit.loading
 
     # -- meaning ---------------------------------------------------------------------------------------------------
 
@@ -176,9 +175,10 @@ class Model(SiteModel):
         return [] if cls is None else self._world.library_bases(cls)
 
     def is_meter(self, value: Value, name: str) -> bool:
-        """Whether a value is an average meter: by its class here (a sum, a count), or by a meter class's name."""
+        """Whether a value is an average meter: its class keeps a sum and a count, or meters; else by the names."""
         if value.cls is not None:
-            return {"sum", "count"} <= set(value.cls.attributes) or {"total", "count"} <= set(value.cls.attributes)
+            kept = set(value.cls.attributes)
+            return {"sum", "count"} <= kept or {"total", "count"} <= kept or "meters" in kept
         named = (value.ref or "").rpartition(".")[2]
         return named in conventions.METER_CLASSES or name.lower().endswith(("meter", "metric_logger"))
 

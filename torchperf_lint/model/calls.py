@@ -47,6 +47,10 @@ def result(
         return evaluator.world.instance(callee.cls)._replace(created=node)
     if kind is Kind.MODULE:
         return module_call(evaluator, callee, arguments, keywords)
+    if kind is Kind.INSTANCE and callee.cls is not None:
+        method = evaluator.world.method(callee.cls, "__call__")
+        if method is not None:
+            return evaluator.world.called(method, [callee, *arguments], keywords, starred)
     if kind is Kind.METRIC:
         return Value(Kind.TENSOR, callee.device, scalar=None, because=callee.because)
     if kind is Kind.METHOD:

@@ -139,14 +139,16 @@ class Evaluator:
                 return Value(Kind.DTYPE, dtype=torch_api.DTYPES.get(ref))
             if ref in ("math.inf", "math.nan", "math.pi", "math.e", "math.tau"):
                 return Value(Kind.NUMBER, dtype="float")
-            return Value(Kind.LIBRARY, ref=ref)
+            return self.world.imported(ref)
         if base.holds_tensors:
             return tensor_attribute(base, name)
         if kind in (Kind.INSTANCE, Kind.MODULE, Kind.CLASS) and base.cls is not None:
             method = self.world.method(base.cls, name)
             if method is not None:
                 if any(isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in method.decorators):
-                    return conventional(name, self.world.called(method, [base], {}))
+                    value = conventional(name, self.world.called(method, [base], {}))
+                    is_place = name == "device" and kind is Kind.MODULE and value.device is Device.UNKNOWN
+                    return module_attribute(base, name) if is_place else value
                 return Value(Kind.METHOD, element=base, ref=name, function=method)
             value = self.world.attribute(base.cls, name)
             if value.kind is not Kind.UNKNOWN:

@@ -12,7 +12,7 @@ from torchperf_lint.model.index import last_name
 from torchperf_lint.model.values import Device, Kind, Origin, Value
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
     from torchperf_lint.model.interpret import World
 
 _PREFIXES = (
@@ -42,6 +42,8 @@ class Contract(NamedTuple):
         {"batch_idx", "dataloader_idx", "optimizer_idx", "batch_index", "batch_nb", "step", "epoch", "idx", "i"}
     )
     origin: Origin | None = None
+    row: int | None = None  # of the call that hands the function to the framework, and its file
+    path: str | None = None
 
 
 def canonical(ref: str) -> str:
@@ -62,9 +64,9 @@ def star_import(root: str) -> dict[str, Value]:
     return {name: Value(Kind.LIBRARY, ref=canonical(f"{root}.{name}")) for name in names.split()}
 
 
-def is_cpu_only(text: str) -> bool:
-    """Whether nothing in the file speaks of an accelerator or of a framework that would use one."""
-    return trains_on_cpu(text) or not any(word in text for word in ACCELERATOR_WORDS)
+def speaks_of_accelerator(text: str) -> bool:
+    """Whether the file speaks of an accelerator or of a framework that would use one."""
+    return any(word in text for word in ACCELERATOR_WORDS)
 
 
 def transforms_samples(text: str) -> bool:
@@ -154,27 +156,46 @@ def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
             return Contract(True, "ignite calls this handler at every iteration")
     if function.cls is not None:
         return None
-    for record in world.index.calls.get("Engine", ()):
-        if record.call.args and _names(record.call.args[0], function.name):
+    return next(filter(None, (_handed_over(home, function) for home in world.handing_on(function))), None)
+
+
+def _handed_over(world: World, function: FunctionInfo) -> Contract | None:
+    """The contract under which the file of `world` hands the function to a framework."""
+    calls = world.index.calls
+
+    def means(node: ast.expr, record: CallRecord) -> bool:
+        if function.index is world.index:
+            return isinstance(node, ast.Name) and node.id == function.name
+        is_name = isinstance(node, (ast.Name, ast.Attribute))
+        return is_name and world.frame_value(record.function, node).function is function
+
+    def contract(record: CallRecord, says: str) -> Contract:
+        return Contract(True, says, row=record.call.lineno, path=world.index.path)
+
+    for record in calls.get("Engine", ()):
+        if record.call.args and means(record.call.args[0], record):
             ref = world.frame_value(record.function, record.call.func).ref or ""
             if ref.startswith("ignite."):
-                return Contract(
-                    True, "ignite's Engine calls this function for every batch", tensors=frozenset({"batch"})
-                )
-    for record in world.index.calls.get("add_event_handler", ()):
+                says = "ignite's Engine calls this function for every batch"
+                return contract(record, says)._replace(tensors=frozenset({"batch"}))
+    for record in calls.get("add_event_handler", ()):
         given = record.call.args
-        if len(given) > 1 and _is_hot_event(given[0]) and _names(given[1], function.name):
-            return Contract(True, "ignite calls this handler at every iteration")
+        if len(given) > 1 and _is_hot_event(given[0]) and means(given[1], record):
+            return contract(record, "ignite calls this handler at every iteration")
     for taker, words in hooks.FUNCTION_KEYWORDS.items():
-        for record in world.index.calls.get(taker, ()):
-            if any(keyword.arg in words and _names(keyword.value, function.name) for keyword in record.call.keywords):
-                return Contract(True, f"`{taker}` has it called for every batch")
-    if _evaluates_by_batch(world) and _is_keyword(world, "Trainer", "compute_metrics", function.name):
-        return Contract(True, "the Trainer calls `compute_metrics` for every batch under `batch_eval_metrics=True`")
+        for record in calls.get(taker, ()):
+            if any(keyword.arg in words and means(keyword.value, record) for keyword in record.call.keywords):
+                return contract(record, f"`{taker}` has it called for every batch")
+    if _evaluates_by_batch(world):
+        for record in calls.get("Trainer", ()):
+            if any(given.arg == "compute_metrics" and means(given.value, record) for given in record.call.keywords):
+                says = "the Trainer calls `compute_metrics` for every batch under `batch_eval_metrics=True`"
+                return contract(record, says)
     for registrar in hooks.FORWARD_HOOK_REGISTRARS:
-        for record in world.index.calls.get(registrar, ()):
-            if record.call.args and _names(record.call.args[0], function.name):
-                return Contract(True, f"`{registrar}` has it called for every batch", Device.LIKELY, all_tensors=True)
+        for record in calls.get(registrar, ()):
+            if record.call.args and means(record.call.args[0], record):
+                says = f"`{registrar}` has it called for every batch"
+                return contract(record, says)._replace(device=Device.LIKELY, all_tensors=True)
     return None
 
 
@@ -188,21 +209,8 @@ def _evaluates_by_batch(world: World) -> bool:
     )
 
 
-def _is_keyword(world: World, taker: str, keyword: str, name: str) -> bool:
-    """Whether some call of `taker` here passes the function of that name as `keyword`."""
-    return any(
-        given.arg == keyword and _names(given.value, name)
-        for record in world.index.calls.get(taker, ())
-        for given in record.call.keywords
-    )
-
-
 def _is_hot_event(event: ast.expr) -> bool:
     """`Events.ITERATION_COMPLETED`, but not `Events.ITERATION_COMPLETED(every=100)`."""
     if isinstance(event, ast.BinOp):
         return _is_hot_event(event.left) or _is_hot_event(event.right)
     return isinstance(event, ast.Attribute) and event.attr in hooks.IGNITE_HOT_EVENTS
-
-
-def _names(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name

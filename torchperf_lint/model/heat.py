@@ -44,8 +44,11 @@ class Heat(NamedTuple):
 _AS_THE_FUNCTION = Heat(None, "", ())
 """The heat of a statement that is as hot as the function around it."""
 
-MOST_STEPS = 4
-"""How much evidence a finding carries."""
+MOST_STEPS = 6
+"""How many calls a finding names between itself and the loop; of a longer way the middle is left out."""
+
+MOST_CALLERS_OF_CALLERS = 200
+"""How many functions are looked at for one that is called in every step."""
 
 
 class HeatMap:
@@ -62,10 +65,10 @@ class HeatMap:
 
     def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""
-        heat = self._within(statement, ignore_throttles)
+        heat = self.within(statement, ignore_throttles)
         return self.of_function(self.world.index.places[statement].function) if heat is _AS_THE_FUNCTION else heat
 
-    def _within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+    def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """What the statement's own function tells of its heat."""
         places = self.world.index.places
         place = places[statement]
@@ -130,37 +133,47 @@ class HeatMap:
     def _search(self, function: FunctionInfo) -> Heat | None:
         pending: deque[tuple[FunctionInfo, tuple[Because, ...]]] = deque([(function, ())])
         seen = {function}
-        while pending:
+        while pending and len(seen) <= MOST_CALLERS_OF_CALLERS:
             current, path = pending.popleft()
-            own = self._own_heat(current)
+            home = self._home(current)
+            own = home.own_heat(current)
             if own is not None:
-                return own._replace(because=(*path, *own.because)[:MOST_STEPS])
-            for record, says in self._calls_of(current):
-                heat = self._within(record.statement) if self.seeds.may_be_hot(record.statement) else None
-                if heat is None or (not says and not self.world.reaches(record, current)):
+                return own._replace(because=_shortened((*path, *own.because)))
+            for record, says in home.calls_of(current):
+                there = self._home(record.function)
+                heat = there.within(record.statement) if there.seeds.may_be_hot(record.statement) else None
+                if heat is None or (not says and not home.world.reaches(record, current)):
                     continue
-                step = Because(record.call.lineno, says or f"`{current.name}` is called here in every step")
+                text = says or f"`{current.name}` is called here in every step"
+                step = Because(record.call.lineno, text, record.function.index.path)
                 if heat is not _AS_THE_FUNCTION:
-                    return Heat(None, heat.label, (*path, step, *heat.because)[:MOST_STEPS])
-                if record.function not in seen:
+                    return Heat(None, heat.label, _shortened((*path, step, *heat.because)))
+                if record.function not in seen and not there.guarded_in_expression(record.statement, record.call):
                     seen.add(record.function)
                     pending.append((record.function, (*path, step)))
         return None
 
-    def _own_heat(self, function: FunctionInfo) -> Heat | None:
+    def _home(self, function: FunctionInfo) -> HeatMap:
+        """The answers of the file that the function stands in."""
+        program = self.world.program
+        return self if program is None or function.index is self.world.index else program.unit_of(function.index).heat
+
+    def own_heat(self, function: FunctionInfo) -> Heat | None:
         """What makes a function hot whoever calls it: a framework's contract, or the user's configuration."""
         if isinstance(function.node, ast.Module):
             return None
         row = function.node.lineno
         contract = frameworks.contract_of(self.world, function)
         if contract is not None and contract.hot:
-            return Heat(None, f"`{function.name}`", (Because(row, contract.says),))
+            says = Because(contract.row or row, contract.says, contract.path or self.world.index.path)
+            return Heat(None, f"`{function.name}`", (says,))
         qualified = f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
         if function.name in self.hot_functions or qualified in self.hot_functions:
-            return Heat(None, f"`{function.name}`", (Because(row, "configured as a hot function"),))
+            says = Because(row, "configured as a hot function", self.world.index.path)
+            return Heat(None, f"`{function.name}`", (says,))
         return None
 
-    def _calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
+    def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
         """Calls that may mean the function, and what else is to be said of them (`step(closure)` calls a closure)."""
         if "dummy" in function.name.lower():
             return  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
@@ -177,7 +190,7 @@ class HeatMap:
         loader = self.loops.loader_in(loop.iter, function) if not isinstance(loop, ast.While) else None
         evaluation = not trains and (_is_evaluation(function.name) or _is_evaluation(loader or ""))
         label = "training loop" if trains else "evaluation loop" if evaluation else "batch loop"
-        return Heat(loop, label, (Because(loop.lineno, says),))
+        return Heat(loop, label, (Because(loop.lineno, says, self.world.index.path),))
 
     # -- throttles -------------------------------------------------------------------------------------------------
 
@@ -219,6 +232,10 @@ class HeatMap:
         if bindings is None:
             bindings = self._bindings[function] = _simple_bindings(function)
         return lambda name: bindings.get(name, [])
+
+
+def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
+    return path if len(path) <= MOST_STEPS else (*path[: MOST_STEPS - 2], *path[-2:])
 
 
 def _simple_bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:

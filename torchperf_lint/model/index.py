@@ -28,12 +28,15 @@ class CallRecord(NamedTuple):
 
 
 class FunctionInfo:
-    """A function, a method, or the module itself (`node` is then the Module)."""
+    """A function, a method, or the module itself (`node` is then the Module); `index` is that of its file."""
 
-    __slots__ = ("body", "calls_made", "cls", "is_generator", "name", "node", "outer")
+    __slots__ = ("body", "calls_made", "cls", "index", "is_generator", "name", "node", "outer")
 
-    def __init__(self, node: FunctionNode | ast.Module, cls: ClassInfo | None, outer: FunctionInfo | None) -> None:
+    def __init__(
+        self, node: FunctionNode | ast.Module, cls: ClassInfo | None, outer: FunctionInfo | None, index: Index
+    ) -> None:
         self.node = node
+        self.index = index
         self.name = "<module>" if isinstance(node, ast.Module) else node.name
         self.cls = cls
         self.outer = outer
@@ -88,7 +91,7 @@ class AttributeStore(NamedTuple):
 
 
 class ClassInfo:
-    """A class with its methods and the places that set its attributes."""
+    """A class with its methods and the places that set its attributes; `scope` is the function or module around it."""
 
     __slots__ = ("attributes", "methods", "name", "node", "scope")
 
@@ -99,12 +102,19 @@ class ClassInfo:
         self.methods: dict[str, FunctionInfo] = {}
         self.attributes: dict[str, list[AttributeStore]] = {}
 
+    @property
+    def index(self) -> Index:
+        """That of its file."""
+        return self.scope.index
+
 
 class Index:
     """What one pass over the tree collects; rules never see it, the model's other rooms do."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self.module = FunctionInfo(tree, None, None)
+    def __init__(self, tree: ast.Module, path: str = "") -> None:
+        """`path` is the file's, as it is shown to the user."""
+        self.path = path
+        self.module = FunctionInfo(tree, None, None, self)
         self.functions: list[FunctionInfo] = [self.module]
         self.classes: list[ClassInfo] = []
         self.calls: dict[str, list[CallRecord]] = {}
@@ -194,7 +204,7 @@ class Index:
                 self._expression(value, statement, function)
 
     def _function(self, node: FunctionNode, outer: FunctionInfo, cls: ClassInfo | None) -> None:
-        info = FunctionInfo(node, cls, outer)
+        info = FunctionInfo(node, cls, outer, self)
         self.info_of[node] = info
         self.functions.append(info)
         if cls is not None:

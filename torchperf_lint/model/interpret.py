@@ -7,14 +7,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_lint.model import frameworks, parameters
 from torchperf_lint.model.evaluate import Evaluator, subscript_path
+from torchperf_lint.model.exports import LibraryName, ModuleName, Variable
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name
 from torchperf_lint.model.naming import conventional
 from torchperf_lint.model.statements import Runner, merge_all, names_sent_backward
 from torchperf_lint.model.tensors import element_of
-from torchperf_lint.model.values import STRING, UNKNOWN, Device, Kind, Origin, Value, container, derived, join, join_all
+from torchperf_lint.model.values import (
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Origin,
+    Value,
+    container,
+    derived,
+    join,
+    join_all,
+    located,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torchperf_lint.model.program import Program
 
 Env = dict[str, Value]
 _R = TypeVar("_R")
@@ -46,12 +61,19 @@ class Frame:
 
 
 class World:
-    """All that can be asked about the values of one file. Answers are computed on demand and kept."""
+    """All that can be asked about the values of one file. Answers are computed on demand and kept.
 
-    def __init__(self, index: Index, text: str) -> None:
+    What another file of the program knows is asked of its world one level below; at level 0 nothing is asked but
+    what names stand for.
+    """
+
+    def __init__(self, index: Index, text: str, program: Program | None = None, level: int = 0) -> None:
         self.index = index
+        self.program = program
+        self.level = level
         self.default_device = _default_device(index)
-        self.cpu_only = frameworks.is_cpu_only(text)
+        served = program is not None and program.serves_accelerator(index)
+        self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
         self.transforms_samples = frameworks.transforms_samples(text)
         self._numbers: dict[object, int] = {}
         self._memo: dict[int, tuple[Any, frozenset[int]]] = {}
@@ -66,8 +88,21 @@ class World:
 
     # -- questions -----------------------------------------------------------------------------------------------
 
+    def _home(self, index: Index) -> World | None:
+        """The world that answers for a file: one level below for another one, so that none asks for ever."""
+        if index is self.index:
+            return self
+        return None if self.program is None or self.level == 0 else self.program.world(index, self.level - 1)
+
+    def _structure(self, index: Index) -> World:
+        """The world that tells what the names of a file stand for, at any level."""
+        return self if index is self.index or self.program is None else self.program.world(index, 0)
+
     def frame(self, function: FunctionInfo) -> Frame:
         """The function as it is run in general: parameters from call sites, annotations, contracts, names."""
+        home = self._home(function.index)
+        if home is not self:
+            return Frame(function) if home is None else home.frame(function)
         return self._ask(("frame", function), lambda: self._run_in_general(function), lambda: self._so_far(function))
 
     def called(
@@ -76,6 +111,13 @@ class World:
         """What the function returns for these arguments."""
         if starred:
             return UNKNOWN
+        home = self._home(function.index)
+        if home is None:
+            return UNKNOWN
+        if home is not self:
+            given = [located(value, self.index.path) for value in arguments]
+            named = {name: located(value, self.index.path) for name, value in keywords.items()}
+            return located(home.in_general(lambda: home.called(function, given, named)), home.index.path)
         if self._depth >= MAX_CALL_DEPTH or self._calls_followed >= MAX_CALLS_FOLLOWED:
             self._lowest = min(self._lowest, self._depth_origin)
             return UNKNOWN
@@ -111,12 +153,13 @@ class World:
         return conventional(name, UNKNOWN) if registered is None else registered
 
     def _stored(self, store: AttributeStore) -> Value:
-        return self.frame(store.function).values.get(store.target, UNKNOWN)
+        return self.frame_value(store.function, store.target)
 
     def _registered(self, cls: ClassInfo, name: str) -> Value | None:
-        for record in self.index.calls.get("register_buffer", ()):
+        owners = self.lineage(cls)
+        for record in (each for owner in owners for each in owner.index.calls.get("register_buffer", ())):
             first = record.call.args[0] if record.call.args else None
-            if record.function.cls is cls and isinstance(first, ast.Constant) and first.value == name:
+            if record.function.cls in owners and isinstance(first, ast.Constant) and first.value == name:
                 return Value(Kind.TENSOR, ref="torch.nn.Parameter")
         return None
 
@@ -127,14 +170,18 @@ class World:
         return Value(kind, cls=cls, ref=next(iter(refs), None))
 
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
-        """The class and its bases in this file, nearest first."""
+        """The class and its bases in the program, nearest first."""
         found = [cls]
         for current in found:
-            for base in current.node.bases:
-                value = self.frame_value(current.scope, base.value if isinstance(base, ast.Subscript) else base)
+            for value in self._bases(current):
                 if value.kind is Kind.CLASS and value.cls is not None and value.cls not in found and len(found) < 20:
                     found.append(value.cls)
         return found
+
+    def _bases(self, cls: ClassInfo) -> list[Value]:
+        world = self._structure(cls.index)
+        nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
+        return [world.frame_value(cls.scope, node) for node in nodes]
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
         """Qualified names of the library classes that it descends from."""
@@ -143,8 +190,7 @@ class World:
     def _library_bases(self, cls: ClassInfo) -> list[str]:
         refs: list[str] = []
         for current in self.lineage(cls):
-            for base in current.node.bases:
-                value = self.frame_value(current.scope, base.value if isinstance(base, ast.Subscript) else base)
+            for value in self._bases(current):
                 if value.kind is Kind.LIBRARY and value.ref is not None:
                     refs.append(frameworks.canonical(value.ref))
                 elif value.kind is Kind.METRIC and value.ref is not None:
@@ -160,7 +206,23 @@ class World:
 
     def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression that stands in the function."""
-        return self.frame(function).values.get(node, UNKNOWN)
+        value = self.frame(function).values.get(node, UNKNOWN)
+        return value if function.index is self.index else located(value, function.index.path)
+
+    def imported(self, ref: str) -> Value:
+        """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
+        meaning = None if self.program is None else self.program.meaning(ref, self.index)
+        if isinstance(meaning, FunctionInfo):
+            return Value(Kind.FUNCTION, function=meaning)
+        if isinstance(meaning, ClassInfo):
+            return Value(Kind.CLASS, cls=meaning)
+        if isinstance(meaning, (ModuleName, LibraryName)):
+            return Value(Kind.LIBRARY, ref=frameworks.canonical(meaning.name))
+        if isinstance(meaning, Variable):
+            home = self._home(meaning.home)
+            value = UNKNOWN if home is None else home.frame(meaning.home.module).env.get(meaning.name, UNKNOWN)
+            return conventional(meaning.name, located(value, meaning.home.path))
+        return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
 
     def free_name(self, frame: Frame, name: str) -> Value | None:
         """A name that the frame's function does not bind: from the functions around it, then the module."""
@@ -174,27 +236,50 @@ class World:
             outer = outer.outer
         return None
 
+    def imported_whole(self, root: str) -> Env:
+        """The names that `from root import *` binds, as far as the project has that module."""
+        if self.program is None:
+            return {}
+        joint = "" if root.endswith(".") else "."
+        return {name: self.imported(f"{root}{joint}{name}") for name in self.program.star(root, self.index)}
+
+    def handing_on(self, function: FunctionInfo) -> list[World]:
+        """The files that may hand the function to others by its name: its own, and those that import it."""
+        if self.program is None or self.level == 0 or function.outer is not self.index.module:
+            return [self]
+        return [self, *(unit.world(self.level - 1) for unit in self.program.importers(function))]
+
     def callers(self, function: FunctionInfo) -> list[CallRecord]:
-        """The calls in this file that reach the function."""
+        """The calls in the program that reach the function."""
         return [record for record in self.possible_callers(function) if self.reaches(record, function)]
 
     def possible_callers(self, function: FunctionInfo) -> list[CallRecord]:
-        """The calls in this file whose last name could mean the function."""
+        """The calls in the program whose last name could mean the function, those of its own file first."""
         if isinstance(function.node, ast.Module):
             return []
         is_constructor = function.name == "__init__" and function.cls is not None
         name = function.cls.name if is_constructor and function.cls is not None else function.name
-        return self.index.calls_named(name)
+        own = function.index.calls_named(name)
+        if self.program is None or self.level == 0:
+            return own
+        return [*own, *self.program.calls_elsewhere(function)]
 
     def reaches(self, record: CallRecord, function: FunctionInfo) -> bool:
         """Whether the call is shown to call the function."""
+        home = self._home(record.function.index)
+        if home is not self:
+            return home is not None and home.reaches(record, function)
         written = self._written(record, function)
         if written is not None:
             return written
         callee = self.frame_value(record.function, record.call.func)
         if function.name == "__init__" and callee.kind is Kind.CLASS:
             return callee.cls is function.cls
-        return callee.function is function
+        if callee.function is not None:
+            return callee.function is function or self._stands_for(callee.function, function)
+        if callee.kind is Kind.LIBRARY and callee.ref is not None and self.program is not None:
+            return self.program.defines(callee.ref, function)
+        return False
 
     def _written(self, record: CallRecord, function: FunctionInfo) -> bool | None:
         """What the way the call is written tells, before any value is asked for: yes, no, or nothing."""
@@ -206,11 +291,25 @@ class World:
                 return False
             return True if self.index.means_module_function(func.id, caller, function) else None
         if function.cls is None:
-            return False
+            # `helpers.accuracy(...)`: a module's function.
+            return None if function.index is not self.index else False
         receiver = func.value if isinstance(func, ast.Attribute) else None
-        if isinstance(receiver, ast.Name) and receiver.id == caller.self_name and caller.cls is not None:
-            return self.method(caller.cls, function.name) is function
-        return False if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super" else None
+        if caller.cls is not None and isinstance(receiver, ast.Name) and receiver.id == caller.self_name:
+            meant = self.method(caller.cls, function.name)
+            return meant is function or (caller.cls is not function.cls and caller.cls in self.lineage(function.cls))
+        if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super":
+            return caller.cls is not None and self._inherited(caller.cls, function.name) is function
+        return None
+
+    def _inherited(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
+        """What `super().name` means in a method of the class."""
+        return next((owner.methods[name] for owner in self.lineage(cls)[1:] if name in owner.methods), None)
+
+    def _stands_for(self, abstract: FunctionInfo, function: FunctionInfo) -> bool:
+        """Whether the first function is a method without a body of its own that the second one overrides."""
+        if abstract.cls is None or function.cls is None or abstract.name != function.name:
+            return False
+        return is_abstract(abstract) and abstract.cls in self.lineage(function.cls)
 
     # -- answering -----------------------------------------------------------------------------------------------
 
@@ -257,13 +356,19 @@ class World:
     # -- running a function ----------------------------------------------------------------------------------------
 
     def _run_in_general(self, function: FunctionInfo) -> Frame:
+        try:
+            return self.in_general(lambda: self._run(function, None))
+        finally:
+            self._running.pop(function, None)
+
+    def in_general(self, answer: Callable[[], _R]) -> _R:
+        """An answer that does not depend on how many calls were followed until it was asked for."""
         before = self._depth, self._depth_origin, self._calls_followed, self._calling
         self._depth, self._depth_origin, self._calls_followed, self._calling = 0, len(self._active) - 1, 0, {}
         try:
-            return self._run(function, None)
+            return answer()
         finally:
             self._depth, self._depth_origin, self._calls_followed, self._calling = before
-            self._running.pop(function, None)
 
     def _so_far(self, function: FunctionInfo) -> Frame:
         """The frame of a function that is being run: the module's classes are known to the calls it makes."""
@@ -329,6 +434,15 @@ class World:
             known = held.ref == "dict" and held.items is not None and isinstance(key, str)
             items = {**dict(held.items or ()), key: value}.items() if known else None
             env[base] = container(element, items, held.ref or "list")
+
+
+def is_abstract(function: FunctionInfo) -> bool:
+    """Whether the body only says that a subclass has to have one: `pass`, `...`, `raise NotImplementedError`."""
+    for statement in function.body:
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
+            return False
+    return True
 
 
 def _replaces_entry(index: Value, value: Value) -> bool:

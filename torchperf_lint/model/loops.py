@@ -128,7 +128,7 @@ class Loops:
         if last_name(func) in self._names_of_steps():
             callee = self.world.frame_value(function, func).function
             if callee is not None and callee is not function:
-                return self._makes_step(callee)
+                return self._home(callee).makes_step(callee)
         if not isinstance(func, ast.Attribute):
             return False
         if func.attr in _BACKWARD:
@@ -139,15 +139,26 @@ class Loops:
         """Names of the functions here that call `backward`, in a loop of their own or not."""
         if self._stepping is None:
             calling = (record.function.name for name in _BACKWARD for record in self.world.index.calls.get(name, ()))
-            self._stepping = frozenset(calling)
+            program = self.world.program
+            self._stepping = frozenset(calling) | (frozenset() if program is None else program.step_names)
         return self._stepping
 
-    def _makes_step(self, function: FunctionInfo) -> bool:
-        """Whether one call of the function is one training step."""
-        return any(
-            last_name(record.call.func) in _BACKWARD and self._step_loop(record, function) is None
-            for record in function.calls_made
-        )
+    def _home(self, function: FunctionInfo) -> Loops:
+        program = self.world.program
+        return self if program is None else program.unit_of(function.index).loops
+
+    def makes_step(self, function: FunctionInfo, hops: int = 2) -> bool:
+        """Whether one call of the function is one training step, made by itself or by what it calls."""
+        names = self._names_of_steps()
+        for record in function.calls_made:
+            name = last_name(record.call.func)
+            if name in _BACKWARD and self._step_loop(record, function) is None:
+                return True
+            if hops and name in names and self._step_loop(record, function) is None:
+                callee = self.world.frame_value(function, record.call.func).function
+                if callee is not None and callee is not function and self._home(callee).makes_step(callee, hops - 1):
+                    return True
+        return False
 
     def _step_loop(self, record: CallRecord, function: FunctionInfo) -> ast.stmt | None:
         """The innermost loop around a training call that is not a walk over optimizers, losses or models."""
@@ -184,7 +195,7 @@ class Loops:
         if loop not in self.enclosing(record.statement)[:1]:
             return False
         callee = self.world.frame_value(function, record.call.func)
-        is_layer = (callee.ref or "").startswith("torch.nn.")
+        is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
         named = callee.cls is not None or last_name(record.call.func) in conventions.MODEL_NAMES
         return callee.kind is Kind.MODULE and named and not is_layer
 

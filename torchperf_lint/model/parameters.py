@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import frameworks
+from torchperf_lint.model.index import last_name
 from torchperf_lint.model.naming import BATCH, conventional
 from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 
@@ -50,8 +51,10 @@ def initial(world: World, function: FunctionInfo) -> Env:
             env[name] = _self(world, function)
             continue
         value = by_calls.get(name, UNKNOWN)
-        if value.kind is Kind.UNKNOWN and argument.annotation is not None:
-            value = annotated(argument.annotation, world, None, function) or value
+        if argument.annotation is not None and (value.kind is Kind.UNKNOWN or _holds_unknown(value)):
+            promised = annotated(argument.annotation, world, None, function)
+            if promised is not None and value.kind in (Kind.UNKNOWN, promised.kind):
+                value = promised
         if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
             value = _by_contract(function, contract, name, value, defaults.get(name))
         if value.kind is Kind.UNKNOWN:
@@ -63,6 +66,11 @@ def initial(world: World, function: FunctionInfo) -> Env:
         if collected is not None:
             env[collected.arg] = container(UNKNOWN, ref="tuple" if collected is arguments.vararg else "dict")
     return env
+
+
+def _holds_unknown(value: Value) -> bool:
+    """A container of which no more is known than that it is one."""
+    return value.kind is Kind.CONTAINER and (value.element is None or value.element.kind is Kind.UNKNOWN)
 
 
 def _self(world: World, function: FunctionInfo) -> Value:
@@ -115,7 +123,7 @@ def _defaults(function: FunctionInfo) -> dict[str, ast.expr]:
 
 
 def _from_calls(world: World, function: FunctionInfo) -> Env:
-    """Each parameter joined over the calls of the file that reach the function."""
+    """Each parameter joined over the calls of the program that reach the function."""
     if len(world.possible_callers(function)) > MOST_CALLERS:
         return {}
     records = world.callers(function)
@@ -125,20 +133,41 @@ def _from_calls(world: World, function: FunctionInfo) -> Env:
     for record in records:
         if record.function is function:
             continue
-        frame = world.frame(record.function)
         call = record.call
         if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
             return {}
-        arguments = [frame.values.get(argument, UNKNOWN) for argument in call.args]
-        keywords = {k.arg: frame.values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
-        if function.self_name is not None:
+        arguments = [world.frame_value(record.function, argument) for argument in call.args]
+        keywords = {k.arg: world.frame_value(record.function, k.value) for k in call.keywords if k.arg}
+        if function.self_name is not None and not _names_class(call, function):
             arguments.insert(0, UNKNOWN)
         given = _positional(function, arguments, keywords)
         per_call.append({**_left_out(function), **given})
     names = {name for env in per_call for name in env}
-    joined = {name: join_all([env[name] for env in per_call if name in env]) for name in names}
+    joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}
+
+
+def _seen(given: list[Value]) -> Value:
+    """What a parameter is in the calls that show it; a call that shows nothing does not gainsay the others.
+
+    A tensor that one caller passes from the device costs there what it costs, whatever else is passed by others.
+    """
+    shown = [value for value in given if value != UNKNOWN]
+    value = join_all(shown)
+    if len(shown) < len(given) and value.constant is not None:
+        value = value._replace(constant=None)
+    if value.holds_tensors and value.device is Device.UNKNOWN and all(v.device is not Device.CPU for v in shown):
+        placed = next((v for v in shown if v.device.on_accelerator), None)
+        if placed is not None:
+            value = value._replace(device=Device.LIKELY, because=placed.because)
+    return value
+
+
+def _names_class(call: ast.Call, function: FunctionInfo) -> bool:
+    """`Base.__init__(self, x)`: the object is given like any other argument."""
+    owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    return owner is not None and function.cls is not None and owner == function.cls.name
 
 
 def _left_out(function: FunctionInfo) -> Env:

@@ -14,6 +14,7 @@ from torchperf_lint.model.index import last_name
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.program import Program
 
 _HOOK_NAMES = frozenset({"forward", "backward", "step"}).union(*(table.hot for table in hooks.HOOK_TABLES))
 _BACKWARD = ("backward", "manual_backward")
@@ -28,16 +29,25 @@ _CALLBACK_TAKERS = (
 
 
 class Seeds:
-    """The loops and functions of one file that may be hot."""
+    """The loops and functions of one file that may be hot; of a program's file, what others call may be."""
 
-    def __init__(self, index: Index, hot_functions: tuple[str, ...], loader_names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        index: Index,
+        hot_functions: tuple[str, ...],
+        loader_names: tuple[str, ...],
+        program: Program | None = None,
+    ) -> None:
         self._index = index
+        self._program = program
         self._named = {name.rpartition(".")[2] for name in hot_functions}
         self._loader_names = loader_names
         self._any_loop = any(index.calls_named(maker) for maker in _LOADER_MAKERS)
         self._any_count = "eval" in index.calls and "train" in index.calls
         self._loops: set[ast.stmt] = {loop for loop, _ in index.loops if self._may_take_batches(loop)}
         steps = {record.function.name for name in _BACKWARD for record in index.calls.get(name, ())}
+        if program is not None:
+            steps |= program.step_names & index.calls.keys()
         self._loops |= {
             loop
             for name in (*_TRAINING_CALLS, *steps)
@@ -92,7 +102,11 @@ class Seeds:
         pending = [
             function
             for function in self._index.functions
-            if function.name in self._named or function.name in handed or _is_handler(function) or _is_hook(function)
+            if function.name in self._named
+            or function.name in handed
+            or _is_handler(function)
+            or _is_hook(function)
+            or (self._program is not None and self._program.known_elsewhere(function))
         ]
         for function in self._index.functions:
             for record in function.calls_made:

@@ -5,12 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.heat import HeatMap
-from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
-from torchperf_lint.model.interpret import World
-from torchperf_lint.model.loops import Loops
-from torchperf_lint.model.seeds import Seeds
 from torchperf_lint.model.values import UNKNOWN, Kind, Value
 from torchperf_lint.syntax.edits import code_of
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
@@ -19,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.unit import Unit
     from torchperf_lint.syntax import cst
-    from torchperf_lint.syntax.source import Source
 
 _Answer = TypeVar("_Answer")
 _BRIEF = 60
@@ -30,16 +25,15 @@ _BRIEF = 60
 class SiteModel:
     """The part of the model that finds sites and says what their nodes mean."""
 
-    def __init__(self, source: Source, tree: ast.Module, target: Target, hints: Hints | None = None) -> None:
-        """`tree` is `source.parse()`; `target` says which torch and torchmetrics the project runs on."""
-        hints = hints or Hints()
+    def __init__(self, unit: Unit, target: Target) -> None:
+        """`target` says which torch and torchmetrics the project runs on."""
         self.target = target
-        self._source = source
-        self._index = Index(tree)
-        self._world = World(self._index, source.text)
-        self._loops = Loops(self._world, hints.loader_names)
-        self._seeds = Seeds(self._index, hints.hot_functions, hints.loader_names)
-        self._heat = HeatMap(self._world, self._loops, self._seeds, hints.hot_functions)
+        self._source = unit.source
+        self._index = unit.index
+        self._world = unit.world()
+        self._loops = unit.loops
+        self._seeds = unit.seeds
+        self._heat = unit.heat
         self._trees: dict[ast.stmt, StatementTree | None] = {}
         self._tree_of: dict[int, StatementTree] = {}
         self._statement_of: dict[int, ast.stmt] = {}

@@ -83,16 +83,18 @@ class Runner:
         for alias in node.names:
             name = alias.asname or alias.name.partition(".")[0]
             ref = alias.name if alias.asname else name
-            env[name] = Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
+            env[name] = self.world.imported(ref)
         return env
 
     def _importfrom(self, node: ast.ImportFrom, env: Env) -> Env:
         root = "." * node.level + (node.module or "")
+        joint = "" if root.endswith(".") else "."
         for alias in node.names:
             if alias.name == "*":
                 env.update(frameworks.star_import(root))
+                env.update(self.world.imported_whole(root))
             else:
-                env[alias.asname or alias.name] = Value(Kind.LIBRARY, ref=frameworks.canonical(f"{root}.{alias.name}"))
+                env[alias.asname or alias.name] = self.world.imported(f"{root}{joint}{alias.name}")
         return env
 
     def _assign(self, node: ast.Assign, env: Env) -> Env:

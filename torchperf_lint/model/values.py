@@ -132,8 +132,10 @@ def join(left: Value, right: Value, lean: Device | None = None) -> Value:
     if left.kind is Kind.LIBRARY and left.ref != right.ref:
         return UNKNOWN
     device = left.device.join(right.device)
-    if device is Device.UNKNOWN and lean is not None and (left.device.on_accelerator or right.device.on_accelerator):
-        device = lean
+    if device is Device.UNKNOWN and (left.device.on_accelerator or right.device.on_accelerator):
+        if left.kind is Kind.DEVICE and Device.CPU in (left.device, right.device):
+            lean = Device.LIKELY  # on one path or another the program picks an accelerator
+        device = device if lean is None else lean
     return Value(
         left.kind,
         device,
@@ -172,6 +174,16 @@ def _join_kinds(left: Value, right: Value, lean: Device | None) -> Value:
         return Value(Kind.UNKNOWN, device, because=left.because or right.because)
     sources = _union(left.sources, right.sources)
     return Value(sources=sources) if sources else UNKNOWN
+
+
+def located(value: Value, path: str) -> Value:
+    """The value as another file sees it: its evidence names the file at `path`, where it names none."""
+    if value.because or value.element is not None or value.items:
+        because = tuple(step if step.path is not None else step._replace(path=path) for step in value.because)
+        element = None if value.element is None else located(value.element, path)
+        items = None if value.items is None else tuple((key, located(item, path)) for key, item in value.items)
+        return value._replace(because=because, element=element, items=items)
+    return value
 
 
 def join_all(values: Iterable[Value]) -> Value:

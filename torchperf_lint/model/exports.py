@@ -1,0 +1,82 @@
+"""What the names at the top level of a file stand for, told from its statements alone."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
+
+
+class Imported(NamedTuple):
+    """A name that an import binds: `ref` is what it imports, with leading dots as written."""
+
+    ref: str
+
+
+class Variable(NamedTuple):
+    """A name that a file binds at its top level to a value."""
+
+    home: Index
+    name: str
+
+
+class ModuleName(NamedTuple):
+    """A module of the project, by its dotted name."""
+
+    name: str
+
+
+class LibraryName(NamedTuple):
+    """Something outside the project, by its dotted name."""
+
+    name: str
+
+
+Meaning = FunctionInfo | ClassInfo | Variable | ModuleName | LibraryName
+"""What a dotted name may stand for."""
+
+
+class Exports(NamedTuple):
+    """The names that one meaning can be told for; `variables` are bound as well, to whatever their values are."""
+
+    meanings: dict[str, FunctionInfo | ClassInfo | Imported]
+    variables: frozenset[str]
+    stars: tuple[str, ...]  # modules that are imported whole
+
+
+def exports_of(index: Index) -> Exports:
+    """The top level of the file; where a name is bound in several ways, a definition goes before an import."""
+    meanings: dict[str, FunctionInfo | ClassInfo | Imported] = {}
+    variables: set[str] = set()
+    stars: list[str] = []
+    pending: list[ast.AST] = list(reversed(index.module.body))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            meanings[node.name] = index.info_of[node]
+        elif isinstance(node, ast.ImportFrom):
+            root = "." * node.level + (node.module or "")
+            joint = "" if root.endswith(".") else "."
+            for alias in node.names:
+                if alias.name == "*":
+                    stars.append(root)
+                else:
+                    _import(meanings, alias.asname or alias.name, f"{root}{joint}{alias.name}")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.partition(".")[0]
+                _import(meanings, alias.asname or first, alias.name if alias.asname else first)
+        elif isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                variables.add(node.id)
+        elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            pending += reversed(list(ast.iter_child_nodes(node)))
+    return Exports(meanings, frozenset(variables - set(meanings)), tuple(stars))
+
+
+def _import(meanings: dict[str, FunctionInfo | ClassInfo | Imported], name: str, ref: str) -> None:
+    if isinstance(meanings.get(name), (FunctionInfo, ClassInfo)):
+        return
+    # `try: from torch import x / except ImportError: from .compat import x`: the first is the intended one.
+    meanings.setdefault(name, Imported(ref))

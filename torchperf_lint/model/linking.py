@@ -1,0 +1,107 @@
+"""From imports to files: which file of the project a module's name means, seen from another file."""
+
+from __future__ import annotations
+
+import posixpath
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_STANDARD = sys.stdlib_module_names
+
+LIBRARIES = ("torch", "torchmetrics", "numpy")
+"""Packages that the knowledge tables speak of: their names mean them, whatever lies in the project."""
+
+
+class Modules:
+    """The modules of a project, by path: every key is a file's absolute path with slashes."""
+
+    def __init__(self, paths: Iterable[str], root: str) -> None:
+        self._root = root
+        self._path_of: dict[str, str] = {}  # folder/module, without `.py` or `/__init__.py`
+        self._packages: set[str] = set()  # folders with an __init__.py
+        for path in sorted(paths):
+            place = path.removesuffix(".py")
+            if posixpath.basename(place) == "__init__":
+                place = posixpath.dirname(place)
+                self._packages.add(place)
+                self._path_of[place] = path  # a package goes before a module of its name
+            else:
+                self._path_of.setdefault(place, path)
+        self._source_roots = sorted({posixpath.dirname(package) for package in self._packages} - self._packages)
+        self._found: dict[tuple[str, str], str | None] = {}
+
+    def name_of(self, path: str) -> str:
+        """The dotted name under which the file is imported: from the folder that holds its outermost package."""
+        place = path.removesuffix(".py")
+        if posixpath.basename(place) == "__init__":
+            place = posixpath.dirname(place)
+        top = posixpath.dirname(place)
+        if top in self._packages:
+            while top in self._packages:
+                top = posixpath.dirname(top)
+        elif place not in self._packages:
+            top = self._root if place.startswith(self._root + "/") else top
+        return place[len(top) :].strip("/").replace("/", ".")
+
+    def absolute(self, name: str, path: str) -> str:
+        """`name`, as the file at `path` writes it, without leading dots."""
+        level = len(name) - len(name.lstrip("."))
+        if level == 0:
+            return name
+        package = self.name_of(path)
+        if posixpath.basename(path) != "__init__.py":
+            package = package.rpartition(".")[0]
+        for _ in range(level - 1):
+            package = package.rpartition(".")[0]
+        return ".".join(filter(None, [package, name[level:]]))
+
+    def find(self, module: str, path: str) -> str | None:
+        """The file that `import module` in the file at `path` means; None if it is not in the project.
+
+        Searched are the folders from that of the importing file up to the project's root, then the folders
+        that hold packages (`src`). Where several of these have the module, the nearest to the importer is meant,
+        and none if two are equally near.
+        """
+        folder = posixpath.dirname(path)
+        key = (module, folder)
+        if key not in self._found:
+            self._found[key] = self._search(module.replace(".", "/"), folder)
+        return self._found[key]
+
+    def _search(self, inner: str, folder: str) -> str | None:
+        around = [folder]
+        while around[-1] != self._root and around[-1].startswith(self._root + "/"):
+            around.append(posixpath.dirname(around[-1]))
+        # Inside a package a neighbour's bare name is meant only by what is also run as a script.
+        places = [at for at in around if at not in self._packages]
+        places += [at for at in around if at in self._packages and inner.partition("/")[0] not in _STANDARD]
+        for at in places:
+            found = self._path_of.get(f"{at}/{inner}")
+            if found is not None:
+                return found
+        near: dict[int, list[str]] = {}
+        for root in self._source_roots:
+            found = self._path_of.get(f"{root}/{inner}")
+            if found is not None:
+                near.setdefault(len(posixpath.commonpath([root, folder])), []).append(found)
+        nearest = near[max(near)] if near else []
+        return nearest[0] if len(nearest) == 1 else None
+
+    def split(self, name: str, path: str) -> tuple[str, str] | None:
+        """The file of the longest part of a dotted name that is a module, and the rest of the name.
+
+        None if no part of it is in the project, or it is a library's that the knowledge tables know.
+        """
+        if name.partition(".")[0] in LIBRARIES:
+            return None
+        head, rest = name, ""
+        while head:
+            found = self.find(head, path)
+            if found is not None:
+                return found, rest
+            head, _, last = head.rpartition(".")
+            rest = f"{last}.{rest}" if rest else last
+        return None

@@ -1,0 +1,313 @@
+"""The project as one program: what its files know of each other, and their trees, read only when a question needs one.
+
+Facts (`facts.py`) say in which files an answer may lie; the answer itself comes from those files' own models. Every
+question that one file asks of another is asked one level below, so that files cannot ask each other for ever, no
+answer depends on which file is looked at first, and the work grows with the code and not faster.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Variable
+from torchperf_lint.model.facts import Facts, digest_of, facts_of
+from torchperf_lint.model.linking import Modules
+from torchperf_lint.model.unit import Unit
+from torchperf_lint.syntax.source import Source, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.model.exports import Meaning
+    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo, Index
+    from torchperf_lint.model.interpret import World
+
+MOST_FILES = 16
+"""A method whose name is called in more files than this is looked for only where its class is known by name."""
+
+MOST_CALLS = 60
+"""A function that is called from more places than this in other files is not followed to them."""
+
+MOST_LOADED = 12_000_000
+"""Bytes of source whose trees are kept; a tree takes twenty to forty times its source in memory."""
+
+LARGEST = 2_000_000
+"""Bytes of the largest file that is read for what another one asks."""
+
+_MOST_HOPS = 12
+_TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
+
+
+class Program:
+    """Answers for all files of a project; `read` gives a file's bytes and may raise OSError.
+
+    Files go by absolute path, with slashes. `shown` is how a path is told to the user.
+    """
+
+    def __init__(
+        self,
+        facts: Mapping[str, Facts],
+        root: str,
+        hints: Hints,
+        read: Callable[[str], bytes],
+        shown: Callable[[str], str] = str,
+    ) -> None:
+        self._facts = dict(facts)
+        self._root = root
+        self._hints = hints
+        self._read = read
+        self._shown = shown
+        self._forget()
+
+    def _forget(self) -> None:
+        self._units: dict[str, Unit | None] = {}
+        self._by_index: dict[Index, tuple[str, Unit]] = {}
+        self._loaded = 0
+        self._meanings: dict[tuple[str, str], Meaning | None] = {}
+        self._calls: dict[FunctionInfo, list[CallRecord]] = {}
+
+    def make_room(self) -> None:
+        """Let go of all trees if there are too many; to be called between files, for it changes no answer."""
+        if self._loaded > MOST_LOADED:
+            self._forget()
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def open(self, path: str, data: bytes, source: Source, tree: ast.Module) -> Unit:
+        """The file at `path` with the content that it has now; what else is known of it gives way."""
+        key = key_of(path)
+        known = self._facts.get(key)
+        if known is None or known.digest != digest_of(data):
+            self._facts[key] = facts_of(data)
+            self._forget()
+            for name in ("_modules", "_calling", "_importing", "_reached", "step_names"):
+                self.__dict__.pop(name, None)
+        unit = self._units.get(key)
+        if unit is None or unit.source.utf8 != source.utf8:
+            unit = self._keep(key, source, tree)
+        return unit
+
+    def _keep(self, key: str, source: Source, tree: ast.Module) -> Unit:
+        unit = self._units[key] = Unit(source, tree, self._hints, self)
+        self._by_index[unit.index] = key, unit
+        self._loaded += len(source.utf8)
+        return unit
+
+    def unit(self, key: str) -> Unit | None:
+        """The file, read and indexed; None if that cannot be done."""
+        if key not in self._units:
+            self._units[key] = None
+            try:
+                data = self._read(key)
+                if len(data) <= LARGEST:
+                    source = Source(self._shown(key), data)
+                    self._keep(key, source, source.parse())
+            except (OSError, Unreadable, RecursionError):
+                pass
+        return self._units[key]
+
+    def unit_of(self, index: Index) -> Unit:
+        """The file that an index belongs to."""
+        return self._by_index[index][1]
+
+    def world(self, index: Index, level: int) -> World:
+        """The values of the file that an index belongs to."""
+        return self._by_index[index][1].world(level)
+
+    @functools.cached_property
+    def _modules(self) -> Modules:
+        return Modules(self._facts, self._root)
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def absolute(self, name: str, index: Index) -> str:
+        """An imported name without the leading dots that it has in its file."""
+        return self._modules.absolute(name, self._by_index[index][0])
+
+    def meaning(self, ref: str, index: Index) -> Meaning | None:
+        """What a dotted name, as the file's imports give it, stands for; None where the project cannot tell."""
+        return self._meaning(ref, self._by_index[index][0])
+
+    def _meaning(self, ref: str, key: str, hops: int = 0) -> Meaning | None:
+        question = (ref, key)
+        if question not in self._meanings:
+            self._meanings[question] = None
+            self._meanings[question] = self._look_up(ref, key, hops)
+        return self._meanings[question]
+
+    def _look_up(self, ref: str, key: str, hops: int) -> Meaning | None:
+        ref = self._modules.absolute(ref, key)
+        place = self._modules.split(ref, key)
+        if place is None or hops > _MOST_HOPS:
+            return LibraryName(ref)
+        file, rest = place
+        if not rest:
+            return ModuleName(self._modules.name_of(file))
+        unit = self.unit(file)
+        if unit is None:
+            return None
+        name, _, more = rest.partition(".")
+        found = unit.exports.meanings.get(name)
+        if isinstance(found, Imported):
+            target = found.ref + (f".{more}" if more else "")
+            return None if (target, file) == (ref, key) else self._meaning(target, file, hops + 1)
+        if found is not None or name in unit.exports.variables:
+            return None if more else found or Variable(unit.index, name)
+        for star in unit.exports.stars:
+            meant = self._meaning(f"{star}{'' if star.endswith('.') else '.'}{rest}", file, hops + 1)
+            if meant is not None and not isinstance(meant, LibraryName):
+                return meant
+        return None
+
+    def defines(self, ref: str, function: FunctionInfo) -> bool:
+        """Whether a name that is taken for a library's is this function of the project: a library that is linted."""
+        key = self._by_index[function.index][0]
+        is_top = function.outer is function.index.module and function.cls is None
+        return is_top and ref == f"{self._modules.name_of(key)}.{function.name}"
+
+    def star(self, root: str, index: Index) -> list[str]:
+        """The names that `from root import *` binds in the file, if the project has that module."""
+        key = self._by_index[index][0]
+        place = self._modules.split(self._modules.absolute(root, key), key)
+        unit = None if place is None or place[1] else self.unit(place[0])
+        if unit is None:
+            return []
+        names = {*unit.exports.meanings, *unit.exports.variables}
+        for inner in unit.exports.stars:
+            if inner != root:
+                names.update(self.star(inner, unit.index) if unit.index is not index else ())
+        return sorted(name for name in names if not name.startswith("_"))
+
+    # -- callers ---------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _calling(self) -> dict[str, list[str]]:
+        """Name -> the files that call something of that name."""
+        return _inverted((key, facts.called) for key, facts in sorted(self._facts.items()))
+
+    @functools.cached_property
+    def _importing(self) -> dict[str, list[str]]:
+        """Name -> the files that import something of that name."""
+        return _inverted(
+            (key, dict.fromkeys(ref.rpartition(".")[2] for ref in facts.imports))
+            for key, facts in sorted(self._facts.items())
+        )
+
+    @functools.cached_property
+    def step_names(self) -> frozenset[str]:
+        """Names of functions anywhere that make a training step."""
+        return frozenset().union(*(facts.steps for facts in self._facts.values()))
+
+    def known_elsewhere(self, function: FunctionInfo) -> bool:
+        """Whether another file calls or imports anything of the function's name."""
+        key, name = self._by_index[function.index][0], _called_name(function)
+        return any(other != key for table in (self._calling, self._importing) for other in table.get(name, ()))
+
+    def calls_elsewhere(self, function: FunctionInfo) -> list[CallRecord]:
+        """The calls in other files that may mean the function, by name and by what those files import."""
+        known = self._calls.get(function)
+        if known is None:
+            known = self._calls[function] = self._find_calls(function)
+        return known
+
+    def _find_calls(self, function: FunctionInfo) -> list[CallRecord]:
+        if isinstance(function.node, ast.Module):
+            return []
+        name = _called_name(function)
+        records: list[CallRecord] = []
+        for key in self._callers(function, name):
+            unit = self.unit(key)
+            if unit is not None:
+                records += unit.index.calls_named(name)
+                if len(records) > MOST_CALLS:
+                    return []
+        return records
+
+    def _callers(self, function: FunctionInfo, name: str) -> list[str]:
+        own = self._by_index[function.index][0]
+        tested = self._is_test(own)
+        files = [key for key in self._calling.get(name, ()) if key != own and (tested or not self._is_test(key))]
+        is_method = function.cls is not None and function.name != "__init__"
+        if not is_method:
+            if function.outer is not function.index.module:
+                return []
+            meant = function.cls or function
+            return [key for key in files if self._imports(key, name, meant)]
+        if len(files) <= MOST_FILES:
+            return files
+        assert function.cls is not None
+        family = {own, *(self._by_index[cls.index][0] for cls in self.world(function.index, 0).lineage(function.cls))}
+        return [key for key in files if key in family or self._imported_files(key) & family][:MOST_FILES]
+
+    def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
+        """Whether the file at `key` imports the function or class, or a module that has it under its name."""
+        for ref in self._facts[key].imports:
+            if ref.endswith(".*"):
+                ref = f"{ref[:-1]}{name}"
+            found = self._meaning(ref, key)
+            if isinstance(found, ModuleName):
+                found = self._meaning(f"{found.name}.{name}", key)
+            if found is meant:
+                return True
+        return False
+
+    def importers(self, function: FunctionInfo) -> list[Unit]:
+        """The other files that import the function by its name."""
+        own = self._by_index[function.index][0]
+        found = []
+        for key in self._importing.get(function.name, ()):
+            unit = self.unit(key) if key != own and self._imports(key, function.name, function) else None
+            if unit is not None:
+                found.append(unit)
+        return found[:MOST_FILES]
+
+    def _imported_files(self, key: str) -> set[str]:
+        places = (self._modules.split(self._modules.absolute(ref, key), key) for ref in self._facts[key].imports)
+        return {place[0] for place in places if place is not None}
+
+    def _is_test(self, key: str) -> bool:
+        """Whether what the file calls tells nothing of how a program runs."""
+        return _TESTS.search(key.removeprefix(self._root)) is not None
+
+    # -- accelerators ----------------------------------------------------------------------------------------------
+
+    def serves_accelerator(self, index: Index) -> bool:
+        """Whether the file speaks of an accelerator, or a file that does imports it (over others, or by itself)."""
+        return self.reached(self._by_index[index][0])
+
+    def reached(self, path: str) -> bool:
+        """The same for a file that need not have been read."""
+        return key_of(path) in self._reached
+
+    @functools.cached_property
+    def _reached(self) -> set[str]:
+        found = {key for key, facts in self._facts.items() if facts.accelerated}
+        pending = [key for key in found if not self._is_test(key)]
+        while pending:
+            for key in self._imported_files(pending.pop()):
+                if key not in found:
+                    found.add(key)
+                    pending.append(key)
+        return found
+
+
+def key_of(path: str) -> str:
+    """The absolute path under which a program knows the file."""
+    return os.path.realpath(path).replace(os.sep, "/")
+
+
+def _called_name(function: FunctionInfo) -> str:
+    return function.cls.name if function.cls is not None and function.name == "__init__" else function.name
+
+
+def _inverted(table: Iterator[tuple[str, Iterable[str]]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, names in table:
+        for name in names:
+            found.setdefault(name, []).append(key)
+    return found

@@ -1,0 +1,71 @@
+"""One file as the model holds it: its text, its index, and the answers about it at each distance from the question."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.exports import exports_of
+from torchperf_lint.model.heat import HeatMap
+from torchperf_lint.model.index import Index
+from torchperf_lint.model.interpret import World
+from torchperf_lint.model.loading import Loading
+from torchperf_lint.model.loops import Loops
+from torchperf_lint.model.seeds import Seeds
+
+if TYPE_CHECKING:
+    import ast
+
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.model.exports import Exports
+    from torchperf_lint.model.program import Program
+    from torchperf_lint.syntax.source import Source
+
+FARTHEST = 3
+"""How many files away an answer may come from: a question to another file is asked one level below."""
+
+
+class Unit:
+    """Nothing is computed before it is asked for."""
+
+    def __init__(self, source: Source, tree: ast.Module, hints: Hints, program: Program | None = None) -> None:
+        """`tree` is `source.parse()`; `program` is the project that the file belongs to, if there is one."""
+        self.source = source
+        self.hints = hints
+        self.program = program
+        self.index = Index(tree, source.path)
+        self._worlds: dict[int, World] = {}
+
+    def world(self, level: int = FARTHEST) -> World:
+        """The values of the file, with what can be learnt of them `level` files away."""
+        if self.program is None:
+            level = 0
+        known = self._worlds.get(level)
+        if known is None:
+            known = self._worlds[level] = World(self.index, self.source.text, self.program, level)
+        return known
+
+    @functools.cached_property
+    def exports(self) -> Exports:
+        """What the names at its top level stand for."""
+        return exports_of(self.index)
+
+    @functools.cached_property
+    def loops(self) -> Loops:
+        """Its loops."""
+        return Loops(self.world(), self.hints.loader_names)
+
+    @functools.cached_property
+    def seeds(self) -> Seeds:
+        """Where heat may begin in it."""
+        return Seeds(self.index, self.hints.hot_functions, self.hints.loader_names, self.program)
+
+    @functools.cached_property
+    def heat(self) -> HeatMap:
+        """What runs in every step."""
+        return HeatMap(self.world(), self.loops, self.seeds, self.hints.hot_functions)
+
+    @functools.cached_property
+    def loading(self) -> Loading:
+        """Its loaders."""
+        return Loading(self.world(), self.source.text)
