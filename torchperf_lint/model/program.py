@@ -39,7 +39,7 @@ MOST_LOADED = 12_000_000
 LARGEST = 2_000_000
 """Bytes of the largest file that is read for what another one asks."""
 
-_MOST_HOPS = 12
+_MOST_HOPS = 20
 _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
 
@@ -133,36 +133,43 @@ class Program:
         """What a dotted name, as the file's imports give it, stands for; None where the project cannot tell."""
         return self._meaning(ref, self._by_index[index][0])
 
-    def _meaning(self, ref: str, key: str, hops: int = 0) -> Meaning | None:
+    def _meaning(self, ref: str, key: str) -> Meaning | None:
         question = (ref, key)
         if question not in self._meanings:
-            self._meanings[question] = None
-            self._meanings[question] = self._look_up(ref, key, hops)
+            self._meanings[question] = self._look_up(ref, key, set())
         return self._meanings[question]
 
-    def _look_up(self, ref: str, key: str, hops: int) -> Meaning | None:
+    def _look_up(self, ref: str, key: str, asked: set[tuple[str, str]]) -> Meaning | None:
+        """Follow re-exports; `asked` is what has been asked on the way, for imports may run in circles."""
         ref = self._modules.absolute(ref, key)
         place = self._modules.split(ref, key)
-        if place is None or hops > _MOST_HOPS:
+        if place is None:
             return LibraryName(ref)
         file, rest = place
         if not rest:
             return ModuleName(self._modules.name_of(file))
         unit = self.unit(file)
-        if unit is None:
+        if unit is None or (rest, file) in asked or len(asked) > _MOST_HOPS:
             return None
+        asked.add((rest, file))
         name, _, more = rest.partition(".")
         found = unit.exports.meanings.get(name)
         if isinstance(found, Imported):
-            target = found.ref + (f".{more}" if more else "")
-            return None if (target, file) == (ref, key) else self._meaning(target, file, hops + 1)
+            return self._look_up(found.ref + (f".{more}" if more else ""), file, asked)
         if found is not None or name in unit.exports.variables:
             return None if more else found or Variable(unit.index, name)
-        for star in unit.exports.stars:
-            meant = self._meaning(f"{star}{'' if star.endswith('.') else '.'}{rest}", file, hops + 1)
+        for module in unit.exports.stars:
+            starred = self._module(module, file)
+            meant = None if starred is None else self._look_up(f"{starred[1]}.{rest}", file, asked)
             if meant is not None and not isinstance(meant, LibraryName):
                 return meant
         return None
+
+    def _module(self, ref: str, key: str) -> tuple[str, str] | None:
+        """The file of a module that the file at `key` imports, and the module's absolute name; None if it has none."""
+        name = self._modules.absolute(ref, key)
+        place = self._modules.split(name, key)
+        return None if place is None or place[1] else (place[0], name)
 
     def defines(self, ref: str, function: FunctionInfo) -> bool:
         """Whether a name that is taken for a library's is this function of the project: a library that is linted."""
@@ -172,15 +179,16 @@ class Program:
 
     def star(self, root: str, index: Index) -> list[str]:
         """The names that `from root import *` binds in the file, if the project has that module."""
-        key = self._by_index[index][0]
-        place = self._modules.split(self._modules.absolute(root, key), key)
-        unit = None if place is None or place[1] else self.unit(place[0])
-        if unit is None:
-            return []
-        names = {*unit.exports.meanings, *unit.exports.variables}
-        for inner in unit.exports.stars:
-            if inner != root:
-                names.update(self.star(inner, unit.index) if unit.index is not index else ())
+        names: set[str] = set()
+        files: dict[str, None] = {}
+        pending = [(root, self._by_index[index][0])]
+        while pending:
+            place = self._module(*pending.pop())
+            unit = None if place is None or place[0] in files else self.unit(place[0])
+            if place is not None and unit is not None:
+                files[place[0]] = None
+                names.update(unit.exports.meanings, unit.exports.variables)
+                pending += [(inner, place[0]) for inner in unit.exports.stars]
         return sorted(name for name in names if not name.startswith("_"))
 
     # -- callers ---------------------------------------------------------------------------------------------------
