@@ -143,6 +143,9 @@ FUNCTION_KEYWORDS = {
 }
 """Functions that are handed to a framework by keyword, and called for every batch."""
 
+CALLERS_OF_ARGUMENTS = _words("map starmap vmap checkpoint multi_apply tree_map")
+"""Functions that call what they are given, there and then."""
+
 FORWARD_HOOK_REGISTRARS = _words(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook "
     "register_full_backward_pre_hook register_post_accumulate_grad_hook register_hook"

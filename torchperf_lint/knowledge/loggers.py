@@ -4,7 +4,8 @@ from __future__ import annotations
 
 DISPLAYS = frozenset(
     "print debug info warning error set_postfix set_description set_postfix_str set_description_str write "
-    "add_scalar add_scalars log_metric log_metrics log_scalar scalar_summary add_text".split()
+    "add_scalar add_scalars log_metric log_metrics log_scalar scalar_summary add_text "
+    "rank_zero_print rank_zero_info rank_zero_debug print_rank_0 print_rank_last print0 master_print print_log".split()
 )
 """Last names of functions that format or record their arguments at once."""
 
@@ -21,3 +22,6 @@ LOGS_NUMBERS = frozenset("wandb mlflow swanlab trackio accelerator fabric".split
 
 WARNINGS = frozenset("warn warn_once warn_explicit warning_once".split())
 """Last names of functions that tell of something out of the ordinary, once."""
+
+READER_ENDINGS = ("item", "float", "int", "number", "scalar", "value", "python", "host", "cpu", "numpy", "np", "list")
+"""How the names end of functions that bring what they are given to the host."""

@@ -172,6 +172,9 @@ class Evaluator:
             if name == "shape":
                 return tensor_attribute(base, name)
             return Value(Kind.METHOD, element=base, ref=name, device=base.device, because=base.because)
+        if name == "grad" and kind is Kind.UNKNOWN and not self.world.cpu_only:
+            step = self.because(node, "gradients live where the model is trained")
+            return Value(Kind.TENSOR, Device.LIKELY, because=(step,))
         value = Value(Kind.METHOD, element=base, ref=name) if kind is not Kind.UNKNOWN or base.ref else UNKNOWN
         named = conventional(name, UNKNOWN)
         return named if named.kind is not Kind.UNKNOWN else value
@@ -254,7 +257,7 @@ class Evaluator:
         sides = [self(node.left, env), *(self(comparator, env) for comparator in node.comparators)]
         if all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             return NUMBER
-        if any(side.holds_tensors for side in sides):
+        if any(side.holds_tensors or (side.kind is Kind.UNKNOWN and side.device.on_accelerator) for side in sides):
             return tensor_from(sides)._replace(dtype="bool")
         if any(side.kind is Kind.NUMPY for side in sides):
             return Value(Kind.NUMPY)

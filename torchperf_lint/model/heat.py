@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import hooks
 from torchperf_lint.model import frameworks
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.loops import LoopKind, Loops
@@ -180,9 +181,35 @@ class HeatMap:
         for record in self.world.possible_callers(function):
             if record.function is not function:
                 yield record, ""
-        for record in self.world.index.calls.get("step", ()):
-            if any(isinstance(a, ast.Name) and a.id == function.name for a in record.call.args):
+        for record in self.world.index.handed.get(function.name, ()):
+            taker = last_name(record.call.func)
+            given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+            if not any(self.world.frame_value(record.function, each).function is function for each in given):
+                continue
+            if taker == "step":
                 yield record, f"`{function.name}` is the optimizer's closure"
+            elif taker in hooks.CALLERS_OF_ARGUMENTS or self._calls_what_it_is_given(record, function):
+                yield record, f"`{function.name}` is handed to `{taker}` here in every step"
+
+    def _calls_what_it_is_given(self, record: CallRecord, function: FunctionInfo) -> bool:
+        """Whether the call is one of a function of the program that calls the parameter that `function` is given as."""
+        callee = self.world.frame_value(record.function, record.call.func).function
+        arguments = None if callee is None else callee.arguments
+        if callee is None or arguments is None:
+            return False
+        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][callee.self_name is not None :]
+        pairs = [*zip(names, record.call.args, strict=False), *((k.arg, k.value) for k in record.call.keywords)]
+        called = {last_name(each.call.func) for each in callee.calls_made}
+        handed = {
+            last_name(given)
+            for each in callee.calls_made
+            if last_name(each.call.func) in (*hooks.CALLERS_OF_ARGUMENTS, "partial")
+            for given in each.call.args
+        }
+        return any(
+            name in called | handed and self.world.frame_value(record.function, given).function is function
+            for name, given in pairs
+        )
 
     def _loop_heat(
         self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool

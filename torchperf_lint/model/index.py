@@ -118,12 +118,14 @@ class Index:
         self.functions: list[FunctionInfo] = [self.module]
         self.classes: list[ClassInfo] = []
         self.calls: dict[str, list[CallRecord]] = {}
+        self.handed: dict[str, list[CallRecord]] = {}  # name -> the calls that are given something of that name
         self.places: dict[ast.stmt, Place] = {}
         self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}
         self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
         self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
         self._aliases: dict[str, set[str]] = {}
         self._bound: dict[FunctionInfo, list[str]] = {}
+        self._objects: dict[str, list[CallRecord]] | None = None
         self.rebound_elsewhere: set[str] = set()  # names that some function declares global or nonlocal
         self._block(tree.body, self.module, None, "body", None)
 
@@ -131,9 +133,28 @@ class Index:
         """Calls whose function ends in `name`, or in a name that the file binds to something of that name."""
         found = list(self.calls.get(name, ()))
         for alias in sorted(self._aliases.get(name, ())):
-            if alias != name:
-                found += self.calls.get(alias, ())
+            found += self.calls.get(alias, ())
         return found
+
+    def calls_of_objects(self, cls: str) -> list[CallRecord]:
+        """Calls of what is bound to a new object of the class: `f = Cls(...)`, `self.f = Cls(...)`, then `f(x)`."""
+        if self._objects is None:
+            self._objects = {}
+            for record in self.calls.get("", ()):
+                made = record.call.func
+                if isinstance(made, ast.Call):
+                    self._objects.setdefault(last_name(made.func) or "", []).append(record)
+            for statement in self.places:
+                if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                    made_by = last_name(statement.value.func)
+                    names = [name for name in map(last_name, statement.targets) if name is not None]
+                    if made_by is not None:
+                        self._objects.setdefault(made_by, []).extend(r for n in names for r in self.calls.get(n, ()))
+        return self._objects.get(cls, [])
+
+    def also_called(self, name: str) -> set[str]:
+        """The other names that the file gives to what is called so."""
+        return self._aliases.get(name, set())
 
     def means_module_function(self, name: str, caller: FunctionInfo, function: FunctionInfo) -> bool:
         """Whether `name`, read in `caller`, can only mean this function of the module."""
@@ -218,11 +239,18 @@ class Index:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         value = statement.value
         for target in targets:
-            if isinstance(target, ast.Name) and isinstance(value, ast.Attribute):
-                self._aliases.setdefault(value.attr, set()).add(target.id)
-            elif isinstance(target, ast.Name) and isinstance(value, ast.Name):
-                self._aliases.setdefault(value.id, set()).add(target.id)
+            self._alias(target, value)
             self._attribute_stores(target, function, cls)
+
+    def _alias(self, target: ast.expr, value: ast.expr | None) -> None:
+        """`f = g`, `self.f = g`, `f = a if c else b`, `f = partial(g, x)`: another name by which g may be called."""
+        new = last_name(target)
+        if isinstance(value, ast.Call) and last_name(value.func) in ("partial", "partialmethod") and value.args:
+            value = value.args[0]
+        for given in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
+            old = None if given is None else last_name(given)
+            if new is not None and old is not None and new != old:
+                self._aliases.setdefault(old, set()).add(new)
 
     def _attribute_stores(self, target: ast.expr, function: FunctionInfo, cls: ClassInfo | None) -> None:
         if isinstance(target, (ast.Tuple, ast.List)):
@@ -252,6 +280,10 @@ class Index:
                 name = last_name(node.func) or ""  # type: ignore[attr-defined]
                 self.calls.setdefault(name, []).append(record)
                 function.calls_made.append(record)
+                for given in (*node.args, *(keyword.value for keyword in node.keywords)):  # type: ignore[attr-defined]
+                    handed = last_name(given)
+                    if handed is not None:
+                        self.handed.setdefault(handed, []).append(record)
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
             for field in node._fields:

@@ -29,6 +29,7 @@ from torchperf_lint.model.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.program import Program
 
 Env = dict[str, Value]
@@ -49,7 +50,7 @@ _NEVER = 1 << 30
 class Frame:
     """One interpretation of a function: the value of every expression in it, and what it gives back."""
 
-    __slots__ = ("backward", "env", "function", "returns", "values", "yields")
+    __slots__ = ("backward", "env", "function", "placed", "returns", "values", "yields")
 
     def __init__(self, function: FunctionInfo) -> None:
         self.function = function
@@ -57,6 +58,7 @@ class Frame:
         self.returns: list[Value] = []
         self.yields: list[Value] = []
         self.env: Env = {}
+        self.placed: tuple[Because, ...] = ()  # what shows that its tensors live where a module's inputs live
         self.backward: set[str] = set()
 
 
@@ -148,7 +150,9 @@ class World:
         for owner in self.lineage(cls):
             stores = owner.attributes.get(name)
             if stores:
-                return conventional(name, join_all([self._stored(store) for store in stores]))
+                value = join_all([self._stored(store) for store in stores if _is_bound(store, owner)])
+                if value.kind is not Kind.UNKNOWN or value.device.on_accelerator:
+                    return conventional(name, value)
         registered = self._registered(cls, name)
         return conventional(name, UNKNOWN) if registered is None else registered
 
@@ -260,6 +264,8 @@ class World:
         is_constructor = function.name == "__init__" and function.cls is not None
         name = function.cls.name if is_constructor and function.cls is not None else function.name
         own = function.index.calls_named(name)
+        if name == "__call__" and function.cls is not None:
+            own = [*own, *function.index.calls_of_objects(function.cls.name)]
         if self.program is None or self.level == 0:
             return own
         return [*own, *self.program.calls_elsewhere(function)]
@@ -277,6 +283,10 @@ class World:
             return callee.cls is function.cls
         if callee.function is not None:
             return callee.function is function or self._stands_for(callee.function, function)
+        if callee.kind is Kind.FUNCTION and isinstance(record.call.func, ast.Name):
+            return any(value.function is function for value in self._choices(record.call.func.id, record.function))
+        if callee.kind is Kind.INSTANCE and callee.cls is not None and function.name == "__call__":
+            return self.method(callee.cls, "__call__") is function
         if callee.kind is Kind.LIBRARY and callee.ref is not None and self.program is not None:
             return self.program.defines(callee.ref, function)
         return False
@@ -300,6 +310,20 @@ class World:
         if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super":
             return caller.cls is not None and self._inherited(caller.cls, function.name) is function
         return None
+
+    def _choices(self, name: str, function: FunctionInfo) -> list[Value]:
+        """The values that assignments in the function bind a name to, where it is bound to several functions."""
+        bound = [
+            node.value
+            for node in ast.walk(function.node)
+            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+        ]
+        parts = [
+            part
+            for value in bound
+            for part in ((value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,))
+        ]
+        return [self.frame_value(function, part) for part in parts]
 
     def _inherited(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
         """What `super().name` means in a method of the class."""
@@ -380,7 +404,7 @@ class World:
         evaluator = Evaluator(self, frame)
         env: Env = {}
         if not isinstance(function.node, ast.Module):
-            env = parameters.initial(self, function) if bound is None else dict(bound)
+            env = parameters.initial(self, frame) if bound is None else dict(bound)
         frame.env = env
         if bound is None:
             self._running[function] = frame
@@ -434,6 +458,14 @@ class World:
             known = held.ref == "dict" and held.items is not None and isinstance(key, str)
             items = {**dict(held.items or ()), key: value}.items() if known else None
             env[base] = container(element, items, held.ref or "list")
+
+
+def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
+    """Whether the place gives the attribute a value: `x: Tensor` in a class body only names its type."""
+    return not any(
+        isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
+        for statement in owner.node.body
+    )
 
 
 def is_abstract(function: FunctionInfo) -> bool:

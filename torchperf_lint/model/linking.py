@@ -46,6 +46,15 @@ class Modules:
             top = self._root if place.startswith(self._root + "/") else top
         return place[len(top) :].strip("/").replace("/", ".")
 
+    def package_of(self, path: str) -> str | None:
+        """The folder of the outermost package that holds the file; None for a file in no package."""
+        folder = posixpath.dirname(path)
+        if folder not in self._packages:
+            return None
+        while posixpath.dirname(folder) in self._packages:
+            folder = posixpath.dirname(folder)
+        return folder
+
     def absolute(self, name: str, path: str) -> str:
         """`name`, as the file at `path` writes it, without leading dots."""
         level = len(name) - len(name.lstrip("."))

@@ -16,10 +16,11 @@ from torchperf_lint.model.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from torchperf_lint.model.index import ClassInfo
+    from torchperf_lint.model.index import ClassInfo, Index
     from torchperf_lint.model.interpret import World
+    from torchperf_lint.model.unit import Unit
 
 _DEVICE_BY_DEFAULT = re.compile(
     r"set_default_device\(|set_default_tensor_type\([^)]*cuda|(?:with|set)_format\([^)]*device", re.IGNORECASE
@@ -32,12 +33,17 @@ _ELSEWHERE = {
 }
 
 
+MOST_FILES_ON_THE_WAY = 48
+"""A loader is looked for in no more files than this."""
+
+
 class Route(NamedTuple):
     """How the batches of a loader come to the accelerator."""
 
     because: tuple[Because, ...]
     explicit: bool  # the program moves them itself; otherwise a framework does
     certain: bool  # the program cannot run without CUDA
+    text: str  # of the file where that is seen
 
 
 class Samples(NamedTuple):
@@ -48,29 +54,82 @@ class Samples(NamedTuple):
     no_tensors: bool  # there is nothing in them that could be copied to a device
     unsharded: bool  # an iterable that every worker would read from its start
     on_host: bool | None  # False: the dataset or the collate function may put them on the accelerator
+    texts: tuple[str, ...]  # of the files that the dataset's class and the collate function stand in
 
 
 class Loading:
-    """Answers about the loaders of one file; the routes are gathered once, when first asked for."""
+    """Answers about the loaders of one file; what takes a walk through the file is worked out when first asked for.
+
+    A loader is known by the call that builds it, wherever that stands: so each file tells the routes that lie in it,
+    for its own loaders and for those that come to it from others.
+    """
 
     def __init__(self, world: World, text: str) -> None:
         self._world = world
         self._text = text
-        self._routes: dict[ast.Call, Route] | None = None
 
     # -- routes --------------------------------------------------------------------------------------------------
 
     def route(self, loader: ast.Call) -> Route | None:
-        """What shows that the batches of the loader built by this call go to an accelerator with pinned copies."""
-        if self._routes is None:
-            self._routes = {}
-            if not self.runs_elsewhere:
-                for route, sources in self._steps():
-                    for source in sources:
-                        known = self._routes.get(source)
-                        if known is None or (route.explicit and not known.explicit):
-                            self._routes[source] = route
-        return self._routes.get(loader)
+        """What shows that the batches of the loader built by this call go to an accelerator with pinned copies.
+
+        Asked is this file, then, where it shows nothing, the files that the loader may come to.
+        """
+        own = self._routes.get(loader)
+        if own is not None or self.runs_elsewhere or self._world.program is None:
+            return own
+        program = self._world.program
+        pending = [*self._takers(loader), *program.neighbours(self._world.index)]
+        asked = {self._world.index}
+        while pending and len(asked) <= MOST_FILES_ON_THE_WAY:
+            unit = pending.pop(0)
+            if unit.index in asked:
+                continue
+            asked.add(unit.index)
+            route = unit.loading._routes.get(loader)
+            if route is not None:
+                because = tuple(step._replace(path=step.path or unit.index.path) for step in route.because)
+                return route._replace(because=because, certain=route.certain and self._needs_cuda)
+            pending += unit.loading._takers(loader)
+        return None
+
+    @functools.cached_property
+    def _routes(self) -> dict[ast.Call, Route]:
+        """The routes that lie in this file."""
+        routes: dict[ast.Call, Route] = {}
+        if not self.runs_elsewhere:
+            for route, sources in self._steps():
+                for source in sources:
+                    known = routes.get(source)
+                    if known is None or (route.explicit and not known.explicit):
+                        routes[source] = route
+        return routes
+
+    def _takers(self, loader: ast.Call) -> list[Unit]:
+        """The other files whose functions and classes this file gives the loader to."""
+        program = self._world.program
+        return [] if program is None else [program.unit_of(index) for index in self._given_away.get(loader, ())]
+
+    @functools.cached_property
+    def _given_away(self) -> dict[ast.Call, dict[Index, None]]:
+        """Loader -> the files of the functions and classes that this file gives it to."""
+        found: dict[ast.Call, dict[Index, None]] = {}
+        if self.runs_elsewhere:
+            return found
+        for record in (each for records in self._world.index.calls.values() for each in records):
+            if not record.call.args and not record.call.keywords:
+                continue
+            for index in self._homes(self._world.frame_value(record.function, record.call.func)):
+                if index is not self._world.index:
+                    for source in self._given(record):
+                        found.setdefault(source, {})[index] = None
+        return found
+
+    def _homes(self, value: Value) -> list[Index]:
+        """The files that the code of a function, or of a class and its bases, stands in."""
+        if value.function is not None:
+            return [value.function.index]
+        return [] if value.cls is None else [owner.index for owner in self._world.lineage(value.cls)]
 
     @property
     def runs_elsewhere(self) -> bool:
@@ -96,14 +155,17 @@ class Loading:
             for record in records.get(name, ()):
                 if self._is_owner(record, owner):
                     step = Because(record.call.lineno, f"`{owner}.{name}` has its batches moved to the device")
-                    yield Route((step,), False, False), self._given(record)
+                    yield self._by_framework(step), self._given(record)
         for name, found in records.items():
             if re.search(loading.MOVING_HELPERS, name):
                 for record in found:
                     if self._world.frame_value(record.function, record.call.func).function is None:
                         step = Because(record.call.lineno, f"its batches are moved to the device by `{name}(...)`")
-                        yield Route((step,), True, False), self._given(record)
+                        yield Route((step,), True, False, self._text), self._given(record)
         yield from self._hooks()
+
+    def _by_framework(self, step: Because) -> Route:
+        return Route((step,), False, False, self._text)
 
     def _moved(self, record: CallRecord) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
         """`batch.to(device)` and `batch.cuda()` of a batch, or a part of one, that is on the host."""
@@ -118,7 +180,8 @@ class Loading:
         if device is not None and device.on_accelerator:
             text = "cuda()" if func.attr == "cuda" else "to(...)"
             step = Because(record.call.lineno, f"its batches are moved to the device by `.{text}`")
-            yield Route((step,), True, device is Device.CUDA and self._needs_cuda), sources
+            certain = device is Device.CUDA and self._needs_cuda
+            yield Route((step,), True, certain, self._text), sources
 
     def _named_device(self, record: CallRecord) -> Device | None:
         frame = self._world.frame(record.function)
@@ -165,7 +228,7 @@ class Loading:
                 framework == "Lightning" and frameworks.is_lightning_module(self._world, function.cls)
             ):
                 step = Because(_row(function), f"{framework} asks `{function.name}` for a loader and moves its batches")
-                yield Route((step,), False, False), _all_sources(self._world.frame(function).returns)
+                yield self._by_framework(step), _all_sources(self._world.frame(function).returns)
 
     # -- samples -------------------------------------------------------------------------------------------------
 
@@ -176,13 +239,25 @@ class Loading:
         node = loader.args[0] if loader.args else keywords.get("dataset")
         dataset = UNKNOWN if node is None else values.get(node, UNKNOWN)
         collate = keywords.get("collate_fn") or (loader.args[6] if len(loader.args) > 6 else None)
+        collating = UNKNOWN if collate is None else values.get(collate, UNKNOWN)
+        texts = tuple(self._texts([dataset, collating]))
+        placed = collate is not None and _collates_on_device(collate, collating)
         return Samples(
             self._in_memory(dataset),
             collate is not None or self._takes_work(dataset),
             self._has_no_tensors(dataset),
-            self._unsharded(dataset),
-            False if collate is not None and self._collates_on_device(collate, values) else self._on_host(dataset),
+            self._unsharded(dataset, texts),
+            False if placed or any(map(_DEVICE_BY_DEFAULT.search, texts)) else self._on_host(dataset),
+            texts,
         )
+
+    def _texts(self, values: Iterable[Value]) -> Iterator[str]:
+        """The text of this file and of those that the code of these values stands in."""
+        yield self._text
+        program = self._world.program
+        for index in dict.fromkeys(index for value in values for index in self._homes(value)):
+            if program is not None and index is not self._world.index:
+                yield program.unit_of(index).source.text
 
     def _in_memory(self, dataset: Value) -> bool:
         if dataset.kind in (Kind.CONTAINER, Kind.NUMPY, Kind.STRING) or dataset.holds_tensors:
@@ -211,16 +286,14 @@ class Loading:
             return False
         return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) for n in ast.walk(reading.node))
 
-    def _unsharded(self, dataset: Value) -> bool:
-        if "get_worker_info" in self._text:
+    def _unsharded(self, dataset: Value, texts: tuple[str, ...]) -> bool:
+        if any("get_worker_info" in text for text in texts):
             return False
         if dataset.cls is None:
             return "Iterable" in (dataset.ref or "")
         return self._world.method(dataset.cls, "__iter__") is not None
 
     def _on_host(self, dataset: Value) -> bool | None:
-        if _DEVICE_BY_DEFAULT.search(self._text):
-            return False
         if dataset.kind is Kind.CONTAINER:
             return None if dataset.element is None else self._on_host(dataset.element)
         if dataset.device.on_accelerator and dataset.kind is not Kind.METHOD:
@@ -237,19 +310,27 @@ class Loading:
     def _made_of(self, dataset: Value) -> list[Value]:
         """The values of what the dataset's constructor was given."""
         made = dataset.created
-        if made is None:
+        function = None if made is None else self._builder(made)
+        if made is None or function is None:
             return []
-        for function in self._world.index.functions:
-            if any(record.call is made for record in function.calls_made):
-                values = self._world.frame(function).values
-                nodes = [*made.args, *(keyword.value for keyword in made.keywords)]
-                return [values.get(node, UNKNOWN) for node in nodes]
-        return []
+        values = self._world.frame(function).values
+        nodes = [*made.args, *(keyword.value for keyword in made.keywords)]
+        return [values.get(node, UNKNOWN) for node in nodes]
 
-    def _collates_on_device(self, collate: ast.expr, values: dict[ast.expr, Value]) -> bool:
-        value = values.get(collate, UNKNOWN)
-        owner: FunctionInfo | ClassInfo | None = value.function or value.cls
-        return _places_on_device(collate if owner is None else owner.node)
+    def _builder(self, made: ast.Call) -> FunctionInfo | None:
+        """The function that the call stands in: one of this file, or of those around it."""
+        program, name = self._world.program, last_name(made.func) or ""
+        around = [] if program is None else program.neighbours(self._world.index)
+        for index in (self._world.index, *(unit.index for unit in around)):
+            for record in index.calls.get(name, ()):
+                if record.call is made:
+                    return record.function
+        return None
+
+
+def _collates_on_device(collate: ast.expr, value: Value) -> bool:
+    owner: FunctionInfo | ClassInfo | None = value.function or value.cls
+    return _places_on_device(collate if owner is None else owner.node)
 
 
 def _places_on_device(code: ast.AST) -> bool:

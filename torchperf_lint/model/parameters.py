@@ -10,13 +10,14 @@ from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import frameworks
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.naming import BATCH, conventional
+from torchperf_lint.model.tensors import element_of_mapping
 from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.interpret import Env, Frame, World
 
-MOST_CALLERS = 24
+MOST_CALLERS = 60
 """A function that is called from more places than this is taken as it stands: its callers seldom agree."""
 
 _ANNOTATED = {
@@ -35,14 +36,17 @@ _ANNOTATED = {
 }
 
 
-def initial(world: World, function: FunctionInfo) -> Env:
-    """The environment in which the function is run in general."""
+def initial(world: World, frame: Frame) -> Env:
+    """The environment in which the function of a new frame is run in general."""
     env: Env = {}
+    function = frame.function
     arguments = function.arguments
     if arguments is None:
         return env
     contract = frameworks.contract_of(world, function)
-    by_calls = _from_calls(world, function)
+    by_calls = _from_calls(world, frame)
+    if contract is not None and contract.all_tensors:
+        frame.placed = (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
     defaults = _defaults(function)
     everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     for argument in everything:
@@ -53,10 +57,16 @@ def initial(world: World, function: FunctionInfo) -> Env:
         value = by_calls.get(name, UNKNOWN)
         if argument.annotation is not None and (value.kind is Kind.UNKNOWN or _holds_unknown(value)):
             promised = annotated(argument.annotation, world, None, function)
+            named = conventional(name, UNKNOWN)
+            if promised is not None and _holds_unknown(promised) and named.kind is not Kind.UNKNOWN:
+                promised = named
             if promised is not None and value.kind in (Kind.UNKNOWN, promised.kind):
                 value = promised
         if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
             value = _by_contract(function, contract, name, value, defaults.get(name))
+        if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN and name not in defaults:
+            # A tensor that `forward` hands on lives where the module's inputs do.
+            value = value._replace(device=Device.LIKELY, because=frame.placed) if frame.placed else value
         if value.kind is Kind.UNKNOWN:
             value = _by_default(name, defaults.get(name))
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
@@ -64,7 +74,8 @@ def initial(world: World, function: FunctionInfo) -> Env:
         env[name] = conventional(name, value)
     for collected in (arguments.vararg, arguments.kwarg):
         if collected is not None:
-            env[collected.arg] = container(UNKNOWN, ref="tuple" if collected is arguments.vararg else "dict")
+            ref = "tuple" if collected is arguments.vararg else "dict"
+            env[collected.arg] = by_calls.get(collected.arg) or container(UNKNOWN, ref=ref)
     return env
 
 
@@ -106,6 +117,9 @@ def _by_default(name: str, default: ast.expr | None) -> Value:
             return NUMBER
         if isinstance(default.value, str):
             return Value(Kind.DEVICE, Device.LIKELY) if name in conventions.DEVICE_NAMES else STRING
+    elements = default.elts if isinstance(default, (ast.Tuple, ast.List)) else []
+    if elements and all(_literal(element).kind is Kind.NUMBER for element in elements):
+        return container(NUMBER, ref=type(default).__name__.lower())
     return UNKNOWN
 
 
@@ -122,8 +136,9 @@ def _defaults(function: FunctionInfo) -> dict[str, ast.expr]:
     return found
 
 
-def _from_calls(world: World, function: FunctionInfo) -> Env:
+def _from_calls(world: World, frame: Frame) -> Env:
     """Each parameter joined over the calls of the program that reach the function."""
+    function = frame.function
     if len(world.possible_callers(function)) > MOST_CALLERS:
         return {}
     records = world.callers(function)
@@ -134,18 +149,40 @@ def _from_calls(world: World, function: FunctionInfo) -> Env:
         if record.function is function:
             continue
         call = record.call
-        if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+        if not frame.placed and world.frame(record.function).placed:
+            path = record.function.index.path
+            frame.placed = tuple(step._replace(path=step.path or path) for step in world.frame(record.function).placed)
+        if any(isinstance(a, ast.Starred) for a in call.args):
+            return {}
+        spread = [element_of_mapping(world.frame_value(record.function, k.value)) for k in call.keywords if not k.arg]
+        if spread and (function.arguments is None or function.arguments.kwarg is None):
             return {}
         arguments = [world.frame_value(record.function, argument) for argument in call.args]
         keywords = {k.arg: world.frame_value(record.function, k.value) for k in call.keywords if k.arg}
         if function.self_name is not None and not _names_class(call, function):
             arguments.insert(0, UNKNOWN)
         given = _positional(function, arguments, keywords)
-        per_call.append({**_left_out(function), **given})
+        per_call.append({**_left_out(function), **given, **_collected(function, arguments, keywords, spread)})
     names = {name for env in per_call for name in env}
     joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}
+
+
+def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], spread: list[Value]) -> Env:
+    """What `*args` and `**kwargs` are in a call; `spread` is what its own `**mapping` adds."""
+    given: Env = {}
+    parameters = function.arguments
+    assert parameters is not None
+    named = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+    if parameters.vararg is not None and len(arguments) > len(named):
+        given[parameters.vararg.arg] = container(join_all(arguments[len(named) :]), ref="tuple")
+    if parameters.kwarg is not None:
+        accepted = {*named, *(a.arg for a in parameters.kwonlyargs)}
+        rest = [value for name, value in keywords.items() if name not in accepted] + spread
+        if rest:
+            given[parameters.kwarg.arg] = container(_seen(rest), ref="dict")
+    return given
 
 
 def _seen(given: list[Value]) -> Value:

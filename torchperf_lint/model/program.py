@@ -10,11 +10,13 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import posixpath
 import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.facts import Facts, digest_of, facts_of
+from torchperf_lint.model.index import ClassInfo, FunctionInfo
 from torchperf_lint.model.linking import Modules
 from torchperf_lint.model.unit import Unit
 from torchperf_lint.syntax.source import Source, Unreadable
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.model.exports import Meaning
-    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo, Index
+    from torchperf_lint.model.index import CallRecord, Index
     from torchperf_lint.model.interpret import World
 
 MOST_FILES = 16
@@ -57,11 +59,13 @@ class Program:
         read: Callable[[str], bytes],
         shown: Callable[[str], str] = str,
     ) -> None:
-        self._facts = dict(facts)
+        self._found = facts
+        self._facts = dict(facts)  # less what has been opened with another content
         self._root = root
         self._hints = hints
         self._read = read
         self._shown = shown
+        self._current: str | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -71,26 +75,38 @@ class Program:
         self._meanings: dict[tuple[str, str], Meaning | None] = {}
         self._calls: dict[FunctionInfo, list[CallRecord]] = {}
 
-    def make_room(self) -> None:
-        """Let go of all trees if there are too many; to be called between files, for it changes no answer."""
-        if self._loaded > MOST_LOADED:
-            self._forget()
-
     # -- files -----------------------------------------------------------------------------------------------------
 
+    def turn_to(self, path: str) -> None:
+        """Get ready for a file: the one before is again as it was found, and trees go if there are too many."""
+        last, self._current = self._current, key_of(path)
+        if last is None or last == self._current:
+            return
+        if self._facts.get(last) != self._found.get(last):
+            self._learn(last, self._found.get(last))
+        elif self._loaded > MOST_LOADED:
+            self._forget()
+
     def open(self, path: str, data: bytes, source: Source, tree: ast.Module) -> Unit:
-        """The file at `path` with the content that it has now; what else is known of it gives way."""
+        """The file at `path`, that was turned to, with this content; what else is known of it gives way."""
         key = key_of(path)
         known = self._facts.get(key)
         if known is None or known.digest != digest_of(data):
-            self._facts[key] = facts_of(data)
-            self._forget()
-            for name in ("_modules", "_calling", "_importing", "_reached", "step_names"):
-                self.__dict__.pop(name, None)
+            self._learn(key, facts_of(data))
         unit = self._units.get(key)
         if unit is None or unit.source.utf8 != source.utf8:
             unit = self._keep(key, source, tree)
         return unit
+
+    def _learn(self, key: str, facts: Facts | None) -> None:
+        """Take the file for one with these facts, or for none; nothing that was answered before holds any longer."""
+        if facts is None:
+            self._facts.pop(key, None)
+        else:
+            self._facts[key] = facts
+        self._forget()
+        for name in ("_modules", "_calling", "_importing", "_imported_by", "_reached", "step_names"):
+            self.__dict__.pop(name, None)
 
     def _keep(self, key: str, source: Source, tree: ast.Module) -> Unit:
         unit = self._units[key] = Unit(source, tree, self._hints, self)
@@ -214,6 +230,8 @@ class Program:
     def known_elsewhere(self, function: FunctionInfo) -> bool:
         """Whether another file calls or imports anything of the function's name."""
         key, name = self._by_index[function.index][0], _called_name(function)
+        if name == "__call__" and function.cls is not None:
+            name = function.cls.name
         return any(other != key for table in (self._calling, self._importing) for other in table.get(name, ()))
 
     def calls_elsewhere(self, function: FunctionInfo) -> list[CallRecord]:
@@ -231,7 +249,10 @@ class Program:
         for key in self._callers(function, name):
             unit = self.unit(key)
             if unit is not None:
-                records += unit.index.calls_named(name)
+                if name == "__call__" and function.cls is not None:
+                    records += unit.index.calls_of_objects(function.cls.name)
+                else:
+                    records += unit.index.calls_named(name)
                 if len(records) > MOST_CALLS:
                     return []
         return records
@@ -239,6 +260,9 @@ class Program:
     def _callers(self, function: FunctionInfo, name: str) -> list[str]:
         own = self._by_index[function.index][0]
         tested = self._is_test(own)
+        if name == "__call__" and function.cls is not None:
+            made = [key for key in self._calling.get(function.cls.name, ()) if tested or not self._is_test(key)]
+            return [key for key in made if key != own and self._imports(key, function.cls.name, function.cls)]
         files = [key for key in self._calling.get(name, ()) if key != own and (tested or not self._is_test(key))]
         is_method = function.cls is not None and function.name != "__init__"
         if not is_method:
@@ -282,6 +306,34 @@ class Program:
         """Whether what the file calls tells nothing of how a program runs."""
         return _TESTS.search(key.removeprefix(self._root)) is not None
 
+    # -- neighbours ------------------------------------------------------------------------------------------------
+
+    def neighbours(self, index: Index) -> list[Unit]:
+        """The files that import this one, or by way of a package a name of it, and those that it imports.
+
+        Where the file is no test, tests are none of them; for a test, which shows no program, there are none.
+        """
+        own = self._by_index[index][0]
+        if self._is_test(own):
+            return []
+        direct = self._imported_by.get(own, [])
+        by_package = {
+            key
+            for package in direct
+            if posixpath.basename(package) == "__init__.py"
+            for key in self._imported_by.get(package, ())
+            if any(_home(self._meaning(ref, key)) is index for ref in self._facts[key].imports)
+        }
+        importing = [key for key in sorted({*direct, *by_package} - {own}) if not self._is_test(key)]
+        imported = sorted(self._imported_files(own) - {own, *importing})
+        units = map(self.unit, [*importing[:MOST_FILES], *imported[:MOST_FILES]])
+        return [unit for unit in units if unit is not None]
+
+    @functools.cached_property
+    def _imported_by(self) -> dict[str, list[str]]:
+        """File -> the files with an import of it, or of a name in it."""
+        return _inverted((key, sorted(self._imported_files(key))) for key in sorted(self._facts))
+
     # -- accelerators ----------------------------------------------------------------------------------------------
 
     def serves_accelerator(self, index: Index) -> bool:
@@ -296,6 +348,12 @@ class Program:
     def _reached(self) -> set[str]:
         found = {key for key, facts in self._facts.items() if facts.accelerated}
         pending = [key for key in found if not self._is_test(key)]
+        # Packages bring their own modules in ways that no import shows: by registries, and by names put together.
+        packages = {name for name in map(self._modules.package_of, pending) if name is not None}
+        for key in self._facts:
+            if key not in found and not self._is_test(key) and self._modules.package_of(key) in packages:
+                found.add(key)
+                pending.append(key)
         while pending:
             for key in self._imported_files(pending.pop()):
                 if key not in found:
@@ -307,6 +365,13 @@ class Program:
 def key_of(path: str) -> str:
     """The absolute path under which a program knows the file."""
     return os.path.realpath(path).replace(os.sep, "/")
+
+
+def _home(meaning: Meaning | None) -> Index | None:
+    """The file that what is meant stands in."""
+    if isinstance(meaning, Variable):
+        return meaning.home
+    return meaning.index if isinstance(meaning, (FunctionInfo, ClassInfo)) else None
 
 
 def _called_name(function: FunctionInfo) -> str:

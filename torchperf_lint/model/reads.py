@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS, LOGS_NUMBERS, WARNINGS
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
+from torchperf_lint.model import helpers
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, shape
@@ -60,6 +61,7 @@ class HostRead(NamedTuple):
     parent: cst.CSTNode | None  # the node that takes the number: a Call, AugAssign, ...
     heat: Heat
     because: tuple[Because, ...]
+    by_helper: bool = False  # by a call of a function of the project that only reads: no fix sees through that
 
     @property
     def reader(self) -> str:
@@ -74,9 +76,13 @@ def hot_reads(model: Model) -> tuple[HostRead, ...]:
 
 
 def _hot_reads(model: Model) -> Iterator[HostRead]:
-    for site in model.scalar_reads(hot=True):
+    by_helpers = {each.site.start: each.site for each in helpers.helper_reads(model) if not each.copies}
+    sites = {site.start: site for site in model.scalar_reads(hot=True) if not helpers.stands_in_reader(model, site)}
+    covered = 0
+    for start, site in sorted({**by_helpers, **sites}.items()):
         heat = model.heat(site)
-        if heat is not None:
+        if heat is not None and start >= covered:
+            covered = site.end
             yield from _read(model, site, heat)
 
 

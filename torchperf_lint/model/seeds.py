@@ -90,7 +90,8 @@ class Seeds:
         """Functions with a hook's name, and all that a name called in a warm place may mean."""
         by_name: dict[str, list[FunctionInfo]] = {}
         for function in self._index.functions:
-            by_name.setdefault(function.name, []).append(function)
+            for name in (function.name, *self._index.also_called(function.name)):
+                by_name.setdefault(name, []).append(function)
         handed = {
             argument.id
             for taker in _CALLBACK_TAKERS
@@ -122,11 +123,18 @@ class Seeds:
         return found
 
     def _meant(self, record: CallRecord, by_name: dict[str, list[FunctionInfo]]) -> list[FunctionInfo]:
-        """The functions of the file that a call may mean by its last name: `x.f()` a method, `f()` no method."""
+        """The functions of the file that a call may mean by its last name, and those that it is given.
+
+        `x.f()` is a method or what an attribute holds, `f()` is no method.
+        """
         func = record.call.func
-        name = last_name(func)
-        is_method = isinstance(func, ast.Attribute)
-        return [f for f in by_name.get(name or "", ()) if (f.cls is not None) == is_method]
+        meant = by_name.get(last_name(func) or "", ())
+        found = [f for f in meant if f.cls is None or isinstance(func, ast.Attribute)]
+        if not found and not meant:
+            found = [f for f in by_name.get("__call__", ()) if f.cls is not None]
+        for given in (*record.call.args, *(keyword.value for keyword in record.call.keywords)):
+            found += by_name.get(last_name(given) or "", ())
+        return found
 
 
 def _is_hook(function: FunctionInfo) -> bool:

@@ -31,8 +31,7 @@ _TRAINING = (".backward(", "training_step", "_dataloader(self", ".fit(", "accele
 )
 def dataloader_no_workers(model: Model) -> Iterator[Finding]:
     """Loaders that feed an accelerator in a program that trains, and the Trainer's arguments."""
-    if model.mentions(*_TRAINING):
-        yield from _loaders(model)
+    yield from _loaders(model)
     if model.mentions("Trainer(") and not model.runs_elsewhere:
         yield from _trainers(model)
 
@@ -43,12 +42,12 @@ def _loaders(model: Model) -> Iterator[Finding]:
         workers = given(model, site.node, "num_workers", position)
         if workers is None or not (workers.absent or workers.is_constant(0)) or model.in_test(site):
             continue
-        route = model.loader_route(site)
         samples = model.loader_samples(site)
         # Workers gain nothing over memory, repeat an unsharded stream, and cannot hand out device tensors.
-        if route is None or samples.in_memory or not samples.takes_work or samples.unsharded:
+        if samples.in_memory or not samples.takes_work or samples.unsharded or samples.on_host is False:
             continue
-        if samples.on_host is False:
+        route = model.loader_route(site)
+        if route is None or not (model.mentions(*_TRAINING) or any(word in route.text for word in _TRAINING)):
             continue
         fields = {
             "call": f"{model.text(site.node.func)}(...)",

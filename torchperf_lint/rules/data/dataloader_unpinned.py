@@ -37,11 +37,9 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
         pinned = given(model, site.node, "pin_memory", loading.position(ref, "pin_memory"))
         if pinned is None or not (pinned.absent or pinned.is_constant(False)) or model.in_test(site):
             continue
-        route = model.loader_route(site)
-        if route is None:
-            continue
         samples = model.loader_samples(site)
-        if samples.on_host is not False and not samples.no_tensors:
+        route = None if samples.on_host is False or samples.no_tensors else model.loader_route(site)
+        if route is not None:
             fields = {
                 "call": f"{model.text(site.node.func)}(...)",
                 "how": "has no `pin_memory`" if pinned.absent else "sets `pin_memory=False`",
@@ -61,11 +59,12 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
     batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))
     # Without batching the loader yields the dataset's own tensors, and pinning puts copies in their place.
     batched = batch_size is not None and (batch_size.absent or not _is_none(batch_size))
+    texts = (route.text, *samples.texts)
     # Not every release can pin a sparse tensor.
-    dense = not model.mentions("sparse")
+    dense = not _occurs(texts, "sparse")
     # Older releases of torch yield a list where the collate function has made a tuple.
     collate = given(model, site.node, "collate_fn", loading.position(ref, "collate_fn"))
-    same_type = (collate is not None and collate.absent) or not model.mentions(" tuple)", "(tuple,", " tuple,")
+    same_type = (collate is not None and collate.absent) or not _occurs(texts, " tuple)", "(tuple,", " tuple,")
     safe = pinned.absent and shown and batched and dense and same_type and (asks or route.certain)
     title = "pin the batches, so that they are copied straight from where they lie"
     if pinned.node is not None:
@@ -75,6 +74,10 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
         return None
     added = edits.add_argument(site.tree, site.node, f"pin_memory={value}")
     return None if added is None else Fix(title, Safety.SAFE if safe else Safety.UNSAFE, added)
+
+
+def _occurs(texts: tuple[str, ...], *words: str) -> bool:
+    return any(word in text for text in texts for word in words)
 
 
 def _is_none(argument: Given) -> bool:
