@@ -49,10 +49,11 @@ def offered(tmp_path):
     return repository(folder)
 
 
-def try_repo(offered: Path, project: Path) -> tuple[int, str, str]:
-    """Run both hooks on all files: the exit status, and what is printed of the one and of the other."""
+def try_repo(offered: Path, project: Path, *files: str) -> tuple[int, str, str]:
+    """Run both hooks, on all files if none are named: the exit status, what the one prints, and what the other."""
+    which = ("--files", *files) if files else ("--all-files",)
     done = subprocess.run(
-        [sys.executable, "-m", "pre_commit", "try-repo", str(offered), "--all-files", "--verbose"],
+        [sys.executable, "-m", "pre_commit", "try-repo", str(offered), *which, "--verbose"],
         cwd=project,
         env=CLEAN | {"PRE_COMMIT_HOME": str(offered.parent / "store"), "PRE_COMMIT_COLOR": "never"},
         capture_output=True,
@@ -86,3 +87,17 @@ def test_one_hook_reports_and_the_other_repairs(offered, tmp_path):
     assert status == 0, checked + fixed
     assert checked.startswith("Passed")
     assert fixed.startswith("Passed")
+
+    (project / "helper.py").write_text("def record(history, loss):\n    history.append((2 * loss).item())\n")
+    train.write_text(train.read_text().replace("optimizer.step()", "optimizer.step(); record([], outputs.mean())"))
+    train.write_text(f"from helper import record\n{train.read_text()}")
+    git(project, "add", "helper.py", "train.py")
+    git(project, "commit", "-q", "-m", "a helper")
+    status, checked, _ = try_repo(offered, project, "helper.py")
+    assert status == 1
+    assert "helper.py:2:20: TPL102 " in checked
+    assert "= because: train.py:" in checked
+    assert "Found 1 finding." in checked
+    assert try_repo(offered, project, "train.py")[0] == 0
+    done = subprocess.run(["git", "status", "--porcelain"], cwd=project, check=True, capture_output=True, env=CLEAN)
+    assert done.stdout == b"", "what is kept of the project is nothing to commit"

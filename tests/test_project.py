@@ -166,6 +166,40 @@ def test_fixes_are_written_or_only_tried(here: Path, fake: Rule) -> None:
     assert check(action=Action.FIX)[0].applied == ()
 
 
+def test_files_are_written_only_when_all_are_judged(here: Path, fake: Rule) -> None:
+    write(here, "a.py", "b.py", "c.py")
+    seen = []
+
+    def look(done: int, total: int) -> None:
+        seen.append((done, total, [(here / name).read_text() for name in ("a.py", "b.py", "c.py")]))
+
+    results = check(action=Action.FIX, progress=look)
+    assert [each.data for each in results] == [b"y = 0\n"] * 3
+    assert seen == [(done, 3, ["y = x.item()\n"] * 3) for done in (1, 2, 3)]
+    assert (here / "a.py").read_text() == "y = 0\n"
+
+
+@pytest.mark.parametrize("stopped_at", [1, 2])
+def test_an_interrupt_before_all_are_judged_leaves_every_file(here: Path, fake: Rule, stopped_at: int) -> None:
+    write(here, "a.py", "b.py")
+
+    def interrupt(done: int, total: int) -> None:
+        if done == stopped_at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check(action=Action.FIX, progress=interrupt)
+    assert [(here / name).read_text() for name in ("a.py", "b.py")] == ["y = x.item()\n"] * 2
+
+
+def test_a_file_that_does_not_change_is_not_held_until_the_end(here: Path, fake: Rule) -> None:
+    write(here, "a.py")
+    write(here, "b.py", text="item = 1\n")
+    fixed, idle = check(action=Action.FIX)
+    assert (fixed.before, fixed.data) == (b"y = x.item()\n", b"y = 0\n")
+    assert (idle.before, idle.data) == (b"", b"")
+
+
 def test_worker_processes_give_the_same_results(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Real rules only: a spawned process does not know those of a test.
     rules = registry.all_rules()
@@ -182,7 +216,7 @@ def test_worker_processes_give_the_same_results(here: Path, monkeypatch: pytest.
 
 
 def test_few_bytes_start_no_processes(here: Path, fake: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(work: object, workers: int) -> None:
+    def forbidden(*_: object) -> None:
         raise AssertionError("a pool was started")
 
     write(here, "a.py")
@@ -199,7 +233,7 @@ def test_a_worker_that_dies_costs_a_line_per_file_that_was_not_reached(
 ) -> None:
     write(here, "a.py", "b.py")
     monkeypatch.setattr(project, "WORTH_A_POOL", 1)
-    monkeypatch.setattr(project, "run_job", end_process)
+    monkeypatch.setattr(project, "_work", end_process)
     results = check(rules_for=lambda path: [], jobs=2)
     assert [str(each.report.failure) for each in results] == [
         f"{name}: error: not checked: a worker process was ended" for name in ("a.py", "b.py")

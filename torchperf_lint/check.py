@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.files import DEFAULT_EXCLUDE
+from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
 from torchperf_lint.engine.findings import Safety
-from torchperf_lint.engine.gather import CACHE_FOLDER, gather
-from torchperf_lint.engine.project import Action, Job, Result, check_paths, run_on
+from torchperf_lint.engine.project import Action, Job, Result, check_paths, run_in_project, run_on
 from torchperf_lint.report import Context, paint, printable
 from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from torchperf_lint.engine.findings import Diagnostic
-    from torchperf_lint.model.program import Program
 
 STANDARD_INPUT = "-"
 
@@ -72,6 +70,7 @@ def _results(options: argparse.Namespace, settings: Settings) -> list[Result]:
                 cache=_cache(options),
                 jobs=options.jobs,
                 progress=progress,
+                own_versions=not options.isolated,
             )
         )
     if not results:
@@ -83,20 +82,15 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     path = options.stdin_filename or STANDARD_INPUT
     codes = tuple(rule.code for rule in settings.rules_for(path))
     action, unused = _action(options), settings.reports_unused_in(path)
-    job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused)
+    own_versions = not options.isolated and options.stdin_filename is not None
+    job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused, own_versions)
     data = sys.stdin.buffer.read()
-    result = run_on(job, data, _program_around(options, settings))
+    # Without a name it may be a part of any project.
+    result = run_on(job, data) if options.stdin_filename is None else run_in_project(job, data, _cache(options))
     if action is Action.FIX:
         sys.stdout.buffer.write(result.data if result.applied else data)
         sys.stdout.buffer.flush()
     return result
-
-
-def _program_around(options: argparse.Namespace, settings: Settings) -> Program | None:
-    """The project that standard input stands in for a file of; none without a name for it."""
-    if options.stdin_filename is None:
-        return None
-    return gather([options.stdin_filename], settings.hints, _excluded(settings), _cache(options)).program()
 
 
 def _excluded(settings: Settings) -> tuple[str, ...]:

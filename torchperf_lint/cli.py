@@ -126,7 +126,7 @@ def _check_parser() -> argparse.ArgumentParser:
     add("--no-cache", action="store_true", help="keep nothing of what was learnt of the project for the next run")
     add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
     add("--config", metavar="FILE", help="read [tool.torchperf-lint] from this file")
-    add("--isolated", action="store_true", help="read no configuration file")
+    add("--isolated", action="store_true", help="read no configuration and no requirement files")
 
     add = parser.add_argument_group("output").add_argument
     add("--output-format", choices=("text", "concise", "json"), default="text", help="how findings are printed")

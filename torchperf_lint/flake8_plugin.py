@@ -2,17 +2,23 @@
 
 Rules that are off by default run when flake8 is told their code, or at least their group, by `select` or
 `extend-select` (a bare `TPL` means the default set), and all of them run with `enable-extensions = TPX`.
-`# noqa` is flake8's own business here.
+`# noqa` is flake8's own business here. The project around a file is looked at as on our own command line, once in each
+of flake8's processes.
 """
 
 from __future__ import annotations
 
+import codecs
+import functools
 import io
+import os
 import tokenize
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torchperf_lint import __version__
 from torchperf_lint.engine import registry
+from torchperf_lint.engine.files import CACHE_FOLDER
+from torchperf_lint.engine.project import completed
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
@@ -23,11 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.engine.gather import Projects
 
 PREFIX = "TPL"
 
 NOT_CHECKED = "TPL000"
 """Reported for a file that Python can parse and we cannot handle."""
+
+NO_FILE = ("-", "stdin")
+"""What flake8 calls standard input that has no name."""
 
 
 class _Checker:
@@ -35,16 +45,26 @@ class _Checker:
     rules: ClassVar[tuple[Rule, ...]] = ()
     target: ClassVar[Target] = Target()
     hints: ClassVar[Hints] = Hints()
+    looks_around: ClassVar[bool] = True
+    cache: ClassVar[str | None] = CACHE_FOLDER
 
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
         """flake8 hands over a file; `tree` only tells it that this plugin looks at whole files."""
         self._path = filename
-        self._data = _encoded("".join(lines))
+        self._data = _data_of(filename, "".join(lines))
 
     def run(self) -> Iterator[tuple[int, int, str, type[Any]]]:
         """Yield row, 0-based column, `CODE message` and the plugin's type for each finding."""
+        in_project = self.looks_around and self._path not in NO_FILE and os.path.isfile(self._path)
         report = check_source(
-            self._path, self._data, self.rules, self.target, self.hints, noqa=False, report_unused=False
+            self._path,
+            self._data,
+            self.rules,
+            completed(self.target, self._path, self._data, self.rules) if in_project else self.target,
+            self.hints,
+            program=(lambda: _projects(self.hints, self.cache).around(self._path)) if in_project else None,
+            noqa=False,
+            report_unused=False,
         )
         if report.failure is not None:
             row, column = report.failure.row or 1, (report.failure.column or 1) - 1
@@ -73,6 +93,17 @@ class Plugin(_Checker):
             manager.add_option(
                 f"--torchperf-{name}", default=[], comma_separated_list=True, parse_from_config=True, help=text
             )
+        for name, text in (
+            ("no-project", "look at each file by itself, not as a part of the project around it"),
+            ("no-cache", "keep nothing of what was learnt of the project for the next run"),
+        ):
+            manager.add_option(f"--torchperf-{name}", action="store_true", parse_from_config=True, help=text)
+        manager.add_option(
+            "--torchperf-cache-dir",
+            normalize_paths=True,
+            parse_from_config=True,
+            help=f"where it is kept (default: {CACHE_FOLDER} in the project's root)",
+        )
 
     @classmethod
     def parse_options(cls, options: argparse.Namespace) -> None:
@@ -85,6 +116,8 @@ class Plugin(_Checker):
 
             raise ExecutionError(f"torchperf-lint: {error}") from None
         _Checker.hints = Hints(tuple(options.torchperf_hot_functions), tuple(options.torchperf_loader_names))
+        _Checker.looks_around = not options.torchperf_no_project
+        _Checker.cache = None if options.torchperf_no_cache else _cache_folder(options.torchperf_cache_dir)
         named = tuple(
             code for code in (*(options.select or ()), *(options.extend_select or ())) if len(code) > len(PREFIX)
         )
@@ -97,6 +130,31 @@ class OptIn(_Checker):
 
     name = "torchperf-lint-opt-in"
     off_by_default = True
+
+
+@functools.cache
+def _projects(hints: Hints, cache: str | None) -> Projects:
+    """The projects that this process has looked at."""
+    from torchperf_lint.engine.gather import Projects
+
+    return Projects(hints, cache)
+
+
+def _cache_folder(given: str | None) -> str:
+    return CACHE_FOLDER if given is None else os.path.abspath(given)
+
+
+def _data_of(path: str, text: str) -> bytes:
+    """The file's bytes: those on disk where flake8 has read these, for they tell what is known of the file already."""
+    data = _encoded(text)
+    try:
+        with open(path, "rb") as file:
+            on_disk = file.read()
+    except OSError:
+        return data
+    # flake8 takes away the byte-order mark and carriage returns.
+    same = on_disk.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n") == data
+    return on_disk if same else data
 
 
 def _encoded(text: str) -> bytes:

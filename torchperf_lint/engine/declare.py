@@ -50,11 +50,18 @@ class Rule(NamedTuple):
     torchmetrics: str | None
     check: Check
     costs_at_use: bool = False  # what is reported is made once, and the wait is where it is used: in the evidence
+    asks: tuple[str, ...] = ()  # packages whose version the check asks the model for
 
     @property
     def stem(self) -> str:
         """The name that module, page and fixture folder share."""
         return self.name.replace("-", "_")
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The packages whose version makes a difference to the rule."""
+        gated = (("torch", self.torch), ("torchmetrics", self.torchmetrics))
+        return (*self.asks, *(package for package, gate in gated if gate is not None))
 
 
 class BadDeclaration(TypeError):
@@ -76,6 +83,7 @@ def rule(
     torch: str | None = None,
     torchmetrics: str | None = None,
     costs_at_use: bool = False,
+    asks: tuple[str, ...] = (),
 ) -> Callable[[Check], Rule]:
     """Declare a rule.
 
@@ -83,6 +91,7 @@ def rule(
     file's bytes; without them the rule is not run (and a file where no rule is left is not even parsed). Unless
     `cpu_only_too`, one of the words that speak of an accelerator must occur as well.
     `costs_at_use` says that the report stands where an object is made, and its evidence names the uses that cost.
+    `asks` names the packages (`torch`, `torchmetrics`) whose version the check asks `model.target` for.
     `message` may hold `{placeholders}` that each Finding's `fields` fill.
     """
 
@@ -106,6 +115,7 @@ def rule(
             torchmetrics,
             check,
             costs_at_use,
+            asks,
         )
         _refuse_bad(declared)
         return declared

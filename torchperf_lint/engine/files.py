@@ -20,6 +20,9 @@ DEFAULT_EXCLUDE = (
 )  # fmt: skip
 """What discovery leaves out unless told otherwise, as lines of a `.gitignore`."""
 
+CACHE_FOLDER = ".torchperf_lint_cache"
+"""In a project's root, where the facts of its files are kept between runs."""
+
 _GLOB = frozenset("*?[]!/\\#")
 
 
@@ -30,16 +33,21 @@ class Discovery(NamedTuple):
     failures: tuple[Failure, ...]
 
 
-def discover(paths: Iterable[str], exclude: Sequence[str] = DEFAULT_EXCLUDE, root: str = ".") -> Discovery:
+def discover(
+    paths: Iterable[str], exclude: Sequence[str] = DEFAULT_EXCLUDE, root: str = ".", most_entries: int | None = None
+) -> Discovery:
     """The Python files (`.py`) under `paths`; the order of `paths` does not matter.
 
     A file that is named itself is always in. Folders are searched without what `.gitignore` files and
     `exclude` (lines as in a `.gitignore`, relative to `root`) leave out. Links to folders are not followed:
     what they lead to is in the project at its own place, or is not the project's. No file comes twice.
+    Where the folders hold more than `most_entries`, nothing is found.
     """
-    search = _Search(_Exclusion(exclude, os.path.abspath(root)))
+    search = _Search(_Exclusion(exclude, os.path.abspath(root)), most_entries)
     for path in sorted({_tidy(path) for path in paths}):
         search.add(path)
+    if search.entries_left is not None and search.entries_left < 0:
+        return Discovery((), ())
     return Discovery(tuple(sorted(search.shown())), tuple(sorted(search.failures)))
 
 
@@ -51,8 +59,9 @@ def _tidy(path: str) -> str:
 
 
 class _Search:
-    def __init__(self, exclusion: _Exclusion) -> None:
+    def __init__(self, exclusion: _Exclusion, most_entries: int | None) -> None:
         self.failures: list[Failure] = []
+        self.entries_left = most_entries
         self._exclusion = exclusion
         self._folders: set[str] = set()
         self._files: dict[str, tuple[bool, str]] = {}
@@ -88,6 +97,10 @@ class _Search:
             except OSError as error:
                 self._fail(shown or ".", error)
                 continue
+            if self.entries_left is not None:
+                self.entries_left -= len(inside)
+                if self.entries_left < 0:
+                    return
             ignores = _with_own(ignores, place, inside)
             for entry in inside:
                 below = os.path.join(place, entry.name)

@@ -72,7 +72,7 @@ def fix_source(
     hints: Hints,
     unsafe: bool,
     *,
-    program: Program | None = None,
+    program: Callable[[], Program] | None = None,
     noqa: bool = True,
     report_unused: bool = True,
 ) -> FixReport:

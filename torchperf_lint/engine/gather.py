@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-import functools
-import json
+import contextlib
 import os
-from typing import TYPE_CHECKING, NamedTuple
+import stat
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, write_atomically
+from torchperf_lint.engine.files import CACHE_FOLDER, discover
 from torchperf_lint.model.facts import Facts, digest_of, facts_of
 from torchperf_lint.model.program import Program, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from torchperf_lint.knowledge.hints import Hints
 
-MARKERS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
-"""What lies in the root of a project."""
+REPOSITORIES = (".git", ".hg")
+"""What lies in the root of a repository."""
 
-CACHE_FOLDER = ".torchperf_lint_cache"
+MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
+"""What lies in the root of a project outside repositories, and in parts of projects, too."""
 
 MOST_FILES = 20_000
 """A folder with more Python files than this is no project: only what is linted is looked at."""
 
-_FORMAT = 1
+MOST_ENTRIES = 500_000
+"""The same for files and folders of any kind, less those that are left out."""
+
+MOST_UNKEPT = 25_000_000
+"""Bytes of Python files, besides those that are linted, that are read for a run that may not keep what it learns."""
+
+_FORMAT = 2
 _LARGEST = 20_000_000
+_LARGEST_STORE = 500_000_000
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a file's time of change tells it from any later content, on the coarsest of clocks."""
 
 
 class Snapshot(NamedTuple):
@@ -34,65 +45,116 @@ class Snapshot(NamedTuple):
     root: str
     facts: dict[str, Facts]
     shown: dict[str, str]  # how the linted files are named to the user
+    here: str  # the folder whose files are named to the user without it
     hints: Hints
 
     def program(self) -> Program:
         """The project, ready to be asked."""
-        here = key_of(os.curdir)
 
         def shown(key: str) -> str:
             named = self.shown.get(key)
-            if named is not None:
-                return named
-            return key[len(here) + 1 :] if key.startswith(here + "/") else key
+            return key.removeprefix(self.here) if named is None else named
 
         return Program(self.facts, self.root, self.hints, _read, shown)
 
 
-def gather(
-    linted: Iterable[str], hints: Hints, exclude: Sequence[str] = DEFAULT_EXCLUDE, cache: str | None = None
-) -> Snapshot:
-    """Look at the whole project that the files belong to.
+class Projects:
+    """The projects around files that come one by one, each gathered when its first file comes."""
 
-    `exclude` is `files.discover`'s. `cache` is a folder to keep facts in, absolute or below the project's root
-    (None: nothing is read or written); a folder that cannot be used costs only time.
+    def __init__(self, hints: Hints, cache: str | None) -> None:
+        """`hints` and `cache` are `gather`'s."""
+        self._hints = hints
+        self._cache = cache
+        self._programs: dict[str, Program] = {}
+
+    def around(self, path: str) -> Program:
+        """The project that the file belongs to."""
+        root = root_of([key_of(path)])
+        if root not in self._programs:
+            self._programs[root] = gather([path], self._hints, self._cache).program()
+        return self._programs[root]
+
+
+def gather(linted: Iterable[str], hints: Hints, cache: str | None = None) -> Snapshot:
+    """Look at the whole project that the files belong to, as far as it lies on disk and is not left out.
+
+    Left out is what `.gitignore` files name and what discovery passes over by itself; what the user excludes is not
+    linted, and still runs. `cache` is the folder to keep facts in, CACHE_FOLDER for that in the project's root (None:
+    nothing is read or written); a folder that cannot be used costs only time.
     """
     shown = {key_of(path): path for path in linted}
+    absolute = any(os.path.isabs(path) for path in shown.values())
+    here = "" if absolute else key_of(os.curdir).rstrip("/") + "/"
     root = root_of(shown)
-    found = discover([root], exclude, root).files if shown else ()
-    keys = {key_of(path) for path in found} if len(found) <= MOST_FILES else set()
-    keys |= shown.keys()
-    store = None if cache is None else os.path.join(root, cache, f"facts-{digest_of(root.encode())[:16]}.json")
-    kept = _kept(store)
-    facts: dict[str, Facts] = {}
+    store = None if cache is None else _Store(root, cache)
+    kept = {} if store is None else store.read()
+    found = _files_below(root)
+    if store is None and _size(found - shown.keys()) > MOST_UNKEPT:
+        found = set()
     entries: dict[str, _Entry] = {}
-    for key in sorted(keys):
+    for key in sorted(found | shown.keys()):
         entry = _looked_up(key, kept.get(key))
         if entry is not None:
-            entries[key], facts[key] = entry, entry.facts
-    if store is not None and entries != kept:
-        _keep(store, entries)
-    return Snapshot(root, facts, shown, hints)
+            entries[key] = entry
+    if store is not None and found:
+        store.write({key: entry for key, entry in entries.items() if key in found})
+    return Snapshot(root, {key: entry.facts for key, entry in entries.items()}, shown, here, hints)
 
 
 def root_of(keys: Iterable[str]) -> str:
-    """The nearest folder above all the files that has a marker of a project's root; else what holds them all.
+    """The root of the project that holds all the files.
 
-    Where there is no marker, folders that are packages are left upwards.
+    That is the root of the innermost repository around them. Outside repositories it is the outermost folder around
+    them with a marker of a project, so that a part of it with a marker of its own has the same root as the whole.
+    Without a marker it is the current folder, if they lie below it, else the folder that holds them all; folders
+    that are packages are left upwards.
     """
+    here = key_of(os.curdir)
     folders = {os.path.dirname(key) for key in keys}
     try:
-        common = os.path.commonpath(folders) if folders else os.path.realpath(os.curdir)
+        common = os.path.commonpath(folders).replace(os.sep, "/") if folders else here
     except ValueError:  # on several drives
-        return os.path.realpath(os.curdir).replace(os.sep, "/")
-    folder, above = common, ""
-    while folder != above:
-        if any(os.path.exists(os.path.join(folder, marker)) for marker in MARKERS):
-            return folder.replace(os.sep, "/")
-        folder, above = os.path.dirname(folder), folder
-    while os.path.exists(os.path.join(common, "__init__.py")):
-        common = os.path.dirname(common)
-    return common.replace(os.sep, "/")
+        return here
+    around = _folders_around(common)
+    for marks in (REPOSITORIES, MARKERS):
+        marked = [folder for folder in around if any(os.path.exists(os.path.join(folder, mark)) for mark in marks)]
+        if marked:
+            return marked[0] if marks is REPOSITORIES else marked[-1]
+    root = here if here in around else common
+    while os.path.exists(os.path.join(root, "__init__.py")):
+        root = os.path.dirname(root)
+    return root
+
+
+def _folders_around(folder: str) -> list[str]:
+    """The folder and those that hold it, as far as they can be a project's: not the user's home, nor all there is."""
+    found = []
+    while _may_be_root(folder):
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return found
+
+
+def _may_be_root(folder: str) -> bool:
+    return folder not in (os.path.dirname(folder), key_of(os.path.expanduser("~")))
+
+
+def _files_below(root: str) -> set[str]:
+    """The Python files of the project; none if its root holds too much to be one."""
+    if not _may_be_root(root):
+        return set()
+    found = discover([root], root=root, most_entries=MOST_ENTRIES).files
+    if len(found) > MOST_FILES:
+        return set()
+    return {key_of(path) if os.path.islink(path) else path.replace(os.sep, "/") for path in found}
+
+
+def _size(keys: Iterable[str]) -> int:
+    size = 0
+    for key in keys:
+        with contextlib.suppress(OSError):
+            size += os.stat(key).st_size
+    return size
 
 
 def _read(key: str) -> bytes:
@@ -104,27 +166,109 @@ def _read(key: str) -> bytes:
 
 
 class _Entry(NamedTuple):
-    """The facts of a file, with its size and time of change when they were taken."""
+    """The facts of a file, with what its status was when they were taken: size, times of change."""
 
-    size: int
-    changed: int
+    status: tuple[int, int, int] | None  # None: it had changed too shortly before for its times to tell
     facts: Facts
 
 
 def _looked_up(key: str, kept: _Entry | None) -> _Entry | None:
     """The entry of a file as it is now; None if it cannot be read."""
     try:
-        status = os.stat(key)
-        if kept is not None and (kept.size, kept.changed) == (status.st_size, status.st_mtime_ns):
+        now = os.stat(key)
+        status = (now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+        if kept is not None and kept.status == status:
             return kept
-        if status.st_size > _LARGEST:
+        if now.st_size > _LARGEST:
             return None
         data = _read(key)
     except OSError:
         return None
-    if kept is not None and kept.facts.digest == digest_of(data):
-        return kept._replace(size=status.st_size, changed=status.st_mtime_ns)
-    return _Entry(status.st_size, status.st_mtime_ns, facts_of(data))
+    known = kept is not None and kept.facts.digest == digest_of(data)
+    settled = max(status[1:]) + _SETTLED < time.time_ns()
+    return _Entry(status if settled else None, kept.facts if kept is not None and known else facts_of(data))
+
+
+class _Store:
+    """The file that keeps the facts of a project: read and replaced as a whole, and believed in nothing but facts.
+
+    Whatever else lies in its place is no store. Who writes last wins, for all write the same.
+    """
+
+    def __init__(self, root: str, cache: str) -> None:
+        self._root = root
+        own = cache == CACHE_FOLDER
+        self._folder = os.path.join(root, cache)
+        # A folder in the project may come with it, and a link there lead anywhere; one that the user names is theirs.
+        self._usable = not (own and os.path.islink(self._folder))
+        self._path = os.path.join(self._folder, "facts.json" if own else f"facts-{digest_of(root.encode())[:16]}.json")
+        self._kept: dict[str, _Entry] = {}
+        self._read_at: tuple[int, int] | None = None
+
+    def read(self) -> dict[str, _Entry]:
+        """What an earlier run has kept; a store that is torn, foreign or out of reach holds nothing."""
+        if not self._usable:
+            return {}
+        self._read_at = self._changed()
+        try:
+            self._kept = self._parsed()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
+            self._kept = {}
+        return self._kept
+
+    def _parsed(self) -> dict[str, _Entry]:
+        import json
+
+        status = os.lstat(self._path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_STORE:
+            return {}
+        document = json.loads(_read(self._path))
+        if document["stamp"] != _stamp():
+            return {}
+        return {f"{self._root}/{place}": _entry(plain) for place, plain in document["files"].items()}
+
+    def write(self, entries: dict[str, _Entry]) -> None:
+        """Keep these entries and no others, unless that is so already or another process has just been here."""
+        if not self._usable or entries == self._kept or self._changed() != self._read_at:
+            return
+        import json
+
+        skipped = len(self._root) + 1
+        files = {
+            key[skipped:]: [None if entry.status is None else list(entry.status), entry.facts.plain()]
+            for key, entry in entries.items()
+        }
+        document = json.dumps({"stamp": _stamp(), "files": files}, separators=(",", ":"))
+        with contextlib.suppress(OSError):
+            os.makedirs(self._folder, exist_ok=True)
+            self._mark_folder()
+            self._replace(document.encode())
+
+    def _changed(self) -> tuple[int, int] | None:
+        try:
+            status = os.lstat(self._path)
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ino
+
+    def _mark_folder(self) -> None:
+        """Tell git and programs that make backups to pass over the folder."""
+        for name, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n")):
+            place = os.path.join(self._folder, name)
+            with contextlib.suppress(FileExistsError), open(place, "x", encoding="utf-8") as file:
+                file.write(text)
+
+    def _replace(self, data: bytes) -> None:
+        import tempfile
+
+        handle, temporary = tempfile.mkstemp(prefix=".facts-", suffix=".tmp", dir=self._folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, self._path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
 
 
 def _stamp() -> list[object]:
@@ -133,44 +277,11 @@ def _stamp() -> list[object]:
     return [_FORMAT, __version__]
 
 
-@functools.lru_cache(maxsize=1)
-def _parsed(path: str, changed: int) -> dict[str, _Entry]:
-    with open(path, "rb") as file:
-        document = json.loads(file.read())
-    if document["stamp"] != _stamp():
-        return {}
-    return {
-        key: _Entry(int(size), int(changed), Facts.from_plain(plain))
-        for key, (size, changed, plain) in document["files"].items()
-    }
-
-
-def _kept(store: str | None) -> dict[str, _Entry]:
-    """What an earlier run has kept; a store that is torn, foreign or out of reach is none."""
-    if store is None:
-        return {}
-    try:
-        return _parsed(store, os.stat(store).st_mtime_ns)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
-
-
-def _keep(store: str, entries: dict[str, _Entry]) -> None:
-    document = {
-        "stamp": _stamp(),
-        "files": {key: [entry.size, entry.changed, entry.facts.plain()] for key, entry in entries.items()},
-    }
-    cache = os.path.dirname(store)
-    try:
-        os.makedirs(cache, exist_ok=True)
-        for name, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n")):
-            place = os.path.join(cache, name)
-            if not os.path.exists(place):
-                with open(place, "w", encoding="utf-8") as file:
-                    file.write(text)
-        if not os.path.exists(store):
-            with open(store, "wb"):
-                pass
-        write_atomically(store, json.dumps(document, separators=(",", ":")).encode())
-    except OSError:
-        return
+def _entry(plain: Any) -> _Entry:
+    """The entry that was written like this; raise ValueError for anything else."""
+    match plain:
+        case [None, facts]:
+            return _Entry(None, Facts.from_plain(facts))
+        case [[int() as size, int() as changed, int() as moved], facts]:
+            return _Entry((size, changed, moved), Facts.from_plain(facts))
+    raise ValueError("this is no entry")

@@ -13,8 +13,8 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, unreadable, write_atomically
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.fixer import fix_source
-from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.runner import FileReport, check_source
+from torchperf_lint.engine.scan import rules_worth_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.fixer import Applied, Withdrawn
     from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.engine.requirements import Requirements
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.program import Program
@@ -41,7 +42,10 @@ class Action(enum.Enum):
 
 
 class Job(NamedTuple):
-    """One file and what to do with it: plain data, for it crosses processes; rules go by their codes."""
+    """One file and what to do with it: plain data, for it crosses processes; rules go by their codes.
+
+    `own_versions`: the project's own files are asked for versions that `target` leaves open.
+    """
 
     path: str
     codes: tuple[str, ...]
@@ -50,6 +54,7 @@ class Job(NamedTuple):
     action: Action = Action.CHECK
     unsafe: bool = False
     report_unused: bool = True
+    own_versions: bool = True
 
 
 class Result(NamedTuple):
@@ -82,38 +87,39 @@ def check_paths(
     cache: str | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    own_versions: bool = True,
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
-    The files are judged as parts of the project that they belong to, as it is when the run begins.
-    `rules_for` and `reports_unused` (whether TPL001 is on) are asked per file, in this process. `exclude` and
-    `root` are `files.discover`'s, `cache` is `gather`'s. `jobs` None means as many processes as there are cores to
-    use; `progress` is called with the files done and their total. What cannot be read is a result with a failure.
+    The files are judged as parts of the project that they belong to, as the run finds it: with FIX, files are
+    written only once all are judged. `rules_for` and `reports_unused` (whether TPL001 is on) are asked per file, in
+    this process. `exclude` and `root` are `files.discover`'s, `cache` is `gather`'s. `jobs` None means as many
+    processes as there are cores to use; `progress` is called with the files judged and their total. What cannot be
+    read is a result with a failure. `own_versions` is Job's.
     """
+    _requirements.cache_clear()
     found = discover(paths, exclude, root)
     work = [
-        Job(path, tuple(rule.code for rule in rules_for(path)), target, hints, action, unsafe, reports_unused(path))
+        Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions)
         for path in found.files
+        for codes in [tuple(rule.code for rule in rules_for(path))]
     ]
-    with _calm_collector():
-        snapshot = gather(found.files, hints, exclude, cache) if work else None
+    snapshot = functools.partial(_gathered, found.files, hints, cache)
     results = _in_pool(work, jobs or _cores(), snapshot) if _wants_pool(work, jobs) else _in_turn(work, snapshot)
+    if progress is not None:
+        results = _counted(results, len(work), progress)
     if action is Action.FIX:
         results = _written(results)
     failures = sorted(found.failures, key=lambda failure: failure.path, reverse=True)
-    done = 0
     with _calm_collector(), contextlib.closing(results) as stream:
         for result in stream:
             while failures and failures[-1].path < result.path:
                 yield _failed(failures.pop())
             yield result
-            done += 1
-            if progress is not None:
-                progress(done, len(work))
     yield from map(_failed, reversed(failures))
 
 
-def run_job(job: Job, program: Program | None = None) -> Result:
+def run_job(job: Job, program: Callable[[], Program] | None = None) -> Result:
     """Do one job, in whatever process; never raises for anything that the file is or holds."""
     try:
         with open(job.path, "rb") as file:
@@ -123,30 +129,60 @@ def run_job(job: Job, program: Program | None = None) -> Result:
     return run_on(job, data, program)
 
 
-def run_on(job: Job, data: bytes, program: Program | None = None) -> Result:
+def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:
+    """Do a job on bytes that stand in for the file at its path, in the project around it; `cache` is `gather`'s."""
+    return run_on(job, data, functools.cache(lambda: _gathered([job.path], job.hints, cache).program()))
+
+
+def run_on(job: Job, data: bytes, program: Callable[[], Program] | None = None) -> Result:
     """Do a job on bytes that are at hand. Nothing is written: what a fix makes of the file is in the result."""
-    if program is not None:
-        program.make_room()
     rules = _rules(job.codes)
-    subject = (job.path, data, rules, job.target, job.hints)
+    target = completed(job.target, job.path, data, rules) if job.own_versions else job.target
+    subject = (job.path, data, rules, target, job.hints)
     if job.action is Action.CHECK:
         report = check_source(*subject, program=program, report_unused=job.report_unused)
         return Result(job.path, report, data, data) if report.diagnostics else Result(job.path, report)
     fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
+    if program is not None and (fixed.applied or fixed.withdrawn):
+        program().close(job.path)  # what was tried in it must not count for other files
     if fixed.data == data and not fixed.report.diagnostics:
         return Result(job.path, fixed.report)
     unfixed = fixed.unfixed if fixed.data != data else FileReport()
     return Result(job.path, fixed.report, data, fixed.data, fixed.applied, fixed.withdrawn, unfixed)
 
 
-def _in_turn(work: Sequence[Job], snapshot: Snapshot | None) -> Generator[Result, None, None]:
-    program = None if snapshot is None else snapshot.program()
+def completed(target: Target, path: str, data: bytes, rules: Sequence[Rule]) -> Target:
+    """`target` with what the project around the file states of its versions, if one of the rules may ask for them."""
+    asking = rules_worth_running(data, [rule for rule in rules if rule.versions], accelerated=True)
+    return _requirements().complete(target, path) if asking else target
+
+
+def _gathered(paths: Sequence[str], hints: Hints, cache: str | None) -> Snapshot:
+    from torchperf_lint.engine.gather import gather
+
+    return gather(paths, hints, cache)
+
+
+def _in_turn(work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
+    program = functools.cache(lambda: snapshot().program())
     for job in work:
         yield run_job(job, program)
 
 
+def _counted(
+    results: Generator[Result, None, None], total: int, progress: Callable[[int, int], None]
+) -> Generator[Result, None, None]:
+    with contextlib.closing(results) as stream:
+        for done, result in enumerate(stream, 1):
+            yield result
+            progress(done, total)
+
+
 def _written(results: Generator[Result, None, None]) -> Generator[Result, None, None]:
-    """The results with their files replaced, once all are there: until then every file is as the run found it."""
+    """The results with their files replaced, once all are there: until then every file is as the run found it.
+
+    What is kept until then are the files that change or have findings; of the others, results hold no bytes.
+    """
     with contextlib.closing(results) as stream:
         done = list(stream)
     for result in done:
@@ -164,6 +200,13 @@ def _written(results: Generator[Result, None, None]) -> Generator[Result, None, 
 
 def _failed(failure: Failure) -> Result:
     return Result(failure.path, FileReport((), failure))
+
+
+@functools.cache
+def _requirements() -> Requirements:
+    from torchperf_lint.engine.requirements import Requirements
+
+    return Requirements()
 
 
 @functools.cache
@@ -189,29 +232,29 @@ def _wants_pool(work: Sequence[Job], jobs: int | None) -> bool:
     return False
 
 
-_program: Program | None = None
+_program: Callable[[], Program] | None = None
 """The project, in a worker process."""
 
 
-def _begin(snapshot: Snapshot | None) -> None:
+def _begin(snapshot: Snapshot) -> None:
     """Make a worker process ready."""
     global _program
     _tune_collector()
-    _program = None if snapshot is None else snapshot.program()
+    _program = functools.cache(snapshot.program)
 
 
 def _work(job: Job) -> Result:
     return run_job(job, _program)
 
 
-def _in_pool(work: Sequence[Job], workers: int, snapshot: Snapshot | None) -> Generator[Result, None, None]:
+def _in_pool(work: Sequence[Job], workers: int, snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
     """The results in the order of the work; a dead worker costs a line for each file that was not reached."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
     # Not fork: it is unsafe beside threads, and no longer the default anywhere from Python 3.14.
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (snapshot,))
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (snapshot(),))
     done = 0
     try:
         with _without_interrupts():  # the processes start here, and take this over
@@ -228,7 +271,7 @@ def _in_pool(work: Sequence[Job], workers: int, snapshot: Snapshot | None) -> Ge
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Leave ctrl-C to the parent, which then lets every worker finish the file that it may be writing."""
+    """Leave ctrl-C to the parent, which then lets every worker end by itself."""
     import signal
     import threading
 

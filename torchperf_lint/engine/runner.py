@@ -10,7 +10,7 @@ from torchperf_lint.engine.suppress import Suppressions, mentions_ours
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Because, Finding
@@ -36,18 +36,23 @@ def check_source(
     target: Target,
     hints: Hints,
     *,
-    program: Program | None = None,
+    program: Callable[[], Program] | None = None,
     noqa: bool = True,
     report_unused: bool = True,
 ) -> FileReport:
     """Check the bytes of one file; never raises for anything that the file holds.
 
-    `program` is the project that the file belongs to; without it, the file is looked at by itself.
+    `program` gives the project that the file belongs to, and is called only if a rule may have something to say;
+    without it, the file is looked at by itself.
     `noqa` False disregards `# noqa` comments. `report_unused` says whether TPL001 is on: suppressions that
     name one of `rules` and silence nothing. The diagnostics come sorted by place, then code.
     """
     enabled = [rule for rule in rules if _may_speak(rule, target)]
-    awake = rules_worth_running(data, enabled, accelerated=program is not None and program.reached(path))
+    awake = rules_worth_running(data, enabled, accelerated=program is not None)
+    around = program() if program is not None and awake else None
+    if around is not None:
+        around.make_room()
+        awake = rules_worth_running(data, enabled, accelerated=around.reached(path))
     if len(data) > LARGEST:
         quiet = not awake and not (report_unused and mentions_ours(data))
         reason = f"larger than {LARGEST // 1_000_000} MB, not checked"
@@ -67,7 +72,7 @@ def check_source(
         from torchperf_lint.model.unit import Unit
 
         try:
-            unit = Unit(source, tree, hints) if program is None else program.open(path, data, source, tree)
+            unit = Unit(source, tree, hints) if around is None else around.open(path, data, source, tree)
             model = Model(unit, target)
         except Exception as error:
             return FileReport((), _broken(path, {"the model": error}))

@@ -101,6 +101,21 @@ HOOK_TABLES = (
     ),
     HookTable(
         "MMEngine",
+        _words("BaseModule BaseRoIHead"),
+        ("mmengine.", "mmdet.", "mmseg.", "mmpretrain."),
+        _words("loss loss_by_feat loss_and_target forward"),
+        _words("cls_score cls_scores bbox_pred bbox_preds labels label_weights bbox_targets bbox_weights"),
+    ),
+    HookTable("MMEngine", _words("BaseMetric"), ("mmengine.",), _words("process"), _words("data_batch data_samples")),
+    HookTable(
+        "MONAI",
+        _words("CumulativeIterationMetric IterationMetric"),
+        ("monai.",),
+        _words("__call__ _compute_tensor"),
+        _words("y_pred y"),
+    ),
+    HookTable(
+        "MMEngine",
         _words("Hook"),
         ("mmengine.", "mmcv."),
         _words("before_train_iter after_train_iter"),
@@ -130,7 +145,7 @@ HOOK_TABLES = (
         "fairseq",
         _words("FairseqTask FairseqCriterion LegacyFairseqTask LegacyFairseqCriterion"),
         ("fairseq.",),
-        _words("train_step valid_step forward compute_loss"),
+        _words("train_step valid_step inference_step forward compute_loss reduce_metrics"),
         _words("sample net_output"),
     ),
 )

@@ -33,7 +33,9 @@ LOADER_TAKERS = {
 }
 """Methods that take loaders and place what they yield, and the object that has the method."""
 
-MOVING_HELPERS = r"(?:^|_)to_?(?:device|cuda|gpu)$|^(?:move|send|put)_(?:to|on)|^(?:batch|recursive)_(?:to|cuda)"
+MOVING_HELPERS = (
+    r"(?:^|_)to_?(?:device|cuda|gpu)$|^(?:move|send|put)_(?:to|on)(?!.*cpu)|^(?:batch|recursive)_(?:to|cuda)"
+)
 """Names of functions that move what they are given to the device."""
 
 IN_MEMORY_DATASETS = ("torch.utils.data.TensorDataset", "torch_geometric.datasets.", "sklearn.", "monai.data.Cache")

@@ -25,3 +25,6 @@ WARNINGS = frozenset("warn warn_once warn_explicit warning_once".split())
 
 READER_ENDINGS = ("item", "float", "int", "number", "scalar", "value", "python", "host", "cpu", "numpy", "np", "list")
 """How the names end of functions that bring what they are given to the host."""
+
+DISPLAY_WORDS = ("print", "info", "debug")
+"""What is in the names of functions that only show what they are given."""

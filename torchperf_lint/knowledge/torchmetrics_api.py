@@ -16,6 +16,9 @@ COLLECTION = "torchmetrics.MetricCollection"
 DISABLE_SINCE = ">=1.6.2"
 """`nan_strategy="disable"` exists, and MeanMetric's default weight no longer is a copied 1.0."""
 
+SENDS_DEFAULT_WEIGHT = "<1.6.2"
+"""The default weight of means is the number 1.0, which every update copies to the device."""
+
 _SUBMODULES = frozenset(
     "aggregation classification regression audio image text detection retrieval functional nominal clustering "
     "multimodal wrappers shape segmentation collections metric".split()

@@ -35,16 +35,122 @@ def satisfies(version: Version, specifier: str) -> bool:
     return True
 
 
-class Target(NamedTuple):
-    """What the linted project runs on; None is unknown."""
+class Bounds(NamedTuple):
+    """The versions that a requirement allows: from `lowest` up to `end`, which is not one of them.
 
-    torch: Version | None = None
-    torchmetrics: Version | None = None
+    None: nothing is known of that side. Where both are the same, the requirement is a pin: that version alone.
+    """
+
+    lowest: Version | None = None
+    end: Version | None = None
+
+    @property
+    def pinned(self) -> bool:
+        """Whether a single version is allowed."""
+        return self.lowest is not None and self.lowest == self.end
+
+
+_CLAUSE = re.compile(r"(===|==|~=|>=|<=|!=|>|<|\^|~|=|)\s*(v?\d[^\s,]*)")
+_BEYOND_PYPA = ("^", "~", "=", "")
+
+
+def bounds_of(specifier: str, *, wider: bool = False) -> Bounds:
+    """What a specifier such as `>=1.4,<2`, `~=1.4` or `==1.4.*` allows; nothing is known of one not understood.
+
+    `wider` adds what poetry and conda write: `^1.4`, `~1.4`, `=1.4`, `1.4` and `1.4.*`.
+    """
+    clauses = [clause.strip() for clause in specifier.split(",")]
+    if clauses and not clauses[-1]:  # a comma at the end is allowed
+        clauses.pop()
+    found = []
+    for clause in clauses:
+        match = _CLAUSE.fullmatch(clause)
+        if match is None or (match[1] in _BEYOND_PYPA and not wider):
+            return Bounds()
+        try:
+            found.append(_clause_bounds(match[1], match[2]))
+        except BadVersion:
+            return Bounds()
+    for each in found:
+        if each.pinned:
+            return each
+    lowest = max((each.lowest for each in found if each.lowest is not None), default=None)
+    end = min((each.end for each in found if each.end is not None), default=None)
+    contradicts = lowest is not None and end is not None and end <= lowest
+    return Bounds() if contradicts else Bounds(lowest, end)
+
+
+def _clause_bounds(operator: str, text: str) -> Bounds:
+    family = text.endswith(".*")
+    version = parse_version(text.removesuffix(".*"))
+    if family and operator not in ("==", "!=", "=", ""):
+        raise BadVersion(f"`{operator}{text}` is not a version specifier")
+    last = len(version) - 1
+    if operator in ("!=", "<="):  # what lies above the one or the other has no first version
+        return Bounds()
+    if operator == "<":
+        return Bounds(None, version)
+    if operator in (">=", ">"):
+        return Bounds(version)
+    if family or operator == "=":
+        return Bounds(version, _next(version, last))
+    if operator == "~=":
+        if last == 0:
+            raise BadVersion(f"`~={text}` needs a second number")
+        return Bounds(version, _next(version, last - 1))
+    if operator == "~":
+        return Bounds(version, _next(version, min(1, last)))
+    if operator == "^":
+        return Bounds(version, _next(version, next((i for i, number in enumerate(version) if number), last)))
+    return Bounds(version, version)
+
+
+def _next(version: Version, place: int) -> Version:
+    """The first version that differs from this one at the place or before it."""
+    return (*version[:place], version[place] + 1)
+
+
+class Stated(NamedTuple):
+    """What a file of the linted project says of a package: the versions that may run, and where that is written."""
+
+    lowest: Version
+    end: Version | None  # as in Bounds
+    path: str  # as the user would write it
+    row: int
+    text: str
+
+    def meets(self, specifier: str) -> bool:
+        """Whether every version that may run meets the specifier."""
+        if self.lowest == self.end:
+            return satisfies(self.lowest, specifier)
+        return all(self._all_meet(clause.strip()) for clause in specifier.split(","))
+
+    def _all_meet(self, clause: str) -> bool:
+        if clause.startswith("<"):
+            return self.end is not None and satisfies(self.end, "<=" + clause.lstrip("<="))
+        return clause.startswith(">") and satisfies(self.lowest, clause)
+
+
+class Target(NamedTuple):
+    """What the linted project runs on: as configured, as a file of the project states it, or None for unknown."""
+
+    torch: Version | Stated | None = None
+    torchmetrics: Version | Stated | None = None
 
     def torch_is(self, specifier: str) -> bool | None:
-        """Yes, no, or None when the version is unknown."""
-        return None if self.torch is None else satisfies(self.torch, specifier)
+        """Yes where every version that may run meets the specifier, no where one does not; None if none is known."""
+        return _meets(self.torch, specifier)
 
     def torchmetrics_is(self, specifier: str) -> bool | None:
-        """Yes, no, or None when the version is unknown."""
-        return None if self.torchmetrics is None else satisfies(self.torchmetrics, specifier)
+        """The same for torchmetrics. A no to `>=2` is no yes to `<2`: with `>=1` required, both are no."""
+        return _meets(self.torchmetrics, specifier)
+
+
+PACKAGES = Target._fields
+"""The packages whose versions are of interest."""
+
+
+def _meets(known: Version | Stated | None, specifier: str) -> bool | None:
+    if known is None:
+        return None
+    return known.meets(specifier) if isinstance(known, Stated) else satisfies(known, specifier)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Edit, Safety
+from torchperf_lint.engine.findings import Because, Edit, Safety
 from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.caches import guards
+from torchperf_lint.model.hostmade import PLAIN_KEYWORDS, HostMade, packs_host_data
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.tables import is_table
 from torchperf_lint.model.values import Device, Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.hostmade import Maker
     from torchperf_lint.model.transfers import Move
     from torchperf_lint.syntax.site import StatementTree
 
-_PLAIN_KEYWORDS = frozenset("dtype size fill_value start end step n m steps low high base data window_length".split())
 _EXACT_STEPS = frozenset(
     "view reshape unsqueeze squeeze flatten unflatten t transpose permute contiguous clone repeat tile tril triu "
     "view_as reshape_as zero_ detach".split()
@@ -61,10 +66,68 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
     return None
 
 
+def makers_on_host(model: Model, move: Move) -> tuple[Maker, ...]:
+    """The calls that make all that is moved, in the same hot code, perhaps rows above; nothing if that is unclear."""
+    moved = model._ast_of(move.moved)
+    if moved is None or _waits_before_loop(model, move):
+        return ()
+    host = model.remember("made_on_host", lambda: HostMade(model._world, model._heat))
+    return host.makers(moved, model._function(move.site))
+
+
+def packs_list(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a list, a tuple, a range or a shape, whatever it holds; not an empty one."""
+    meaning = model._ast_of(node)
+    return meaning is not None and packs_host_data(meaning, model.value(node))
+
+
+def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the site is only reached by some types of a name in the expression, perhaps not by what callers give."""
+    names = {name.value for name in shape.names_in(node)}
+    statement, function = model._statement_of[id(site.node)], model._function(site)
+    chosen = [part.test for part in ast.walk(statement) if isinstance(part, ast.IfExp)]
+    return any(
+        isinstance(part, ast.Call)
+        and last_name(part.func) in ("isinstance", "is_tensor", "type")
+        and names & {name.id for name in ast.walk(part.args[0]) if isinstance(name, ast.Name)}
+        for test in (*guards(statement, function), *chosen)
+        for part in ast.walk(test)
+    )
+
+
+def _waits_before_loop(model: Model, move: Move) -> bool:
+    """Whether the move's loop finds its tensor under the same name in every pass."""
+    path = shape.dotted(move.moved)
+    return move.heat.loop is not None and path is not None and path not in model.names_of_loop(move.heat)
+
+
+def moves_table(model: Model, move: Move) -> bool:
+    """Whether the move copies `torch.from_numpy(table)` of a NumPy table that is made once and never changed."""
+    node = move.moved
+    while isinstance(node, cst.Call) and shape.method_name(node) in _EXACT_STEPS:
+        inner = shape.receiver(node)
+        if inner is None:
+            return False
+        node = inner
+    if not isinstance(node, cst.Call) or model.value(node.func).ref != "torch.from_numpy" or len(node.args) != 1:
+        return False
+    array = model._ast_of(node.args[0].value)
+    return array is not None and is_table(model, array, model._function(move.site))
+
+
+def made_here(model: Model, move: Move, maker: Maker) -> tuple[Because, ...]:
+    """Where a tensor is made, if that is not the row of its move."""
+    elsewhere = maker.function.index is not model._function(move.site).index
+    if not elsewhere and maker.call.lineno in range(move.site.rows[0], move.site.rows[1] + 1):
+        return ()
+    text = f"`{maker.name}(...)` builds on the CPU here"
+    return (Because(maker.call.lineno, text, maker.function.index.path if elsewhere else None),)
+
+
 def _is_plain(call: cst.Call) -> bool:
     """Whether the call asks for nothing that ties the tensor to the host: a generator, pinning, a leaf for autograd."""
     return all(
-        argument.star in ("", "*") and (argument.keyword is None or argument.keyword.value in _PLAIN_KEYWORDS)
+        argument.star in ("", "*") and (argument.keyword is None or argument.keyword.value in PLAIN_KEYWORDS)
         for argument in call.args
     )
 

@@ -116,8 +116,9 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
             return Contract(True, f"Lightning calls `{name}` for every batch")
         says = f"Lightning calls `{name}` for every batch, with the batch on the device"
         return Contract(True, says, Device.LIKELY, tensors=placed, origin=Origin.BATCH)
+    names = world.base_names(cls) if any(name in table.hot for table in hooks.HOOK_TABLES) else refs
     for table in hooks.HOOK_TABLES:
-        if name in table.hot and any(_is_a(ref, table) for ref in refs):
+        if name in table.hot and any(_is_a(ref, table) for ref in names):
             return Contract(
                 True,
                 f"{table.framework} calls `{name}` for every batch",

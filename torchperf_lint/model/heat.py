@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
-from torchperf_lint.model import frameworks
+from torchperf_lint.model import calling, frameworks
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.loops import LoopKind, Loops
 from torchperf_lint.model.throttles import throttles
@@ -143,7 +143,7 @@ class HeatMap:
             for record, says in home.calls_of(current):
                 there = self._home(record.function)
                 heat = there.within(record.statement) if there.seeds.may_be_hot(record.statement) else None
-                if heat is None or (not says and not home.world.reaches(record, current)):
+                if heat is None or (not says and not calling.reaches(home.world, record, current)):
                     continue
                 text = says or f"`{current.name}` is called here in every step"
                 step = Because(record.call.lineno, text, record.function.index.path)
@@ -157,7 +157,9 @@ class HeatMap:
     def _home(self, function: FunctionInfo) -> HeatMap:
         """The answers of the file that the function stands in."""
         program = self.world.program
-        return self if program is None or function.index is self.world.index else program.unit_of(function.index).heat
+        if program is None or function.index is self.world.index:
+            return self
+        return program.unit_of(function.index).heat_from_afar
 
     def own_heat(self, function: FunctionInfo) -> Heat | None:
         """What makes a function hot whoever calls it: a framework's contract, or the user's configuration."""
@@ -178,7 +180,7 @@ class HeatMap:
         """Calls that may mean the function, and what else is to be said of them (`step(closure)` calls a closure)."""
         if "dummy" in function.name.lower():
             return  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
-        for record in self.world.possible_callers(function):
+        for record in calling.possible_callers(self.world, function):
             if record.function is not function:
                 yield record, ""
         for record in self.world.index.handed.get(function.name, ()):

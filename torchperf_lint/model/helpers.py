@@ -1,4 +1,4 @@
-"""Helpers of the project whose call is what they do: those that only read their argument, or only show what they get."""
+"""Helpers of the project whose call is what they do: they only read their argument, or only show what they get."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge.loggers import DISPLAYS, READER_ENDINGS
+from torchperf_lint.knowledge.loggers import DISPLAY_WORDS, DISPLAYS, READER_ENDINGS
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.throttles import throttles
 
@@ -23,6 +23,7 @@ _KEEP_VALUE = frozenset("detach clone contiguous float double squeeze to".split(
 _QUESTIONS = frozenset("isinstance hasattr is_tensor callable type len numel dim is_floating_point".split())
 _HARMLESS_DECORATORS = frozenset("staticmethod classmethod no_grad inference_mode unused ignore".split())
 _STATEMENTS = (ast.Return, ast.If, ast.Assign, ast.AnnAssign, ast.Raise, ast.Pass, ast.Assert)
+_COMPUTES = (ast.BinOp, ast.Subscript, ast.Lambda, ast.comprehension, ast.Await, ast.NamedExpr)
 _BRANCHES = (ast.If, ast.IfExp)
 
 
@@ -81,9 +82,11 @@ def _find_read(function: FunctionInfo) -> ast.Call | None:
             held.update(target.id for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.Call):
             name, receiver = last_name(node.func), getattr(node.func, "value", None)
-            if isinstance(node.func, ast.Attribute) and name in (*_COPIES, "item") and _held_in(receiver, held):
-                reads.append(node)
-            elif isinstance(node.func, ast.Name) and name in _CONVERSIONS and _held_in(node.args[0], held):
+            if isinstance(node.func, ast.Name):
+                receiver = node.args[0] if name in _CONVERSIONS else None
+            elif name not in _COPIES and name != "item":
+                receiver = None
+            if _held_in(receiver, held):
                 reads.append(node)
     numbers = [read for read in reads if last_name(read.func) not in _COPIES]
     return next(iter(numbers or reads), None)
@@ -97,6 +100,8 @@ def _is_plain(function: FunctionInfo, others: list[str]) -> bool:
     while pending:
         node = pending.pop()
         if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS) and not _is_text(node):
+            return False
+        if isinstance(node, _COMPUTES):
             return False
         if isinstance(node, _BRANCHES) and any(
             isinstance(each, ast.Name) and each.id in others for each in ast.walk(node.test)
@@ -128,6 +133,11 @@ def _held_in(node: ast.expr | None, held: set[str]) -> bool:
         else:
             return False
     return node is not None and node.id in held
+
+
+def display_names(model: Model) -> list[str]:
+    """The names of functions that the file calls and that may be such as only show what they are given."""
+    return [name for name in model._index.calls if any(word in name.lower() for word in DISPLAY_WORDS)]
 
 
 def only_shows(model: Model, function: FunctionInfo) -> bool:

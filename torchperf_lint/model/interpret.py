@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchperf_lint.model import frameworks, parameters
+from torchperf_lint.model import calling, frameworks, parameters
 from torchperf_lint.model.evaluate import Evaluator, subscript_path
 from torchperf_lint.model.exports import LibraryName, ModuleName, Variable
-from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted, last_name
+from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.naming import conventional
 from torchperf_lint.model.statements import Runner, merge_all, names_sent_backward
 from torchperf_lint.model.tensors import element_of
@@ -90,11 +90,18 @@ class World:
 
     # -- questions -----------------------------------------------------------------------------------------------
 
-    def _home(self, index: Index) -> World | None:
+    def home(self, index: Index) -> World | None:
         """The world that answers for a file: one level below for another one, so that none asks for ever."""
         if index is self.index:
             return self
         return None if self.program is None or self.level == 0 else self.program.world(index, self.level - 1)
+
+    def scout(self, index: Index) -> World | None:
+        """The world that tells whom a call in the file reaches: most calls reach others, and to know that is cheap."""
+        home = self.home(index)
+        if home is None or self.program is None or home.level <= 1:
+            return home
+        return self.program.world(index, 1)
 
     def _structure(self, index: Index) -> World:
         """The world that tells what the names of a file stand for, at any level."""
@@ -102,7 +109,7 @@ class World:
 
     def frame(self, function: FunctionInfo) -> Frame:
         """The function as it is run in general: parameters from call sites, annotations, contracts, names."""
-        home = self._home(function.index)
+        home = self.home(function.index)
         if home is not self:
             return Frame(function) if home is None else home.frame(function)
         return self._ask(("frame", function), lambda: self._run_in_general(function), lambda: self._so_far(function))
@@ -113,7 +120,7 @@ class World:
         """What the function returns for these arguments."""
         if starred:
             return UNKNOWN
-        home = self._home(function.index)
+        home = self.home(function.index)
         if home is None:
             return UNKNOWN
         if home is not self:
@@ -175,6 +182,9 @@ class World:
 
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         """The class and its bases in the program, nearest first."""
+        return self._ask(("lineage", cls), lambda: self._lineage(cls), lambda: [cls])
+
+    def _lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         found = [cls]
         for current in found:
             for value in self._bases(current):
@@ -201,6 +211,11 @@ class World:
                     refs.append(value.ref)
         return refs
 
+    def base_names(self, cls: ClassInfo) -> list[str]:
+        """Qualified names of all that it descends from: of libraries, and of the program's own classes."""
+        own = [] if self.program is None else [self.program.name_of(base) for base in self.lineage(cls)[1:]]
+        return [*self.library_bases(cls), *own]
+
     def method(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
         """The method of that name, looked up through the bases in this file."""
         for owner in self.lineage(cls):
@@ -223,7 +238,7 @@ class World:
         if isinstance(meaning, (ModuleName, LibraryName)):
             return Value(Kind.LIBRARY, ref=frameworks.canonical(meaning.name))
         if isinstance(meaning, Variable):
-            home = self._home(meaning.home)
+            home = self.home(meaning.home)
             value = UNKNOWN if home is None else home.frame(meaning.home.module).env.get(meaning.name, UNKNOWN)
             return conventional(meaning.name, located(value, meaning.home.path))
         return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
@@ -255,85 +270,7 @@ class World:
 
     def callers(self, function: FunctionInfo) -> list[CallRecord]:
         """The calls in the program that reach the function."""
-        return [record for record in self.possible_callers(function) if self.reaches(record, function)]
-
-    def possible_callers(self, function: FunctionInfo) -> list[CallRecord]:
-        """The calls in the program whose last name could mean the function, those of its own file first."""
-        if isinstance(function.node, ast.Module):
-            return []
-        is_constructor = function.name == "__init__" and function.cls is not None
-        name = function.cls.name if is_constructor and function.cls is not None else function.name
-        own = function.index.calls_named(name)
-        if name == "__call__" and function.cls is not None:
-            own = [*own, *function.index.calls_of_objects(function.cls.name)]
-        if self.program is None or self.level == 0:
-            return own
-        return [*own, *self.program.calls_elsewhere(function)]
-
-    def reaches(self, record: CallRecord, function: FunctionInfo) -> bool:
-        """Whether the call is shown to call the function."""
-        home = self._home(record.function.index)
-        if home is not self:
-            return home is not None and home.reaches(record, function)
-        written = self._written(record, function)
-        if written is not None:
-            return written
-        callee = self.frame_value(record.function, record.call.func)
-        if function.name == "__init__" and callee.kind is Kind.CLASS:
-            return callee.cls is function.cls
-        if callee.function is not None:
-            return callee.function is function or self._stands_for(callee.function, function)
-        if callee.kind is Kind.FUNCTION and isinstance(record.call.func, ast.Name):
-            return any(value.function is function for value in self._choices(record.call.func.id, record.function))
-        if callee.kind is Kind.INSTANCE and callee.cls is not None and function.name == "__call__":
-            return self.method(callee.cls, "__call__") is function
-        if callee.kind is Kind.LIBRARY and callee.ref is not None and self.program is not None:
-            return self.program.defines(callee.ref, function)
-        return False
-
-    def _written(self, record: CallRecord, function: FunctionInfo) -> bool | None:
-        """What the way the call is written tells, before any value is asked for: yes, no, or nothing."""
-        func, caller = record.call.func, record.function
-        if last_name(func) != function.name:
-            return None
-        if isinstance(func, ast.Name):
-            if function.cls is not None:
-                return False
-            return True if self.index.means_module_function(func.id, caller, function) else None
-        if function.cls is None:
-            # `helpers.accuracy(...)`: a module's function.
-            return None if function.index is not self.index else False
-        receiver = func.value if isinstance(func, ast.Attribute) else None
-        if caller.cls is not None and isinstance(receiver, ast.Name) and receiver.id == caller.self_name:
-            meant = self.method(caller.cls, function.name)
-            return meant is function or (caller.cls is not function.cls and caller.cls in self.lineage(function.cls))
-        if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super":
-            return caller.cls is not None and self._inherited(caller.cls, function.name) is function
-        return None
-
-    def _choices(self, name: str, function: FunctionInfo) -> list[Value]:
-        """The values that assignments in the function bind a name to, where it is bound to several functions."""
-        bound = [
-            node.value
-            for node in ast.walk(function.node)
-            if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
-        ]
-        parts = [
-            part
-            for value in bound
-            for part in ((value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,))
-        ]
-        return [self.frame_value(function, part) for part in parts]
-
-    def _inherited(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
-        """What `super().name` means in a method of the class."""
-        return next((owner.methods[name] for owner in self.lineage(cls)[1:] if name in owner.methods), None)
-
-    def _stands_for(self, abstract: FunctionInfo, function: FunctionInfo) -> bool:
-        """Whether the first function is a method without a body of its own that the second one overrides."""
-        if abstract.cls is None or function.cls is None or abstract.name != function.name:
-            return False
-        return is_abstract(abstract) and abstract.cls in self.lineage(function.cls)
+        return calling.callers(self, function)
 
     # -- answering -----------------------------------------------------------------------------------------------
 
@@ -466,15 +403,6 @@ def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
         isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
         for statement in owner.node.body
     )
-
-
-def is_abstract(function: FunctionInfo) -> bool:
-    """Whether the body only says that a subclass has to have one: `pass`, `...`, `raise NotImplementedError`."""
-    for statement in function.body:
-        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
-            return False
-    return True
 
 
 def _replaces_entry(index: Value, value: Value) -> bool:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.index import ClassInfo, Index
     from torchperf_lint.model.interpret import World
-    from torchperf_lint.model.unit import Unit
 
 _DEVICE_BY_DEFAULT = re.compile(
     r"set_default_device\(|set_default_tensor_type\([^)]*cuda|(?:with|set)_format\([^)]*device", re.IGNORECASE
@@ -33,8 +32,8 @@ _ELSEWHERE = {
 }
 
 
-MOST_FILES_ON_THE_WAY = 48
-"""A loader is looked for in no more files than this."""
+MOST_STOPS = 200
+"""A loader is followed through no more functions than this."""
 
 
 class Route(NamedTuple):
@@ -50,11 +49,11 @@ class Samples(NamedTuple):
     """What can be told of the samples that a loader reads. Everything is False or None unless it is shown."""
 
     in_memory: bool  # reading one is an index into memory
-    takes_work: bool  # reading or collating one runs code: of a library, of this file, or a `collate_fn`
+    takes_work: bool  # reading or collating one runs code: of a library, of the project, or a `collate_fn`
     no_tensors: bool  # there is nothing in them that could be copied to a device
     unsharded: bool  # an iterable that every worker would read from its start
     on_host: bool | None  # False: the dataset or the collate function may put them on the accelerator
-    texts: tuple[str, ...]  # of the files that the dataset's class and the collate function stand in
+    texts: tuple[str, ...]  # of the loader's file, and of those that the dataset's class and `collate_fn` stand in
 
 
 class Loading:
@@ -78,19 +77,12 @@ class Loading:
         own = self._routes.get(loader)
         if own is not None or self.runs_elsewhere or self._world.program is None:
             return own
-        program = self._world.program
-        pending = [*self._takers(loader), *program.neighbours(self._world.index)]
-        asked = {self._world.index}
-        while pending and len(asked) <= MOST_FILES_ON_THE_WAY:
-            unit = pending.pop(0)
-            if unit.index in asked:
-                continue
-            asked.add(unit.index)
-            route = unit.loading._routes.get(loader)
+        for other in self._others(loader):
+            route = other._routes.get(loader)
             if route is not None:
-                because = tuple(step._replace(path=step.path or unit.index.path) for step in route.because)
+                path = other._world.index.path
+                because = tuple(step if step.path is not None else step._replace(path=path) for step in route.because)
                 return route._replace(because=because, certain=route.certain and self._needs_cuda)
-            pending += unit.loading._takers(loader)
         return None
 
     @functools.cached_property
@@ -105,25 +97,55 @@ class Loading:
                         routes[source] = route
         return routes
 
-    def _takers(self, loader: ast.Call) -> list[Unit]:
-        """The other files whose functions and classes this file gives the loader to."""
-        program = self._world.program
-        return [] if program is None else [program.unit_of(index) for index in self._given_away.get(loader, ())]
+    def _others(self, loader: ast.Call) -> Iterator[Loading]:
+        """The other files that the loader of this one comes to, the nearest first."""
+        program, start = self._world.program, self._builder(loader)
+        if program is None or start is None:
+            return
+        pending, seen, files = [start], {start}, {self._world.index}
+        while pending:
+            function = pending.pop(0)
+            there = self if function.index is self._world.index else program.unit_of(function.index).loading
+            if function.index not in files:
+                files.add(function.index)
+                yield there
+            for further in there._handed_on(loader, function):
+                if further not in seen and len(seen) < MOST_STOPS:
+                    seen.add(further)
+                    pending.append(further)
 
-    @functools.cached_property
-    def _given_away(self) -> dict[ast.Call, dict[Index, None]]:
-        """Loader -> the files of the functions and classes that this file gives it to."""
-        found: dict[ast.Call, dict[Index, None]] = {}
+    def _handed_on(self, loader: ast.Call, function: FunctionInfo) -> Iterator[FunctionInfo]:
+        """The functions that get the loader from this one, which stands in this file."""
         if self.runs_elsewhere:
-            return found
-        for record in (each for records in self._world.index.calls.values() for each in records):
-            if not record.call.args and not record.call.keywords:
-                continue
-            for index in self._homes(self._world.frame_value(record.function, record.call.func)):
-                if index is not self._world.index:
-                    for source in self._given(record):
-                        found.setdefault(source, {})[index] = None
-        return found
+            return
+        world = self._world
+        for record in function.calls_made:
+            if loader in self._given(record):
+                callee = world.frame_value(record.function, record.call.func)
+                if callee.function is not None:
+                    yield callee.function
+                elif callee.cls is not None:
+                    yield from (method for owner in world.lineage(callee.cls) for method in owner.methods.values())
+        frame = world.frame(function)
+        if loader in _all_sources([*frame.returns, *frame.yields]):
+            yield from (record.function for record in world.callers(function))
+        if self._is_kept(loader, function):
+            assert function.cls is not None
+            yield from function.cls.methods.values()
+            made = world.method(function.cls, "__init__")
+            yield from () if made is None else (record.function for record in world.callers(made))
+        if loader in _all_sources(frame.env.values()):
+            yield from (inner for inner in self._world.index.functions if inner.outer is function)
+            if function is self._world.index.module and world.program is not None:
+                for unit in world.program.neighbours(self._world.index):
+                    if loader in _all_sources(unit.world().frame(unit.index.module).env.values()):
+                        yield unit.index.module
+
+    def _is_kept(self, loader: ast.Call, function: FunctionInfo) -> bool:
+        """Whether the function stores the loader in an attribute of its object."""
+        stores = () if function.cls is None else function.cls.attributes.values()
+        own = [store.target for stored in stores for store in stored if store.function is function]
+        return loader in _all_sources(self._world.frame_value(function, target) for target in own)
 
     def _homes(self, value: Value) -> list[Index]:
         """The files that the code of a function, or of a class and its bases, stands in."""
@@ -159,13 +181,23 @@ class Loading:
         for name, found in records.items():
             if re.search(loading.MOVING_HELPERS, name):
                 for record in found:
-                    if self._world.frame_value(record.function, record.call.func).function is None:
+                    if self._moves(record):
                         step = Because(record.call.lineno, f"its batches are moved to the device by `{name}(...)`")
                         yield Route((step,), True, False, self._text), self._given(record)
         yield from self._hooks()
 
     def _by_framework(self, step: Because) -> Route:
         return Route((step,), False, False, self._text)
+
+    def _moves(self, record: CallRecord) -> bool:
+        """Whether a helper that is called to move its argument does so, as far as its code is in sight."""
+        helper = self._world.frame_value(record.function, record.call.func).function
+        if helper is None:
+            return True
+        values = self._world.frame(record.function).values
+        given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+        to_host = any(named_device(node, values.get(node, UNKNOWN)) is Device.CPU for node in given)
+        return _places_on_device(helper.node) and not to_host
 
     def _moved(self, record: CallRecord) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
         """`batch.to(device)` and `batch.cuda()` of a batch, or a part of one, that is on the host."""
@@ -361,7 +393,7 @@ def _sources(value: Value) -> tuple[ast.Call, ...]:
     return ()
 
 
-def _all_sources(values: list[Value]) -> tuple[ast.Call, ...]:
+def _all_sources(values: Iterable[Value]) -> tuple[ast.Call, ...]:
     return tuple(dict.fromkeys(source for value in values for source in _sources(value)))
 
 

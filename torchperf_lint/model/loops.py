@@ -76,6 +76,9 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{loader}`", False)
             if self._evaluates(loop, function):
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one item per pass", False)
+            cut = self._cuts_batches(loop, function)
+            if cut is not None:
+                return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
         holds_batches = any(
             self.classify(inner, owner).kind is LoopKind.BATCH
             for inner, owner in self.world.index.loops
@@ -145,7 +148,9 @@ class Loops:
 
     def _home(self, function: FunctionInfo) -> Loops:
         program = self.world.program
-        return self if program is None else program.unit_of(function.index).loops
+        if program is None or function.index is self.world.index:
+            return self
+        return program.unit_of(function.index).heat_from_afar.loops
 
     def makes_step(self, function: FunctionInfo, hops: int = 2) -> bool:
         """Whether one call of the function is one training step, made by itself or by what it calls."""
@@ -175,6 +180,21 @@ class Loops:
         targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
         return receiver is not None and receiver.partition(".")[0] in targets
 
+    def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
+        """`for i in range(0, n, size): batch = data[i : i + size]`: the text of the device tensor that is cut."""
+        counts = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
+        if not counts or len(loop.iter.args) != 3 or not isinstance(loop.target, ast.Name):  # type: ignore[attr-defined]
+            return None
+        for node in ast.walk(loop):
+            if not isinstance(node, ast.Subscript):
+                continue
+            index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            if isinstance(index, ast.Slice) and index.upper is not None and _names(index.lower, loop.target.id):
+                value = self.world.frame_value(function, node.value)
+                if value.holds_tensors and value.device.on_accelerator:
+                    return dotted(node.value) or "a tensor"
+        return None
+
     def _evaluates(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """A loop over a collection that gives each of its items to a model, or that counts evaluated batches."""
         iterable = loop.iter
@@ -198,6 +218,10 @@ class Loops:
         is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
         named = callee.cls is not None or last_name(record.call.func) in conventions.MODEL_NAMES
         return callee.kind is Kind.MODULE and named and not is_layer
+
+
+def _names(node: ast.expr | None, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _evaluates_between_steps(function: FunctionInfo) -> bool:

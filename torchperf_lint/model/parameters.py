@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model import frameworks
+from torchperf_lint.model import calling, frameworks
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.naming import BATCH, conventional
 from torchperf_lint.model.tensors import element_of_mapping
@@ -139,7 +139,7 @@ def _defaults(function: FunctionInfo) -> dict[str, ast.expr]:
 def _from_calls(world: World, frame: Frame) -> Env:
     """Each parameter joined over the calls of the program that reach the function."""
     function = frame.function
-    if len(world.possible_callers(function)) > MOST_CALLERS:
+    if len(calling.possible_callers(world, function)) > MOST_CALLERS:
         return {}
     records = world.callers(function)
     if not records:
@@ -324,7 +324,7 @@ def _resolve(
     if value is None:
         return node.id if node.id in _ANNOTATED else "builtins." + node.id
     if value.kind is Kind.CLASS and value.cls is not None:
-        return world.instance(value.cls)
+        return conventional("loader", UNKNOWN) if "DataLoader" in value.cls.name else world.instance(value.cls)
     if value.kind is Kind.LIBRARY and value.ref is not None:
         return frameworks.canonical(".".join([value.ref, *reversed(parts)]))
     return None

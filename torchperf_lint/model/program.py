@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, Index
     from torchperf_lint.model.interpret import World
 
+FEW_FILES = 3
+"""A method whose name is called in more files than this is looked for only where a file of its class is imported."""
+
 MOST_FILES = 16
-"""A method whose name is called in more files than this is looked for only where its class is known by name."""
+"""How many files are searched for calls of one function."""
 
 MOST_CALLS = 60
 """A function that is called from more places than this in other files is not followed to them."""
@@ -60,12 +63,11 @@ class Program:
         shown: Callable[[str], str] = str,
     ) -> None:
         self._found = facts
-        self._facts = dict(facts)  # less what has been opened with another content
+        self._facts = dict(facts)  # but for what has been opened with another content
         self._root = root
         self._hints = hints
         self._read = read
         self._shown = shown
-        self._current: str | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -77,18 +79,13 @@ class Program:
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    def turn_to(self, path: str) -> None:
-        """Get ready for a file: the one before is again as it was found, and trees go if there are too many."""
-        last, self._current = self._current, key_of(path)
-        if last is None or last == self._current:
-            return
-        if self._facts.get(last) != self._found.get(last):
-            self._learn(last, self._found.get(last))
-        elif self._loaded > MOST_LOADED:
+    def make_room(self) -> None:
+        """Let go of all trees if there are too many; to be called between files, for it changes no answer."""
+        if self._loaded > MOST_LOADED:
             self._forget()
 
     def open(self, path: str, data: bytes, source: Source, tree: ast.Module) -> Unit:
-        """The file at `path`, that was turned to, with this content; what else is known of it gives way."""
+        """The file at `path` with the content that it has now; what else is known of it gives way."""
         key = key_of(path)
         known = self._facts.get(key)
         if known is None or known.digest != digest_of(data):
@@ -97,6 +94,12 @@ class Program:
         if unit is None or unit.source.utf8 != source.utf8:
             unit = self._keep(key, source, tree)
         return unit
+
+    def close(self, path: str) -> None:
+        """Take the file as the project has it, whatever it has been opened with."""
+        key = key_of(path)
+        if self._facts.get(key) != self._found.get(key):
+            self._learn(key, self._found.get(key))
 
     def _learn(self, key: str, facts: Facts | None) -> None:
         """Take the file for one with these facts, or for none; nothing that was answered before holds any longer."""
@@ -187,6 +190,10 @@ class Program:
         place = self._modules.split(name, key)
         return None if place is None or place[1] else (place[0], name)
 
+    def name_of(self, cls: ClassInfo) -> str:
+        """The dotted name of a class of the project."""
+        return f"{self._modules.name_of(self._by_index[cls.index][0])}.{cls.name}"
+
     def defines(self, ref: str, function: FunctionInfo) -> bool:
         """Whether a name that is taken for a library's is this function of the project: a library that is linted."""
         key = self._by_index[function.index][0]
@@ -270,7 +277,7 @@ class Program:
                 return []
             meant = function.cls or function
             return [key for key in files if self._imports(key, name, meant)]
-        if len(files) <= MOST_FILES:
+        if len(files) <= FEW_FILES:
             return files
         assert function.cls is not None
         family = {own, *(self._by_index[cls.index][0] for cls in self.world(function.index, 0).lineage(function.cls))}

@@ -54,7 +54,7 @@ COLD = Heat(None, "", ())
 class HostRead(NamedTuple):
     """A read of a device scalar that runs in every step."""
 
-    site: Site  # the whole read: `loss.detach().cpu().item()`
+    site: Site  # the whole read: `loss.detach().cpu().item()`, `utils.item(loss)`
     tensor: cst.BaseExpression  # what is read: `loss`
     role: Role
     sink: str  # what takes the number, e.g. `self.log`, `losses.append`; of an ELEMENT, what it is one of
@@ -104,7 +104,9 @@ def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
     if tensor is None or because is None:
         return
     role, sink, parent = _role(model, site, tensor)
-    read = HostRead(site, tensor, role, sink, parent, heat or COLD, because)
+    helper = next((each for each in helpers.helper_reads(model) if each.site is site), None)
+    because = because if helper is None else (*because, helper.because)
+    read = HostRead(site, tensor, role, sink, parent, heat or COLD, because, helper is not None)
     if heat is not None and role in (Role.ACCUMULATED, Role.COLLECTED):
         read = read._replace(role=_role_by_reads(model, read))
     yield read
@@ -126,41 +128,62 @@ def _role_by_reads(model: Model, read: HostRead) -> Role:
 
 
 def _read_tensor(model: Model, call: cst.Call) -> cst.BaseExpression | None:
-    """What `.item()`, `float(...)` or `int(...)` reads: the tensor below detach() and cpu()."""
-    if isinstance(call.func, cst.Name):
-        if len(call.args) != 1 or call.args[0].keyword is not None or call.args[0].star:
-            return None
-        if model.value(call.func).ref not in ("builtins.float", "builtins.int"):
-            return None
-        inner = call.args[0].value
-        if isinstance(inner, cst.Call) and shape.method_name(inner) == "item":
-            call = inner
-        else:
-            value = model.value(inner)
-            # float() of anything but a tensor is no read: a batch's or an output's field may be a number.
-            if value.kind is not Kind.TENSOR or value.mixed:
-                return None
-            return _without_data(model, shape.without_calls(inner, _BEFORE_READ))
+    """What `.item()`, `float(...)`, `int(...)` or a helper that reads is given: the tensor below detach() and cpu()."""
+    read = _converted(model, call)
+    if isinstance(read, cst.Call) and (shape.method_name(read) == "item" or _is_by_helper(model, read)):
+        call, read = read, None
+    if _is_by_helper(model, call):
+        read = call.args[0].value
+    if read is not None:
+        return _beneath(model, read) if _is_tensor(model, read) else None
     receiver = shape.receiver(call)
-    if receiver is None or call.args:
-        return None
-    return _without_data(model, shape.without_calls(receiver, _BEFORE_READ))
+    return None if receiver is None or call.args else _beneath(model, receiver)
 
 
-def _without_data(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x` of `x.data`, the older way to write `x.detach()`."""
+def _beneath(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.detach().cpu()`, `x.to("cpu")` and `x.data`, which is the older way to write `x.detach()`."""
+    while (inner := _beneath_call(shape.without_calls(node, _BEFORE_READ))) is not node:
+        node = inner
     if isinstance(node, cst.Attribute) and node.attr.value == "data" and model.value(node.value).kind is Kind.TENSOR:
         return node.value
     return node
 
 
+def _beneath_call(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.to("cpu")`."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+        return node
+    place = node.args[0].value
+    to_cpu = node.func.attr.value == "to" and isinstance(place, cst.SimpleString) and place.evaluated_value == "cpu"
+    return node.func.value if to_cpu else node
+
+
+def _converted(model: Model, call: cst.Call) -> cst.BaseExpression | None:
+    """`x` of `float(x)` or `int(x)`, of the builtins."""
+    if not isinstance(call.func, cst.Name) or len(call.args) != 1 or call.args[0].keyword or call.args[0].star:
+        return None
+    return call.args[0].value if model.value(call.func).ref in ("builtins.float", "builtins.int") else None
+
+
+def _is_by_helper(model: Model, call: cst.Call) -> bool:
+    return any(each.site.node is call and not each.copies for each in helpers.helper_reads(model))
+
+
+def _is_tensor(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether what is made a number is a tensor; an entry of a batch may be a number already."""
+    value = model.value(node)
+    if value.kind is Kind.METHOD and value.ref == "data" and value.element is not None:
+        value = value.element
+    return (value.kind is Kind.TENSOR and not value.mixed) or (value.kind is Kind.STRUCTURE and value.origin is None)
+
+
 def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Role, str, cst.CSTNode | None]:
     needed = needed_at_once(model, site)
-    walked = None if needed is not None else _walked_over(model, site, tensor)
+    walked = _walked_over(model, site, tensor) if needed in (None, Role.INDEX) else None
+    if walked is not None:
+        return Role.ELEMENT, walked, None  # one copy of all would give the indices as well
     if needed is not None:
         return needed, "", None
-    if walked is not None:
-        return Role.ELEMENT, walked, None
     node: cst.CSTNode = site.node
     parent = model.parent(node)
     while parent is not None:
@@ -179,6 +202,8 @@ def needed_at_once(model: Model, site: Site) -> Role | None:
     while parent is not None:
         name = shape.method_name(parent) if isinstance(parent, cst.Call) else None
         if isinstance(parent, (cst.Lambda, cst.Raise)) or name in WARNINGS:
+            return Role.ASIDE
+        if isinstance(parent, cst.Assert) and node is parent.msg:
             return Role.ASIDE
         if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
             role = role or Role.CONDITION
@@ -270,7 +295,7 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
             return Role.METER, sink, call
     if _is_device_aggregator(model.value(call.func)):
         return Role.METRIC, sink, call
-    if (name in DISPLAYS and model.value(call.func).function is None) or owner_name in LOG_OBJECTS:
+    if is_display(model, call) or owner_name.lower().strip("_") in LOG_OBJECTS:
         return Role.SHOWN, sink, call
     if name in ("str", "format", "repr") or (name == "log" and owner_name in LOGS_NUMBERS):
         return Role.SHOWN, sink, call
@@ -279,6 +304,14 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
     if name in ("isnan", "isfinite", "isinf"):
         return Role.CONDITION, sink, call
     return Role.OTHER, sink, call
+
+
+def is_display(model: Model, call: cst.Call) -> bool:
+    """Whether the call shows its arguments: by its name, or, of a function of the project, by what that does."""
+    function = model.value(call.func).function
+    if function is not None:
+        return helpers.only_shows(model, function)
+    return shape.method_name(call) in DISPLAYS
 
 
 def may_lack_float64(model: Model) -> bool:

@@ -74,7 +74,8 @@ class Seeds:
     def _may_take_batches(self, loop: ast.stmt) -> bool:
         if self._any_loop or not isinstance(loop, (ast.For, ast.AsyncFor)):
             return self._any_loop
-        if self._any_count and isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange"):
+        counts = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
+        if counts and (self._any_count or len(loop.iter.args) == 3):  # type: ignore[attr-defined]
             return True
         for node in ast.walk(loop.iter):
             name = last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else None

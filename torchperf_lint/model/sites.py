@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge.versions import Stated
 from torchperf_lint.model.values import UNKNOWN, Kind, Value
 from torchperf_lint.syntax.edits import code_of
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
@@ -39,6 +41,11 @@ class SiteModel:
         self._statement_of: dict[int, ast.stmt] = {}
         self._meaning: dict[int, dict[tuple[int, int], list[ast.AST]]] = {}
         self._remembered: dict[object, Any] = {}
+
+    def target_evidence(self, package: str) -> tuple[Because, ...]:
+        """Where the project states the package's version; nothing where it is configured or not known."""
+        known = getattr(self.target, package)
+        return (Because(known.row, known.text, known.path),) if isinstance(known, Stated) else ()
 
     def remember(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
         """The answer to a question that several rules ask of the same file: worked out once."""

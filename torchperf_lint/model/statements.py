@@ -187,6 +187,8 @@ class Runner:
                 break
             node = rest
         outcome = self.block(node.orelse, env)
+        if len(arms) == 1 and arms[0][0] is not None and outcome is not None and _for_type_checkers(node.test):
+            return _merge_imports([arms[0][0], outcome])
         for taken, lean in reversed(arms):
             if taken is not None:
                 outcome = taken if outcome is None else _merge(taken, outcome, lean)
@@ -292,6 +294,11 @@ class Runner:
         return env
 
 
+def _for_type_checkers(test: ast.expr) -> bool:
+    """`if TYPE_CHECKING:`: what it imports is what the other branch finds at run time, if it can."""
+    return (dotted(test) or "").rpartition(".")[2] == "TYPE_CHECKING"
+
+
 def names_sent_backward(function: FunctionInfo) -> set[str]:
     """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
     names: set[str] = set()
@@ -359,6 +366,8 @@ def _merge_imports(envs: list[Env]) -> Env:
     """After a try: where the paths differ in what they imported, the first (the intended one) holds."""
     merged = merge_all(envs)
     for key, value in envs[0].items():
-        if value.kind is Kind.LIBRARY and merged.get(key, UNKNOWN).kind is not Kind.LIBRARY:
+        known = merged.get(key, UNKNOWN)
+        imported = value.kind in (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS)
+        if imported and (known.kind, known.ref, known.cls) != (value.kind, value.ref, value.cls):
             merged[key] = value
     return merged

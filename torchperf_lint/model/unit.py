@@ -66,6 +66,12 @@ class Unit:
         return HeatMap(self.world(), self.loops, self.seeds, self.hints.hot_functions)
 
     @functools.cached_property
+    def heat_from_afar(self) -> HeatMap:
+        """The same as another file asks for it: from what can be learnt of values nearby."""
+        world = self.world(1)
+        return HeatMap(world, Loops(world, self.hints.loader_names), self.seeds, self.hints.hot_functions)
+
+    @functools.cached_property
     def loading(self) -> Loading:
         """Its loaders."""
         return Loading(self.world(), self.source.text)

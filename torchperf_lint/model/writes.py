@@ -136,32 +136,6 @@ def _comes_again(loop: ast.stmt, written: ast.expr, row: int) -> bool:
     return loop.lineno <= row <= (loop.end_lineno or 0) and not names & names_bound_in(loop)
 
 
-def filled_once(model: Model, site: Site) -> bool:
-    """Whether the site fills an attribute or entry under a guard that asks whether it is filled (a cache)."""
-    statement = model._statement_of[id(site.node)]
-    parents: list[ast.stmt] = []
-    current = model._index.places[statement].parent
-    while current is not None:
-        parents.append(current)
-        current = model._index.places[current].parent
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    for target in targets:
-        if isinstance(target, ast.Name):
-            continue
-        kept = ast.unparse(target.value if isinstance(target, ast.Subscript) else target)
-        for parent in parents:
-            if isinstance(parent, ast.If) and any(_speaks_of(node, kept) for node in ast.walk(parent.test)):
-                return True
-    return False
-
-
-def _speaks_of(node: ast.AST, kept: str) -> bool:
-    """`self.mask`, or its name in `hasattr(self, "mask")`."""
-    if isinstance(node, ast.Constant):
-        return node.value == kept.rpartition(".")[2]
-    return isinstance(node, (ast.Attribute, ast.Name, ast.Subscript)) and ast.unparse(node) == kept
-
-
 def collates_tensors(value: Value) -> bool:
     """Whether a batch comes from a loader, built in this file, that makes tensors of its items by default."""
     return bool(value.sources) and all(

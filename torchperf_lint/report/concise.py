@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.report import headline
+from torchperf_lint.report import headline, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
-    """Yield `path:row:column: CODE [*] message` for each finding."""
+    """Yield `path:row:column: CODE [*] message` for each finding, and the places in other files that show it."""
     for diagnostic in diagnostics:
-        yield headline(diagnostic, context)
+        yield headline(diagnostic, context) + _elsewhere(diagnostic)
+
+
+def _elsewhere(diagnostic: Diagnostic) -> str:
+    """The first place of the evidence in each file but the finding's own; nothing where there is none."""
+    places: dict[str, int] = {}
+    for step in diagnostic.because:
+        if step.path is not None:
+            places.setdefault(step.path, step.row)
+    listed = ", ".join(f"{printable(path)}:{row}" for path, row in places.items())
+    return f" (see {listed})" if listed else ""

@@ -28,6 +28,7 @@ _TRAINING = (".backward(", "training_step", "_dataloader(self", ".fit(", "accele
     severity=Severity.NOTE,
     fix=Safety.SHOWN,
     triggers=(("DataLoader", *(name.rpartition(".")[2] for name in loading.TRAINING_ARGUMENTS)),),
+    cpu_only_too=True,  # another file may move the batches
 )
 def dataloader_no_workers(model: Model) -> Iterator[Finding]:
     """Loaders that feed an accelerator in a program that trains, and the Trainer's arguments."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     fix=Safety.SAFE,
     costs_at_use=True,
     triggers=(("DataLoader", "dataloader_pin_memory"),),
+    cpu_only_too=True,  # another file may move the batches
 )
 def dataloader_unpinned(model: Model) -> Iterator[Finding]:
     """Loaders whose batches go to an accelerator, and the Trainer's `dataloader_pin_memory=False`."""

@@ -30,6 +30,7 @@ _NAN_HANDLING = ("isnan(", "isfinite(", "isinf(", "nan_to_num", "nanmean(")
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
     costs_at_use=True,
+    asks=("torchmetrics",),
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
 )
 def aggregator_nan_check(model: Model) -> Iterator[Finding]:
@@ -73,12 +74,15 @@ def _finding(model: Model, site: Site, metric: Value, update: Update, escape: Be
     shown = type(update.heat.because[0])(row, f"updated here by `{model.text(update.site.node.func)}(...)`")
     because = (*update.because, shown, *update.heat.because, *([] if escape is None else [escape]))
     reached_unseen = _averages(metric) and model.mentions(*_REACHES_ALL)
-    fix = _disable(model, site, metric) if escape is None and not reached_unseen else None
+    fix = None
+    if escape is None and not reached_unseen:
+        fix = _disable(model, site, metric)
+        because = (*because, *model.target_evidence("torchmetrics"))
     return Finding(site, because, fix, {"metric": metrics.class_name(metric), "where": update.heat.where})
 
 
 def _disable(model: Model, site: Site, metric: Value) -> Fix | None:
-    """Switch the test off where the installed torchmetrics can do that."""
+    """Switch the test off where every torchmetrics that may run can do that."""
     known = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE)
     given = metrics.strategy_argument(site, metric)
     assert isinstance(site.node, cst.Call)

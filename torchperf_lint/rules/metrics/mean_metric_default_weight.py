@@ -27,11 +27,12 @@ _UNCHANGED = frozenset({"detach", "clone", "contiguous"})
     message="`{call}` copies {weight} to the device {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    asks=("torchmetrics",),
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AVERAGES))),
 )
 def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
     """Hot updates of a mean on the device: weighted by a number, or by the default before torchmetrics 1.6.2."""
-    sends_default = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE) is False
+    sends_default = model.target.torchmetrics_is(torchmetrics_api.SENDS_DEFAULT_WEIGHT)
     for update in metrics.hot_updates(model):
         if not update.direct or not update.averages:
             continue
@@ -40,6 +41,7 @@ def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
         because = (*update.because, *update.heat.because)
         if weight is None and sends_default and (_is_device_tensor(model, update) or update.reads):
             fields["weight"] = "the default weight 1.0"
+            because = (*because, *model.target_evidence("torchmetrics"))
             yield Finding(update.site, because, _send_ones(model, update), fields)
         elif (
             isinstance(weight, cst.BaseExpression)

@@ -29,6 +29,7 @@ _OTHER_DEVICES = ("cuda:1", "cuda:2", "cuda:3")
     message="`{argument}` {says}, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
+    asks=("torchmetrics",),
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
 )
 def scalar_metric_update(model: Model) -> Iterator[Finding]:
@@ -50,8 +51,10 @@ def scalar_metric_update(model: Model) -> Iterator[Finding]:
                 "says": f"is a Python number that `{sink}` copies to the device and waits for",
                 "where": update.heat.where,
             }
-            site = model.site(update.value)
-            yield Finding(site, (*update.because, *update.heat.because), _wrap_number(model, update), fields)
+            because = (*update.because, *update.heat.because)
+            if _leaves_weight_out(update):
+                because = (*because, *model.target_evidence("torchmetrics"))
+            yield Finding(model.site(update.value), because, _wrap_number(model, update), fields)
 
 
 def _lists(update: Update) -> bool:
@@ -90,6 +93,12 @@ def _is_computed_from(model: Model, read: HostRead, arguments: list[cst.BaseExpr
         node = parent
 
 
+def _leaves_weight_out(update: Update) -> bool:
+    """Whether the metric weighs the value by its default, which depends on the version."""
+    names = map(metrics.class_name, update.metrics)
+    return update.weight is None and any(name in torchmetrics_api.AVERAGES for name in names)
+
+
 def _wrap_number(model: Model, update: Update) -> Fix | None:
     """Give a tensor that stays on the host: without dimensions it meets the metric's state as a kernel argument."""
     torch = model.name_of("torch", update.site)
@@ -102,7 +111,7 @@ def _wrap_number(model: Model, update: Update) -> Fix | None:
     ]
     added: tuple[Edit, ...] | None = ()
     safety = Safety.SAFE
-    if weight is None and any(metrics.class_name(metric) in torchmetrics_api.AVERAGES for metric in update.metrics):
+    if _leaves_weight_out(update):
         since = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE)
         if since is None:
             safety = Safety.UNSAFE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge.conventions import READING_METERS
+from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.model.reads import Role, hot_reads
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device {where} to feed `{meter}`",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
-    triggers=((".item", "float(", "int("), (".update(", ".add(", ".step(", "eter")),
+    triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), (".update(", ".add(", ".step(", "eter")),
 )
 def average_meter_item(model: Model) -> Iterator[Finding]:
     """Reads that only go into a meter, which could add up tensors just as well."""
     for read in hot_reads(model):
         if read.role is Role.METER:
             fields = {"read": model.brief(read.site.node), "where": read.heat.where, "meter": read.sink}
-            yield Finding(read.site, (*read.because, *read.heat.because), _feed_tensor(model, read), fields)
+            fix = None if read.by_helper else _feed_tensor(model, read)
+            yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 
 
 def _feed_tensor(model: Model, read: HostRead) -> Fix | None:

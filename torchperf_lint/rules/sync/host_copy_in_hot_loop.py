@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
+from torchperf_lint.model.helpers import helper_reads, stands_in_reader
+from torchperf_lint.model.reads import hot_reads
 from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Heat, Model, Site
 
 
@@ -24,22 +27,31 @@ if TYPE_CHECKING:
     message="`{copy}` copies from the device and waits for it {where}",
     severity=Severity.ERROR,
     fix=Safety.SHOWN,
-    triggers=((".cpu", ".numpy", ".tolist", '"cpu"', "'cpu'"),),
+    triggers=((".cpu", ".numpy", ".tolist", '"cpu"', "'cpu'", "cpu(", "numpy(", "np(", "host("),),
 )
 def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
     """The first copy of each chain `x.detach().cpu().numpy()`, unless the value goes on to be one number."""
-    for site in model.method_calls("cpu", "to", "numpy", "tolist", hot=True):
+    for site, copied, says in _copies(model):
         heat = model.heat(site)
-        receiver = shape.receiver(site.node)
-        if heat is None or receiver is None or not _brings_to_host(site.node) or _is_deliberate(model, site, heat):
+        because = model.on_device(copied)
+        if heat is None or because is None or _is_deliberate(model, site, heat):
             continue
-        because = model.on_device(receiver)
-        if because is None or not _is_copied(model, receiver) or _ends_in_a_number(model, site):
+        if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, heat):
             continue
-        if _must_be_on_host(model, site, heat):
-            continue
+        fix = None if says else _collect_on_device(model, site)
         fields = {"copy": model.brief(site.node), "where": heat.where}
-        yield Finding(site, (*because, *heat.because), _collect_on_device(model, site), fields)
+        yield Finding(site, (*because, *says, *heat.because), fix, fields)
+
+
+def _copies(model: Model) -> Iterator[tuple[Site, cst.BaseExpression, tuple[Because, ...]]]:
+    """What brings a tensor to the host, the tensor, and, if a helper does it, what shows that."""
+    for site in model.method_calls("cpu", "to", "numpy", "tolist", hot=True):
+        receiver = shape.receiver(site.node)
+        if receiver is not None and _brings_to_host(site.node) and not stands_in_reader(model, site):
+            yield site, receiver, ()
+    for each in helper_reads(model):
+        if each.copies:
+            yield each.site, each.argument, (each.because,)
 
 
 def _brings_to_host(call: cst.Call) -> bool:
@@ -60,13 +72,9 @@ def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
     return model.value(receiver).kind is not Kind.UNKNOWN
 
 
-def _ends_in_a_number(model: Model, site: Site) -> bool:
+def _is_part_of_read(model: Model, site: Site) -> bool:
     """`x.cpu().item()` is a scalar read, and other rules' matter."""
-    outer = _outermost(model, site.node)
-    name = shape.method_name(outer)
-    parent = model.parent(model.parent(outer) or outer)
-    in_conversion = isinstance(parent, cst.Call) and shape.method_name(parent) in ("float", "int")
-    return name == "item" or in_conversion
+    return any(read.site.start <= site.start and site.end <= read.site.end for read in hot_reads(model))
 
 
 def _outermost(model: Model, call: cst.Call) -> cst.Call:

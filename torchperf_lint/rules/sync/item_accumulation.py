@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.reads import Role, hot_reads, may_lack_float64
 from torchperf_lint.model.values import Kind
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device {where}{use}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
-    triggers=((".item", "float(", "int("), ("+=", ".append")),
+    triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), ("+=", ".append")),
 )
 def item_accumulation(model: Model) -> Iterator[Finding]:
     """Reads that feed a sum or a list which nothing looks at before the loop ends (or a throttle lets it)."""
@@ -36,7 +37,8 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
             continue
         collected = read.role is Role.COLLECTED
         name = read.sink.removesuffix(".append")
-        fix = _defer_list(model, read, name) if collected else _defer_sum(model, read, name)
+        defer = _defer_list if collected else _defer_sum
+        fix = None if read.by_helper else defer(model, read, name)
         fields = {"read": model.brief(read.site.node), "where": read.heat.where, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.model.reads import Role, hot_reads
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
-    triggers=((".item", "float(", "int("),),
+    triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)),),
 )
 def item_in_hot_loop(model: Model) -> Iterator[Finding]:
     """Reads that end in a name, a dict or a return value, unless the program's next step depends on them."""
@@ -34,7 +35,7 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
         name = _bound_name(read)
         if name is not None and _steers(model, read, name):
             continue
-        fix = None if name is None else _read_where_needed(model, read, name)
+        fix = None if name is None or read.by_helper else _read_where_needed(model, read, name)
         fields = {"read": model.brief(read.site.node), "where": read.heat.where}
         yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 
@@ -48,9 +49,12 @@ def _bound_name(read: HostRead) -> str | None:
 
 
 def _steers(model: Model, read: HostRead, name: str) -> bool:
-    """Whether a use in the step decides a branch, a size or an action: then the host needs the value anyway."""
+    """Whether a use in the step decides a branch, a size or an action: then the host needs the value anyway.
+
+    What stands before the read in a function that is called per step does not use it: `if x is None: x = y.item()`.
+    """
     uses = model.uses(name, read.site, read.heat)
-    in_step = [use for use in uses.of("load") if use.inside or read.heat.loop is None]
+    in_step = [use for use in uses.of("load") if use.inside or (read.heat.loop is None and use.start > read.site.end)]
     return any((use.decides or "env" in (use.call or "").lower()) and not use.throttled for use in in_step)
 
 

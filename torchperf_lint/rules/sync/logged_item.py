@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.model.reads import Role, hot_reads
 from torchperf_lint.syntax import cst, edits
 
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device {where}; `{logger}` takes the tensor itself",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
-    triggers=((".item", "float(", "int("), (".log(", ".log_dict(", "Engine")),
+    triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), (".log(", ".log_dict(", "Engine")),
 )
 def logged_item(model: Model) -> Iterator[Finding]:
     """Reads whose only use is to be logged by a framework that keeps tensors on the device."""
     for read in hot_reads(model):
         if read.role is Role.FRAMEWORK_LOG:
             fields = {"read": model.brief(read.site.node), "where": read.heat.where, "logger": read.sink}
-            yield Finding(read.site, (*read.because, *read.heat.because), _keep_tensor(model, read), fields)
+            fix = None if read.by_helper else _keep_tensor(model, read)
+            yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 
 
 def _keep_tensor(model: Model, read: HostRead) -> Fix | None:

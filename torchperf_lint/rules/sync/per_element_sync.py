@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.model.reads import element_reads, may_lack_float64
 from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
     message="`{read}` waits for the device once per element of `{elements}`",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
-    triggers=((".item", "float(", "int("), "for "),
+    triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), "for "),
 )
 def per_element_sync(model: Model) -> Iterator[Finding]:
     """Comprehensions and loops that read each element of a device tensor, or each tensor of a container."""
     for read in element_reads(model):
         fields = {"read": model.brief(read.site.node), "elements": " ".join(read.sink.split())}
-        yield Finding(read.site, (*read.because, *read.heat.because), _all_at_once(model, read), fields)
+        fix = None if read.by_helper else _all_at_once(model, read)
+        yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 
 
 def _all_at_once(model: Model, read: HostRead) -> Fix | None:

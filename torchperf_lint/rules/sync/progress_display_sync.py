@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS, LOGS_NUMBERS
-from torchperf_lint.model.reads import Role, hot_reads, needed_at_once
+from torchperf_lint.model.helpers import display_names
+from torchperf_lint.model.reads import Role, hot_reads, is_display, needed_at_once
+from torchperf_lint.model.texts import hot_texts, tensors_in
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Model, Site
-
-_MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
 
 
 @rule(
@@ -27,7 +27,7 @@ _MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
     message="`{read}` waits for the device {where} to be shown by {sink}",
     severity=Severity.ERROR,
     fix=Safety.SHOWN,
-    triggers=((*sorted(DISPLAYS), "wandb", "mlflow", 'f"', "f'", ".log(", "logger", "writer"),),
+    triggers=((*sorted(DISPLAYS), "wandb", "mlflow", 'f"', "f'", ".format(", ".log(", "logger", "writer"),),
 )
 def progress_display_sync(model: Model) -> Iterator[Finding]:
     """Reads, and bare tensors, that a display turns into text in every step; one finding per statement."""
@@ -44,16 +44,29 @@ def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]
     for read in hot_reads(model):
         if read.role is Role.SHOWN:
             yield read.site, _sink(model, read.parent), read.heat.where, (*read.because, *read.heat.because)
-    for site in model.method_or_function_calls(*sorted(DISPLAYS), "log", hot=True):
+    displays = model.method_or_function_calls(*sorted({*DISPLAYS, *display_names(model)}), "log", hot=True)
+    for site in (*displays, *hot_texts(model)):
         heat = model.heat(site)
-        name = shape.method_name(site.node) or ""
-        if heat is None or not _formats_at_once(site, name) or model.value(site.node.func).function is not None:
-            continue
-        for tensor in _bare_tensors(model, site.node, name in LAZY_LOGGERS):
+        for tensor in tensors_in(model, _shown_parts(model, site)):
             because = model.on_device(tensor)
             shown = model.site(tensor)
-            if because is not None and needed_at_once(model, shown) is None:
+            if heat is not None and because is not None and needed_at_once(model, shown) is None:
                 yield shown, _sink(model, site.node), heat.where, (*because, *heat.because)
+
+
+def _shown_parts(model: Model, site: Site) -> list[cst.BaseExpression]:
+    """What of a text or of a display's arguments is formatted or recorded at once."""
+    call = site.node
+    if not isinstance(call, cst.Call):
+        return [call]
+    name = shape.method_name(call) or ""
+    if name == "log" and not _is_tracker(call):
+        return []
+    parts: list[cst.BaseExpression] = [item.value for item in call.args]
+    if name in LAZY_LOGGERS:
+        # `logger.info("%s", x)` formats only if the level is on; a string that is built first always does.
+        parts = [part for part in parts if not isinstance(part, (cst.Name, cst.Attribute, cst.Subscript))]
+    return parts if is_display(model, call) or name == "format" else []
 
 
 def _sink(model: Model, taker: cst.CSTNode | None) -> str:
@@ -64,39 +77,14 @@ def _sink(model: Model, taker: cst.CSTNode | None) -> str:
         if isinstance(taker.func, cst.Attribute) and isinstance(taker.func.value, cst.SimpleString):
             return "a formatted string"
         return f"`{model.text(taker.func)}`"
-    return "an f-string" if isinstance(taker, cst.FormattedStringExpression) else "a formatted string"
+    is_f_string = isinstance(taker, (cst.FormattedString, cst.FormattedStringExpression))
+    return "an f-string" if is_f_string else "a formatted string"
 
 
-def _formats_at_once(site: Site, name: str) -> bool:
-    """`log` is a display only on an experiment tracker; a Lightning module's own takes tensors."""
-    if name != "log":
-        return True
-    owner = shape.receiver(site.node)
+def _is_tracker(call: cst.Call) -> bool:
+    """Whether `x.log(...)` is an experiment tracker's; a Lightning module's own takes tensors."""
+    owner = shape.receiver(call)
     return owner is not None and shape.dotted(owner) in LOGS_NUMBERS
-
-
-def _bare_tensors(model: Model, call: cst.Call, lazily: bool) -> Iterator[cst.BaseExpression]:
-    """Tensors among the arguments, in f-strings and in dict displays, that nothing has read yet."""
-    pending: list[cst.BaseExpression] = [item.value for item in call.args]
-    if lazily:
-        # `logger.info("%s", x)` formats only if the level is on; a string that is built first always does.
-        pending = [value for value in pending if not isinstance(value, (cst.Name, cst.Attribute, cst.Subscript))]
-    while pending:
-        node = pending.pop(0)
-        if isinstance(node, cst.FormattedString):
-            pending += [part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression)]
-        elif isinstance(node, cst.ConcatenatedString):
-            pending += [node.left, node.right]
-        elif isinstance(node, cst.Dict):
-            pending += [element.value for element in node.elements if isinstance(element, cst.DictElement)]
-        elif isinstance(node, cst.Tuple):
-            pending += [element.value for element in node.elements]
-        elif shape.is_filled_text(node):
-            pending.append(node.right)
-        elif isinstance(node, cst.Call) and shape.method_name(node) in ("format", "str", "repr"):
-            pending += [item.value for item in node.args]
-        elif type(node).__name__ in _MAY_BE_TENSORS and model.value(node).is_tensor:
-            yield node
 
 
 def _every_n_steps(model: Model, site: Site) -> Fix | None:

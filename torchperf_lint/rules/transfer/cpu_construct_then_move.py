@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.construction import build_there, built_on_host
+from torchperf_lint.model.caches import filled_once
+from torchperf_lint.model.construction import build_there, built_on_host, made_here, makers_on_host
 from torchperf_lint.model.transfers import hot_moves
-from torchperf_lint.model.writes import filled_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,26 +31,31 @@ _SIZE_FIRST = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
     message="`{factory}` builds on the CPU, and `{move}` copies the result{waits}, {where}",
     severity=Severity.WARNING,
     fix=Safety.SAFE,
-    triggers=(
-        (".to(", ".cuda(", ".type_as("),
-        tuple(name.removeprefix("torch.") + "(" for name in sorted(torch_api.FACTORIES)),
-    ),
+    triggers=((".to(", ".cuda(", ".type_as("),),
 )
 def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
-    """Moves, in every step, of what a factory call in the same expression has just built."""
+    """Moves, in every step, of what factory calls have just built, in the same expression or before it."""
     for move in hot_moves(model):
         built = built_on_host(model, move.moved)
-        if built is None or built.ref in torch_api.HOST_DATA_FACTORIES or filled_once(model, move.site):
+        if (built is not None and built.ref in torch_api.HOST_DATA_FACTORIES) or filled_once(model, move.site):
             continue
-        if built.ref in _SIZE_FIRST and built.call.args and model.value(built.call.args[0].value).constant == 0:
+        if built is None:
+            maker = next((each for each in makers_on_host(model, move) if each.packs is None), None)
+            if maker is None:
+                continue
+            factory, because = maker.name, made_here(model, move, maker)
+        elif built.ref in _SIZE_FIRST and built.call.args and model.value(built.call.args[0].value).constant == 0:
             continue  # nothing in it, nothing to copy
+        else:
+            factory, because = model.text(built.call.func), ()
         fields = {
-            "factory": f"{model.text(built.call.func)}(...)",
+            "factory": f"{factory}(...)",
             "move": f".{move.call.func.attr.value}(...)" if move.call.args else ".cuda()",  # type: ignore[attr-defined]
             "waits": "" if move.non_blocking else " and waits",
             "where": move.heat.where,
         }
-        yield Finding(move.site, move.heat.because, _build_there(model, move, built), fields)
+        fix = None if built is None else _build_there(model, move, built)
+        yield Finding(move.site, (*because, *move.heat.because), fix, fields)
 
 
 def _build_there(model: Model, move: Move, built: Built) -> Fix | None:

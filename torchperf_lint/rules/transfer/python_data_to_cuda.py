@@ -6,17 +6,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.model.construction import build_there, built_on_host
+from torchperf_lint.model.caches import filled_once
+from torchperf_lint.model.construction import (
+    build_there,
+    built_on_host,
+    made_here,
+    makers_on_host,
+    moves_table,
+    packs_list,
+    type_is_asked,
+)
 from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Kind
-from torchperf_lint.model.writes import filled_once, writes_in_place
+from torchperf_lint.model.writes import writes_in_place
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import Heat, Model, Site, Value
+    from torchperf_lint.model.transfers import Move
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
@@ -34,6 +44,7 @@ class _Packing(NamedTuple):
     because: tuple[Because, ...]
     placing: tuple[Edit, ...]
     grade: Safety | None  # the best grade of `placing`; None if there can be no fix
+    waits: str = " and waits"
 
 
 @rule(
@@ -41,20 +52,47 @@ class _Packing(NamedTuple):
     name="python-data-to-cuda",
     category=Category.TRANSFER,
     summary="a device tensor is made of Python data in every step",
-    message="`{call}` packs {what} on the CPU, copies it to the device and waits, {where}",
+    message="`{call}` {takes}, {copies} to the device{waits}, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
-    triggers=(("tensor(", "asarray(", "Tensor("),),
+    triggers=((".to(", ".cuda(", ".type_as(", "tensor(", "asarray(", "Tensor("),),
 )
 def python_data_to_cuda(model: Model) -> Iterator[Finding]:
     """Calls that make a device tensor of a number, a list or an array of the host, in every step."""
     for packing in sorted(_packings(model), key=lambda each: each.site.start):
-        what = _describe(model, packing.data)
+        what = _describe(model, packing)
         if what is None or filled_once(model, packing.site):
             continue
-        fields = {"call": model.brief(packing.site.node), "what": what, "where": packing.heat.where}
+        fields = {
+            "call": model.brief(packing.site.node),
+            "takes": f"packs {what} on the CPU",
+            "copies": "copies it",
+            "waits": packing.waits,
+            "where": packing.heat.where,
+        }
         fix = _fill_instead(model, packing) or _hoist(model, packing)
         yield Finding(packing.site, (*packing.because, *packing.heat.because), fix, fields)
+    for move in hot_moves(model):
+        if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
+            yield from _moved_later(model, move)
+
+
+def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
+    """A move of what was packed rows above, of what is reckoned from packed data, or of a NumPy table."""
+    call = model.brief(move.site.node)
+    fields = {"call": call, "copies": "copies it", "waits": _waits(move), "where": move.heat.where}
+    if moves_table(model, move):
+        fields["takes"] = "takes a NumPy array that never changes"
+        yield Finding(move.site, move.heat.because, None, fields)
+        return
+    makers = makers_on_host(model, move)
+    if not makers or any(maker.packs is None for maker in makers) or type_is_asked(model, move.site, move.moved):
+        return
+    because = made_here(model, move, makers[0])
+    if because:
+        fields |= {"call": f"{makers[0].name}(...)", "copies": f"`{call}` copies it"}
+    fields["takes"] = f"packs {makers[0].packs} on the CPU"
+    yield Finding(move.site, (*because, *move.heat.because), None, fields)
 
 
 def _packings(model: Model) -> Iterator[_Packing]:
@@ -65,7 +103,7 @@ def _packings(model: Model) -> Iterator[_Packing]:
             edits_, grade = there or ((), None)
             if grade is not None and not built.exact:
                 grade = grade.at_worst(Safety.UNSAFE)
-            yield _Packing(move.site, built.call, built.call.args[0].value, move.heat, (), edits_, grade)
+            yield _Packing(move.site, built.call, built.call.args[0].value, move.heat, (), edits_, grade, _waits(move))
     for site in model.calls(*_FACTORIES, hot=True):
         call = site.node
         device = shape.argument(call, "device")
@@ -81,8 +119,12 @@ def _packings(model: Model) -> Iterator[_Packing]:
         ):
             yield from _packing(model, site, site.node)
     for site in model.calls(*_LEGACY, hot=True):
-        if site.node.args and model.value(site.node.args[0].value).kind in (Kind.CONTAINER, Kind.NUMPY):
+        if site.node.args and model.value(site.node.args[0].value).kind is not Kind.NUMBER:  # numbers are sizes here
             yield from _packing(model, site, site.node)
+
+
+def _waits(move: Move) -> str:
+    return "" if move.non_blocking else " and waits"
 
 
 def _packing(model: Model, site: Site, call: cst.Call) -> Iterator[_Packing]:
@@ -100,20 +142,22 @@ def _is_leaf(call: cst.Call) -> bool:
     )
 
 
-def _describe(model: Model, data: cst.BaseExpression) -> str | None:
-    """What kind of host data an expression is; None where that is not known."""
-    value = model.value(data)
+def _describe(model: Model, packing: _Packing) -> str | None:
+    """What kind of host data is packed; None where that is not known."""
+    value = model.value(packing.data)
     if value.kind is Kind.NUMBER:
         return "a Python number"
     if value.kind is Kind.NUMPY:
         return "a NumPy array"
-    if value.kind is Kind.CONTAINER and value.ref in ("list", "tuple", "range"):
-        element = value.element
-        while element is not None and element.kind is Kind.CONTAINER:
-            element = element.element
-        if element is not None and element.kind is Kind.NUMBER:
-            return "a list"
-    return None
+    if not packs_list(model, packing.data):
+        return None
+    return None if _holds_unknown(value) and type_is_asked(model, packing.site, packing.data) else "a list"
+
+
+def _holds_unknown(value: Value) -> bool:
+    while value.kind is Kind.CONTAINER and value.element is not None:
+        value = value.element
+    return value.kind is not Kind.NUMBER
 
 
 # -- scalars --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,350 @@
+"""What requirement files, project files and lock files say of a package's versions: one reader for each format.
+
+A reader takes a file's text and returns its Mentions of the wanted packages. A format that is broken, and anything in
+it that is not understood, is no Mention or one without bounds; nothing is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import warnings
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint.knowledge.versions import Bounds, bounds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_NAMED = re.compile(r"([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(.*)", re.DOTALL)
+_OPTION = re.compile(r"\s--?[A-Za-z]")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_INCLUDE = re.compile(r"(?:-r|-c|--requirement|--constraint)(?:\s*=\s*|\s+|(?<=-[rc])(?=[^\s=-]))(.+)")
+_CONDA_NAMES = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch"}
+
+
+class Mention(NamedTuple):
+    """A place that requires or locks a package; `text` is what a finding shows of it."""
+
+    package: str
+    bounds: Bounds
+    row: int
+    text: str
+
+
+class Read(NamedTuple):
+    """What a file holds: its mentions, and the paths of requirement files that it includes."""
+
+    mentions: list[Mention]
+    includes: list[str]
+
+
+Reader = Callable[[str, Collection[str]], Read]
+"""Takes the text of a file and the names of the wanted packages; may raise SyntaxError and ValueError."""
+
+
+def reader_of(name: str) -> Reader | None:
+    """The reader of a file of this name that lies in a project's folder; None for any other file."""
+    for pattern, reader in _READERS:
+        if pattern.fullmatch(name):
+            return reader
+    return None
+
+
+# -- requirements as pip writes them -----------------------------------------------------------------------------
+
+
+def _required(text: str) -> tuple[str, Bounds, str] | None:
+    """Name, bounds and shown text of one PEP 508 requirement, whatever its extras and markers."""
+    plain = _OPTION.split(text, maxsplit=1)[0].strip()
+    match = _NAMED.fullmatch(plain.partition(";")[0].strip())
+    if match is None:
+        return None
+    specifier = match[2].strip()
+    if specifier.startswith("(") and specifier.endswith(")"):
+        specifier = specifier[1:-1]
+    return _normal(match[1]), bounds_of(specifier), " ".join(plain.split())
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _mentions(requirements: Iterable[tuple[int, str]], wanted: Collection[str]) -> Iterator[Mention]:
+    """The mentions among requirements with their rows."""
+    for row, text in requirements:
+        required = _required(text)
+        if required is not None and required[0] in wanted:
+            name, bounds, shown = required
+            yield Mention(name, bounds, row, shown)
+
+
+def read_requirements(text: str, wanted: Collection[str]) -> Read:
+    """`requirements.txt`, pip-tools' output and constraints."""
+    lines = list(_logical_lines(text))
+    includes = [match[1].strip("\"' ") for _, line in lines if (match := _INCLUDE.fullmatch(line))]
+    return Read(list(_mentions(((row, line) for row, line in lines if line[0] != "-"), wanted)), includes)
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines without comments, those that go on after a backslash as one, under their first row."""
+    first, held = 0, ""
+    for row, physical in enumerate(text.splitlines(), 1):
+        line = _COMMENT.sub("", physical)
+        first = first or row
+        if line.endswith("\\"):
+            held += line[:-1]
+            continue
+        if joined := (held + line).strip():
+            yield first, joined
+        first, held = 0, ""
+    if joined := held.strip():
+        yield first, joined
+
+
+# -- pyproject.toml ----------------------------------------------------------------------------------------------
+
+_LISTS = (
+    ("project", "dependencies"),
+    ("project", "optional-dependencies"),
+    ("dependency-groups",),
+    ("tool", "pdm", "dev-dependencies"),
+    ("tool", "uv", "dev-dependencies"),
+)
+
+
+def _read_pyproject(text: str, wanted: Collection[str]) -> Read:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    document = tomllib.loads(text)
+    stated = [(_row_of_string(text, each), each) for way in _LISTS for each in _strings(_at(document, *way))]
+    found = list(_mentions(stated, wanted))
+    poetry = _at(document, "tool", "poetry")
+    tables = [_at(poetry, "dependencies"), _at(poetry, "dev-dependencies")]
+    groups = _at(poetry, "group")
+    tables += [_at(group, "dependencies") for group in (groups.values() if isinstance(groups, dict) else ())]
+    for table in tables:
+        for name, value in table.items() if isinstance(table, dict) else ():
+            if _normal(name) in wanted:
+                for version in _poetry_versions(value):
+                    row, shown = _row_of_entry(text, name, version), f'{name} = "{version}"'
+                    found.append(Mention(_normal(name), bounds_of(version, wider=True), row, shown))
+    return Read(found, [])
+
+
+def _at(value: Any, *keys: str) -> Any:
+    """What a nested table holds under the keys; None where there is no such thing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """The strings in a list, or in the lists of a table."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        yield from (each for each in value if isinstance(each, str))
+
+
+def _poetry_versions(value: Any) -> Iterator[str]:
+    """The versions of `"^1.4"`, of a table with a version, and of a list of such tables; empty for a path or URL."""
+    for each in value if isinstance(value, list) else [value]:
+        version = _at(each, "version") if isinstance(each, dict) else each
+        yield version if isinstance(version, str) else ""
+
+
+def _row_of_string(text: str, string: str) -> int:
+    """The row of a requirement in a list of strings."""
+    start = re.escape(string.partition(";")[0].strip())
+    return _row_of(text, rf"^[^#\n]*[\"']\s*{start}(?=\s*(?:;|[\"']\s*(?:#.*\n\s*)?[,\]]))")
+
+
+def _row_of_entry(text: str, name: str, version: str) -> int:
+    """The row of `name = ...` that holds the version, or of the version in a table `[... .name]`."""
+    key, quoted = re.escape(name), rf"[\"']{re.escape(version)}[\"']"
+    return _row_of(
+        text,
+        rf"^\s*[\"']?{key}[\"']?\s*=.*{quoted}",
+        rf"^\[.*\b{key}[\"']?\][^\[]*?\n\s*version\s*=\s*{quoted}",
+        rf"^\s*[\"']?{key}[\"']?\s*=",
+    )
+
+
+def _row_of(text: str, *patterns: str) -> int:
+    """The row where the first of the patterns that occurs ends; 1 if none does."""
+    for pattern in patterns:
+        match = re.search(pattern, text, re.MULTILINE)
+        if match is not None:
+            return text.count("\n", 0, match.end()) + 1
+    return 1
+
+
+# -- setuptools --------------------------------------------------------------------------------------------------
+
+_SETUP_KEYWORDS = ("install_requires", "extras_require")
+
+
+def _read_setup_cfg(text: str, wanted: Collection[str]) -> Read:
+    import configparser
+
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return Read([], [])
+    values = [parser.get("options", "install_requires", fallback="")]
+    if parser.has_section("options.extras_require"):
+        values += [value for _, value in parser.items("options.extras_require")]
+    lines = [line.strip() for value in values for line in (value or "").splitlines() if line.strip()]
+    stated = [(_row_of(text, rf"(?:^|=)[ \t]*{re.escape(line)}[ \t]*$"), line) for line in lines]
+    return Read(list(_mentions(stated, wanted)), [])
+
+
+def _read_setup_py(text: str, wanted: Collection[str]) -> Read:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(text)
+    assigned: dict[str, list[ast.expr]] = {}
+    given: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            given += [keyword.value for keyword in node.keywords if keyword.arg in _SETUP_KEYWORDS]
+        elif isinstance(node, ast.Dict):
+            named = zip(node.keys, node.values, strict=True)
+            given += [value for key, value in named if isinstance(key, ast.Constant) and key.value in _SETUP_KEYWORDS]
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                name = target.value if isinstance(target, ast.Subscript) else target
+                if isinstance(name, ast.Name):
+                    assigned.setdefault(name.id, []).append(node.value)
+    stated = [line for value in given for line in _literals(value, assigned)]
+    return Read(list(_mentions(stated, wanted)), [])
+
+
+def _literals(value: ast.expr, assigned: dict[str, list[ast.expr]]) -> Iterator[tuple[int, str]]:
+    """The strings of literal lists and dicts, of names that hold such, and of their sums."""
+    pending = [value]
+    followed: set[str] = set()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from ((node.lineno + index, line) for index, line in enumerate(node.value.splitlines()))
+        elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            pending += node.elts
+        elif isinstance(node, ast.Starred):
+            pending.append(node.value)
+        elif isinstance(node, ast.Dict):
+            pending += node.values
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            pending += (node.left, node.right)
+        elif isinstance(node, ast.Name) and node.id not in followed:
+            followed.add(node.id)
+            pending += assigned.get(node.id, ())
+
+
+# -- lock files --------------------------------------------------------------------------------------------------
+
+
+def _read_toml_lock(text: str, wanted: Collection[str]) -> Read:
+    """The locks of uv, poetry and pdm, and pylock.toml.
+
+    All are written by programs, with a header and its keys on lines of their own; a TOML parser would take a hundred
+    times as long for a large one.
+    """
+    found = []
+    for name in wanted:
+        for match in re.finditer(rf'^name\s*=\s*"{re.escape(name)}"\s*$', text, re.MULTILINE):
+            start, end = text.rfind("\n[", 0, match.start()) + 1, text.find("\n[", match.end())
+            block = text[start:] if end < 0 else text[start:end]
+            version = re.search(r'^version\s*=\s*"([^"\n]+)"\s*?$', block, re.MULTILINE)
+            if re.match(r"\[\[packages?\]\]", block) and version is not None:
+                row = text.count("\n", 0, start + version.start()) + 1
+                found.append(_locked(name, version[1], row))
+    return Read(found, [])
+
+
+def _read_pipfile_lock(text: str, wanted: Collection[str]) -> Read:
+    import json
+
+    document = json.loads(text)
+    found = []
+    for section in ("default", "develop"):
+        for name in wanted:
+            version = _at(document, section, name, "version")
+            if isinstance(version, str) and version.startswith("=="):
+                row = _row_of(text, rf'"{re.escape(name)}"\s*:\s*\{{[^{{}}]*?"version"\s*:', rf'"{re.escape(name)}"')
+                found.append(_locked(name, version[2:], row))
+    return Read(found, [])
+
+
+def _locked(name: str, version: str, row: int) -> Mention:
+    pin = f"{name}=={version}"
+    return Mention(name, bounds_of(f"=={version}"), row, pin)
+
+
+# -- conda -------------------------------------------------------------------------------------------------------
+
+_CONDA = re.compile(r"(?:[^\s:]+::)?([A-Za-z0-9][\w.-]*)\s*(.*)")
+_ITEM = re.compile(r"(\s*)-\s+(.*)")
+
+
+def _read_environment(text: str, wanted: Collection[str]) -> Read:
+    """The list `dependencies:` of a conda environment, item by item, and the list `- pip:` in it."""
+    conda: list[Mention] = []
+    pip: list[tuple[int, str]] = []
+    inside, pip_indent = False, -1
+    for row, physical in enumerate(text.splitlines(), 1):
+        line = _COMMENT.sub("", physical).rstrip()
+        item = _ITEM.fullmatch(line)
+        if item is None:
+            if line and not line[0].isspace():
+                inside, pip_indent = line == "dependencies:", -1
+            continue
+        if not inside:
+            continue
+        indent, spec = len(item[1]), _unquoted(item[2])
+        if 0 <= pip_indent < indent:
+            pip.append((row, spec))
+        elif spec == "pip:":
+            pip_indent = indent
+        else:
+            pip_indent = -1
+            conda += _conda_mention(spec, row, wanted)
+    includes = [match[1].strip() for _, line in pip if (match := _INCLUDE.fullmatch(line))]
+    return Read([*conda, *_mentions(pip, wanted)], includes)
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    return text[1:-1].strip() if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def _conda_mention(spec: str, row: int, wanted: Collection[str]) -> Iterator[Mention]:
+    """`pytorch=2.1`, `pytorch==2.1.0=py3.9_cuda`, `conda-forge::torchmetrics >=1.4,<2`, `pytorch 2.1.0 py3.9_cuda`."""
+    match = _CONDA.fullmatch(spec)
+    if match is None:
+        return
+    name = _normal(match[1])
+    name = _CONDA_NAMES.get(name, name)
+    if name not in wanted:
+        return
+    release = match[2].strip()
+    built = re.fullmatch(r"={0,2}\s*(\d[\w.+*]*)(?:=|\s+)[^\s=]+", release)  # with a build the version is exact
+    yield Mention(name, bounds_of(built[1] if built else release, wider=True), row, spec)
+
+
+_READERS: tuple[tuple[re.Pattern[str], Reader], ...] = (
+    (re.compile(r"requirements.*\.txt"), read_requirements),
+    (re.compile(r"pyproject\.toml"), _read_pyproject),
+    (re.compile(r"setup\.cfg"), _read_setup_cfg),
+    (re.compile(r"setup\.py"), _read_setup_py),
+    (re.compile(r"(?:uv|poetry|pdm)\.lock|pylock(?:\..+)?\.toml"), _read_toml_lock),
+    (re.compile(r"Pipfile\.lock"), _read_pipfile_lock),
+    (re.compile(r"environment.*\.ya?ml"), _read_environment),
+)

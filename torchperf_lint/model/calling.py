@@ -1,0 +1,110 @@
+"""Who calls a function: the calls that may mean it by name, and which of them are shown to reach it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.values import Kind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.interpret import World
+    from torchperf_lint.model.values import Value
+
+
+def callers(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls in the program that reach the function."""
+    return [record for record in possible_callers(world, function) if reaches(world, record, function)]
+
+
+def possible_callers(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls in the program whose last name could mean the function, those of its own file first."""
+    if isinstance(function.node, ast.Module):
+        return []
+    is_constructor = function.name == "__init__" and function.cls is not None
+    name = function.cls.name if is_constructor and function.cls is not None else function.name
+    own = function.index.calls_named(name)
+    if name == "__call__" and function.cls is not None:
+        own = [*own, *function.index.calls_of_objects(function.cls.name)]
+    if world.program is None or world.level == 0:
+        return own
+    return [*own, *world.program.calls_elsewhere(function)]
+
+
+def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether the call is shown to call the function."""
+    scout = world.scout(record.function.index)
+    if scout is not world:
+        return scout is not None and reaches(scout, record, function)
+    written = _written(world, record, function)
+    if written is not None:
+        return written
+    callee = world.frame_value(record.function, record.call.func)
+    if function.name == "__init__" and callee.kind is Kind.CLASS:
+        return callee.cls is function.cls
+    if callee.function is not None:
+        return callee.function is function or _stands_for(world, callee.function, function)
+    if callee.kind is Kind.FUNCTION and isinstance(record.call.func, ast.Name):
+        return any(value.function is function for value in _choices(world, record.call.func.id, record.function))
+    if callee.kind is Kind.INSTANCE and callee.cls is not None and function.name == "__call__":
+        return world.method(callee.cls, "__call__") is function
+    if callee.kind is Kind.LIBRARY and callee.ref is not None and world.program is not None:
+        return world.program.defines(callee.ref, function)
+    return False
+
+
+def _written(world: World, record: CallRecord, function: FunctionInfo) -> bool | None:
+    """What the way the call is written tells, before any value is asked for: yes, no, or nothing."""
+    func, caller = record.call.func, record.function
+    if last_name(func) != function.name:
+        return None
+    if isinstance(func, ast.Name):
+        if function.cls is not None:
+            return False
+        return True if world.index.means_module_function(func.id, caller, function) else None
+    if function.cls is None:
+        # `helpers.accuracy(...)`: a module's function.
+        return None if function.index is not world.index else False
+    receiver = func.value if isinstance(func, ast.Attribute) else None
+    if caller.cls is not None and isinstance(receiver, ast.Name) and receiver.id == caller.self_name:
+        meant = world.method(caller.cls, function.name)
+        return meant is function or (caller.cls is not function.cls and caller.cls in world.lineage(function.cls))
+    if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super":
+        return caller.cls is not None and _inherited(world, caller.cls, function.name) is function
+    return None
+
+
+def _choices(world: World, name: str, function: FunctionInfo) -> list[Value]:
+    """The values that assignments in the function bind a name to, where it is bound to several functions."""
+    bound = [
+        node.value
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+    ]
+    parts = [
+        part for value in bound for part in ((value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,))
+    ]
+    return [world.frame_value(function, part) for part in parts]
+
+
+def _inherited(world: World, cls: ClassInfo, name: str) -> FunctionInfo | None:
+    """What `super().name` means in a method of the class."""
+    return next((owner.methods[name] for owner in world.lineage(cls)[1:] if name in owner.methods), None)
+
+
+def _stands_for(world: World, abstract: FunctionInfo, function: FunctionInfo) -> bool:
+    """Whether the first function is a method without a body of its own that the second one overrides."""
+    if abstract.cls is None or function.cls is None or abstract.name != function.name:
+        return False
+    return is_abstract(abstract) and abstract.cls in world.lineage(function.cls)
+
+
+def is_abstract(function: FunctionInfo) -> bool:
+    """Whether the body only says that a subclass has to have one: `pass`, `...`, `raise NotImplementedError`."""
+    for statement in function.body:
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
+            return False
+    return True
