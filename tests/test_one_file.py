@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -18,7 +19,9 @@ from torchperf_lint.engine import gather, project
 from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.gather import root_of
 from torchperf_lint.flake8_plugin import Plugin, _data_of
+from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model.program import key_of
+from training_loop import LOOP
 
 FILES = {
     "lib/__init__.py": "",
@@ -224,6 +227,15 @@ def test_what_is_not_saved_counts_and_is_not_kept(
     assert len(lint(capfd, "train.py")) == 1
 
 
+def test_what_is_fixed_in_a_file_does_not_count_for_the_others(here: Path) -> None:
+    (here / "loop.py").write_text(LOOP)
+    program = functools.cache(gather.gather(["loop.py", "train.py"], HINTS).program)
+    job = project.Job("loop.py", ("TPL102",), Target(), HINTS, project.Action.FIX)
+    result = project.run_on(job, LOOP.encode(), program)
+    assert len(result.applied) == 1
+    assert program().unit(key_of("loop.py")).source.utf8 == LOOP.encode() != result.data
+
+
 def test_what_the_user_excludes_still_runs(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole = lint(capfd, ".")
     assert lint(capfd, "--exclude", "train.py", ".") == of("lib/helper.py", whole)
@@ -308,7 +320,7 @@ def test_no_project_is_looked_at_for_a_file_that_no_rule_is_about(
     def forbidden(*_: object) -> None:
         raise AssertionError("the project is looked at")
 
-    monkeypatch.setattr(gather, "gather", forbidden)
+    monkeypatch.setattr(gather, "_files_below", forbidden)
     (here / "idle.py").write_text("import torch\n\nx = 1\n")
     assert lint(capfd, "idle.py") == []
     assert lint_input(capfd, monkeypatch, "x = 1\n", "--stdin-filename", "idle.py") == []
@@ -333,14 +345,28 @@ def test_home_and_the_top_are_no_projects(here: Path, monkeypatch: pytest.Monkey
 
 def test_flake8_looks_at_a_project_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    real = gather.gather
-    monkeypatch.setattr(gather, "gather", lambda paths, *rest: asked.append(paths) or real(paths, *rest))
+    real = gather._files_below
+    monkeypatch.setattr(gather, "_files_below", lambda root: asked.append(root) or real(root))
+    lay_out(here.parent / "other")
     projects = gather.Projects(HINTS, None)
     first = projects.around("train.py")
     assert projects.around("lib/helper.py") is first
-    assert asked == [["train.py"]]
-    lay_out(here.parent / "other")
     assert projects.around("../other/train.py") is not first
+    assert projects.around("lib/base.py") is first
+    assert asked == [key_of("."), key_of("../other")]
+
+
+def test_under_flake8_a_file_that_is_left_out_is_a_part_of_the_project_for_itself(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (here / "made.py").write_text("from train import Trainer\n\n\n" + FILES["train.py"].partition("\n\n\n")[2])
+    made = (here / "made.py").read_text().replace("class Trainer(BaseTrainer)", "class Made(Trainer)")
+    (here / "made.py").write_text(made.replace("record(", "list("))
+    (here / ".gitignore").write_text("made.py\n")
+    whole = [*lint(capfd, "lib/helper.py"), *lint(capfd, "made.py"), *lint(capfd, "train.py")]
+    assert {line.partition(":")[0] for line in whole} == {"lib/helper.py", "made.py", "train.py"}
+    for order in (("made.py", "train.py", "lib/helper.py"), ("lib/helper.py", "train.py", "made.py")):
+        assert sorted(flake8("-j1", *order)) == bare(whole)
 
 
 @pytest.mark.parametrize(

@@ -59,20 +59,26 @@ class Snapshot(NamedTuple):
 
 
 class Projects:
-    """The projects around files that come one by one, each gathered when its first file comes."""
+    """The projects around files that come one by one, each looked at when its first file comes."""
 
     def __init__(self, hints: Hints, cache: str | None) -> None:
         """`hints` and `cache` are `gather`'s."""
         self._hints = hints
         self._cache = cache
-        self._programs: dict[str, Program] = {}
+        self._known: dict[str, tuple[Snapshot, Program]] = {}
 
     def around(self, path: str) -> Program:
-        """The project that the file belongs to."""
-        root = root_of([key_of(path)])
-        if root not in self._programs:
-            self._programs[root] = gather([path], self._hints, self._cache).program()
-        return self._programs[root]
+        """The project that the file belongs to, whatever files came before it."""
+        key = key_of(path)
+        root = root_of([key])
+        if root not in self._known:
+            snapshot = _look_at(root, {}, self._hints, self._cache)
+            self._known[root] = snapshot, snapshot.program()
+        snapshot, program = self._known[root]
+        left_out = None if key in snapshot.facts else _looked_up(key, None)
+        if left_out is None:
+            return program
+        return snapshot._replace(facts={**snapshot.facts, key: left_out.facts}).program()
 
 
 def gather(linted: Iterable[str], hints: Hints, cache: str | None = None) -> Snapshot:
@@ -83,9 +89,12 @@ def gather(linted: Iterable[str], hints: Hints, cache: str | None = None) -> Sna
     nothing is read or written); a folder that cannot be used costs only time.
     """
     shown = {key_of(path): path for path in linted}
+    return _look_at(root_of(shown), shown, hints, cache)
+
+
+def _look_at(root: str, shown: dict[str, str], hints: Hints, cache: str | None) -> Snapshot:
     absolute = any(os.path.isabs(path) for path in shown.values())
     here = "" if absolute else key_of(os.curdir).rstrip("/") + "/"
-    root = root_of(shown)
     store = None if cache is None else _Store(root, cache)
     kept = {} if store is None else store.read()
     found = _files_below(root)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MOST_CALLERS = 3
 """How many calls away from the site a cache may be filled."""
 _CACHING = ("lru_cache", "cache", "cached_property")
-_LEAVES = (ast.Return, ast.Continue, ast.Raise)
+_LEAVES = (ast.Return, ast.Continue)
 
 
 def filled_once(model: Model, site: Site) -> bool:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.exports import Imported, LibraryName
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name
 from torchperf_lint.model.values import Kind
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.interpret import World
     from torchperf_lint.model.values import Value
+
+
+MOST_CALLS = {1: 8, 2: 16, 3: 40}
+"""By the world's level: a function that is called from more places than this in other files is not followed there."""
 
 
 def callers(world: World, function: FunctionInfo) -> list[CallRecord]:
@@ -30,7 +35,7 @@ def possible_callers(world: World, function: FunctionInfo) -> list[CallRecord]:
         own = [*own, *function.index.calls_of_objects(function.cls.name)]
     if world.program is None or world.level == 0:
         return own
-    return [*own, *world.program.calls_elsewhere(function)]
+    return [*own, *world.program.calls_elsewhere(function, MOST_CALLS[world.level])]
 
 
 def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
@@ -58,8 +63,9 @@ def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
 def _written(world: World, record: CallRecord, function: FunctionInfo) -> bool | None:
     """What the way the call is written tells, before any value is asked for: yes, no, or nothing."""
     func, caller = record.call.func, record.function
-    if last_name(func) != function.name:
-        return None
+    named = _by_name(world, record, function)
+    if named is not None or last_name(func) != function.name:
+        return named
     if isinstance(func, ast.Name):
         if function.cls is not None:
             return False
@@ -74,6 +80,27 @@ def _written(world: World, record: CallRecord, function: FunctionInfo) -> bool |
     if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super":
         return caller.cls is not None and _inherited(world, caller.cls, function.name) is function
     return None
+
+
+def _by_name(world: World, record: CallRecord, function: FunctionInfo) -> bool | None:
+    """What the file's imports and definitions tell of `f(...)` and `module.f(...)`; None where values have to."""
+    path = dotted(record.call.func)
+    if path is None or world.program is None:
+        return None
+    root, _, rest = path.partition(".")
+    outer: FunctionInfo | None = record.function
+    while outer is not None and outer is not world.index.module:
+        if root in world.index.bound_names(outer):
+            return None
+        outer = outer.outer
+    found = world.program.unit_of(world.index).exports.meanings.get(root)
+    if isinstance(found, Imported):
+        meant = world.program.meaning(f"{found.ref}.{rest}" if rest else found.ref, world.index)
+    else:
+        meant = None if rest else found
+    if isinstance(meant, (FunctionInfo, ClassInfo)):
+        return meant is (function.cls if function.name == "__init__" and function.cls is not None else function)
+    return False if isinstance(meant, LibraryName) and not world.program.defines(meant.name, function) else None
 
 
 def _choices(world: World, name: str, function: FunctionInfo) -> list[Value]:

@@ -103,9 +103,9 @@ class World:
             return home
         return self.program.world(index, 1)
 
-    def _structure(self, index: Index) -> World:
-        """The world that tells what the names of a file stand for, at any level."""
-        return self if index is self.index or self.program is None else self.program.world(index, 0)
+    def _structure(self) -> World:
+        """The world that tells what classes descend from, which is the same at any level."""
+        return self if self.program is None else self.program.world(self.index, 0)
 
     def frame(self, function: FunctionInfo) -> Frame:
         """The function as it is run in general: parameters from call sites, annotations, contracts, names."""
@@ -182,7 +182,8 @@ class World:
 
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         """The class and its bases in the program, nearest first."""
-        return self._ask(("lineage", cls), lambda: self._lineage(cls), lambda: [cls])
+        world = self._structure()
+        return world._ask(("lineage", cls), lambda: world._lineage(cls), lambda: [cls])
 
     def _lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         found = [cls]
@@ -193,13 +194,14 @@ class World:
         return found
 
     def _bases(self, cls: ClassInfo) -> list[Value]:
-        world = self._structure(cls.index)
+        world = self if self.program is None else self.program.world(cls.index, 0)
         nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
         return [world.frame_value(cls.scope, node) for node in nodes]
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
         """Qualified names of the library classes that it descends from."""
-        return self._ask(("bases", cls), lambda: self._library_bases(cls), list)
+        world = self._structure()
+        return world._ask(("bases", cls), lambda: world._library_bases(cls), list)
 
     def _library_bases(self, cls: ClassInfo) -> list[str]:
         refs: list[str] = []

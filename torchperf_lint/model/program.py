@@ -35,9 +35,6 @@ FEW_FILES = 3
 MOST_FILES = 16
 """How many files are searched for calls of one function."""
 
-MOST_CALLS = 60
-"""A function that is called from more places than this in other files is not followed to them."""
-
 MOST_LOADED = 12_000_000
 """Bytes of source whose trees are kept; a tree takes twenty to forty times its source in memory."""
 
@@ -76,6 +73,7 @@ class Program:
         self._loaded = 0
         self._meanings: dict[tuple[str, str], Meaning | None] = {}
         self._calls: dict[FunctionInfo, list[CallRecord]] = {}
+        self._files: dict[FunctionInfo, list[str]] = {}
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -241,27 +239,33 @@ class Program:
             name = function.cls.name
         return any(other != key for table in (self._calling, self._importing) for other in table.get(name, ()))
 
-    def calls_elsewhere(self, function: FunctionInfo) -> list[CallRecord]:
-        """The calls in other files that may mean the function, by name and by what those files import."""
-        known = self._calls.get(function)
-        if known is None:
-            known = self._calls[function] = self._find_calls(function)
-        return known
+    def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
+        """The calls in other files that may mean the function, by name and by what those files import.
 
-    def _find_calls(self, function: FunctionInfo) -> list[CallRecord]:
+        None of them if there are more than `most`, or more files that may hold one.
+        """
         if isinstance(function.node, ast.Module):
             return []
         name = _called_name(function)
+        files = self._files.get(function)
+        if files is None:
+            files = self._files[function] = self._callers(function, name)
+        if len(files) > most:
+            return []
+        known = self._calls.get(function)
+        if known is None:
+            known = self._calls[function] = self._find_calls(function, name, files)
+        return known if len(known) <= most else []
+
+    def _find_calls(self, function: FunctionInfo, name: str, files: list[str]) -> list[CallRecord]:
         records: list[CallRecord] = []
-        for key in self._callers(function, name):
+        for key in files:
             unit = self.unit(key)
             if unit is not None:
                 if name == "__call__" and function.cls is not None:
                     records += unit.index.calls_of_objects(function.cls.name)
                 else:
                     records += unit.index.calls_named(name)
-                if len(records) > MOST_CALLS:
-                    return []
         return records
 
     def _callers(self, function: FunctionInfo, name: str) -> list[str]:

@@ -20,11 +20,10 @@ _MAKES_TEXT = re.compile(r"""\b[rR]?[fF][rR]?["']|["'] *%|["'] *\. *format *\(""
 
 def hot_texts(model: Model) -> Iterator[Site]:
     """The texts that are put together in every step, wherever they go, in source order."""
-    rows = [number for number, line in enumerate(model._source.text.splitlines(), 1) if _MAKES_TEXT.search(line)]
+    rows = {number for number, line in enumerate(model._source.text.splitlines(), 1) if _MAKES_TEXT.search(line)}
     for statement in sorted(model._index.places, key=lambda statement: statement.lineno) if rows else ():
-        if hasattr(statement, "body") or not any(
-            statement.lineno <= row <= (statement.end_lineno or statement.lineno) for row in rows
-        ):
+        last = statement.end_lineno or statement.lineno
+        if hasattr(statement, "body") or rows.isdisjoint(range(statement.lineno, last + 1)):
             continue
         texts = list(_texts(statement))
         if texts and model._is_hot(statement):
