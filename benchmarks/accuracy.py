@@ -94,7 +94,8 @@ def outcomes(sites: Iterable[Site], corpus: Path, only: str | None) -> Iterator[
             continue
         if any(site.version != project.version for site in mine):
             raise SystemExit(f"{project.name}: labelled at another version than the corpus holds")
-        report = lint(corpus / project.name, "--no-cache")
+        files = tuple(sorted({site.path for site in mine}))  # each is judged as a part of the whole project
+        report = lint(corpus / project.name, "--no-cache", paths=files)
         if report.crashed:
             raise SystemExit("\n".join([f"{project.name}: the linter failed", *report.complaints[-5:]]))
         reported: dict[tuple[str, int], set[str]] = defaultdict(set)

@@ -285,7 +285,7 @@ def callers(name: str, files: dict[str, str] = FILES, home: str = "pkg/helpers.p
     unit = known.unit(f"{ROOT}/{home}")
     assert unit is not None
     (function,) = [each for each in unit.index.functions if each.name == name]
-    return {record.function.index.path.removeprefix(ROOT + "/") for record in known.calls_elsewhere(function)}
+    return {record.function.index.path.removeprefix(ROOT + "/") for record in known.calls_elsewhere(function, 40)}
 
 
 def test_callers_are_the_files_that_import_the_function() -> None:

@@ -33,6 +33,7 @@ def possible_callers(world: World, function: FunctionInfo) -> list[CallRecord]:
     own = function.index.calls_named(name)
     if name == "__call__" and function.cls is not None:
         own = [*own, *function.index.calls_of_objects(function.cls.name)]
+    own = [*own, *_through_parameters(world, function)]
     if world.program is None or world.level == 0:
         return own
     return [*own, *world.program.calls_elsewhere(function, MOST_CALLS[world.level])]
@@ -51,8 +52,11 @@ def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
         return callee.cls is function.cls
     if callee.function is not None:
         return callee.function is function or _stands_for(world, callee.function, function)
-    if callee.kind is Kind.FUNCTION and isinstance(record.call.func, ast.Name):
-        return any(value.function is function for value in _choices(world, record.call.func.id, record.function))
+    func = record.call.func
+    if isinstance(func, ast.Name) and func.id in record.function.parameter_names:
+        return any(each is record for each in _through_parameters(world, function))
+    if callee.kind is Kind.FUNCTION and isinstance(func, ast.Name):
+        return any(value.function is function for value in _choices(world, func.id, record.function))
     if callee.kind is Kind.INSTANCE and callee.cls is not None and function.name == "__call__":
         return world.method(callee.cls, "__call__") is function
     if callee.kind is Kind.LIBRARY and callee.ref is not None and world.program is not None:
@@ -101,6 +105,28 @@ def _by_name(world: World, record: CallRecord, function: FunctionInfo) -> bool |
     if isinstance(meant, (FunctionInfo, ClassInfo)):
         return meant is (function.cls if function.name == "__init__" and function.cls is not None else function)
     return False if isinstance(meant, LibraryName) and not world.program.defines(meant.name, function) else None
+
+
+def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls of a parameter that the function is given as: `run_epoch(loader, step_fn=train_step)`."""
+    found: dict[int, CallRecord] = {}
+    for home in world.handing_on(function):
+        for record in home.index.handed.get(function.name, ()):
+            callee = home.frame_value(record.function, record.call.func).function
+            if callee is not None:
+                names = _given_as(home, record, callee, function)
+                found.update((id(each), each) for each in callee.calls_made if last_name(each.call.func) in names)
+    return list(found.values())
+
+
+def _given_as(world: World, record: CallRecord, callee: FunctionInfo, function: FunctionInfo) -> list[str]:
+    """The parameters of the called function that are the function in this call."""
+    arguments = callee.arguments
+    if arguments is None:
+        return []
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][callee.self_name is not None :]
+    pairs = [*zip(names, record.call.args, strict=False), *((k.arg, k.value) for k in record.call.keywords if k.arg)]
+    return [name for name, given in pairs if world.frame_value(record.function, given).function is function]
 
 
 def _choices(world: World, name: str, function: FunctionInfo) -> list[Value]:

@@ -15,10 +15,12 @@ from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_REST = rb"[^\n#;\\]*(?:\\\r?\n[^\n#;\\]*)*"
 _FROM = re.compile(
-    rb"^[ \t]*from[ \t]+([.\w][.\w \t]*?)[ \t]+import[ \t]*(\([^)]*\)|[^\n#;\\]*(?:\\\r?\n[^\n#;\\]*)*)", re.MULTILINE
+    rb"(?:^|[;:])[ \t]*from[ \t]+([.\w][.\w \t]*?)[ \t]+import[ \t]*(\((?:[^)#]|#[^\n]*)*\)|" + _REST + rb")",
+    re.MULTILINE,
 )
-_IMPORT = re.compile(rb"^[ \t]*import[ \t]+([^\n#;]+)", re.MULTILINE)
+_IMPORT = re.compile(rb"(?:^|[;:])[ \t]*import[ \t]+(" + _REST + rb")", re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\n]*")
 _ALIAS = re.compile(rb"([\w.]+|\*)(?:\s+as\s+(\w+))?")
 _CALLED = re.compile(rb"(?<!def )(?<!class )\b([A-Za-z_]\w*)[ \t]*\(")
@@ -31,7 +33,7 @@ class Facts(NamedTuple):
     """The facts of one file.
 
     `imports` are names as they are written (`a.b` of `from a import b`, `..c.*` of `from ..c import *`);
-    `called` are the names that stand before a parenthesis, and the original names of renamed imports;
+    `called` are the names that stand before a parenthesis, `renamed` the pairs of old and new name of `as`;
     `steps` are functions that send something backward, by themselves or through another one of the file.
     """
 
@@ -39,36 +41,41 @@ class Facts(NamedTuple):
     imports: tuple[str, ...] = ()
     called: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
+    renamed: tuple[tuple[str, str], ...] = ()
     accelerated: bool = False  # it speaks of an accelerator, or of a framework that would use one
 
     def plain(self) -> list[Any]:
         """As JSON can hold it."""
-        return [self.digest, list(self.imports), sorted(self.called), sorted(self.steps), self.accelerated]
+        renamed = [list(pair) for pair in self.renamed]
+        return [self.digest, list(self.imports), sorted(self.called), sorted(self.steps), renamed, self.accelerated]
 
     @classmethod
     def from_plain(cls, plain: Any) -> Facts:
         """The facts that `plain()` gave; raise ValueError for anything else."""
         match plain:
-            case [str() as digest, [*imports], [*called], [*steps], bool() as accelerated]:
-                if all(isinstance(each, str) for each in (*imports, *called, *steps)):
-                    return cls(digest, tuple(imports), frozenset(called), frozenset(steps), accelerated)
+            case [str() as digest, [*imports], [*called], [*steps], [*renamed], bool() as accelerated]:
+                pairs = tuple((old, new) for old, new in renamed)
+                names = (*imports, *called, *steps, *(name for pair in pairs for name in pair))
+                if all(isinstance(each, str) for each in names):
+                    return cls(digest, tuple(imports), frozenset(called), frozenset(steps), pairs, accelerated)
         raise ValueError("these are no facts")
 
 
 def facts_of(data: bytes) -> Facts:
     """The facts of a file with these bytes, whatever they hold."""
     imports: dict[str, None] = {}
-    renamed: set[str] = set()
+    renamed: dict[tuple[str, str], None] = {}
     for name, new_name in _imported(data):
         imports[name] = None
         if new_name is not None:
-            renamed.add(name.rpartition(".")[2])
+            renamed[name.rpartition(".")[2], new_name] = None
     called = {name.decode() for name in set(_CALLED.findall(data)) if name.isascii()}
     return Facts(
         digest_of(data),
         tuple(imports),
-        frozenset(called | renamed),
+        frozenset(called),
         frozenset(_steps(data)) if b"backward" in data else frozenset(),
+        tuple(renamed),
         _ACCELERATOR.search(data) is not None,
     )
 
@@ -91,7 +98,7 @@ def _imported(data: bytes) -> Iterator[tuple[str, str | None]]:
                 yield f"{module}{joint}{name}", None if alias.group(2) is None else alias.group(2).decode()
     for match in _IMPORT.finditer(data):
         for part in match.group(1).split(b","):
-            alias = _ALIAS.match(part.strip())
+            alias = _ALIAS.match(part.strip(b" \t\r\n\\"))
             if alias is not None:
                 yield alias.group(1).decode(errors="replace"), None
 

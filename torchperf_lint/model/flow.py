@@ -80,6 +80,8 @@ def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
         decides = True
     if isinstance(parent, ast.Call) and child is not parent.func and last_name(parent.func) in TAKES_SIZES:
         decides = True
+    if _asks_what_it_is(child):
+        decides = False
     if isinstance(child, ast.FormattedValue):
         displayed = True
     if isinstance(child, ast.Call):
@@ -87,6 +89,13 @@ def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
         if last_name(child.func) in DISPLAYS or (call or "").partition(".")[0] in LOG_OBJECTS:
             displayed = True
     return _Context(nested, displayed, decides, call, _takes_floats(parent, child), spelled)
+
+
+def _asks_what_it_is(node: ast.AST) -> bool:
+    """`isinstance(x, ...)`, `x is None`: true or false whatever number x is."""
+    if isinstance(node, ast.Compare):
+        return all(isinstance(operator, (ast.Is, ast.IsNot)) for operator in node.ops)
+    return isinstance(node, ast.Call) and last_name(node.func) in ("isinstance", "is_tensor")
 
 
 def _takes_floats(parent: ast.AST, child: ast.AST) -> bool:

@@ -190,28 +190,8 @@ class HeatMap:
                 continue
             if taker == "step":
                 yield record, f"`{function.name}` is the optimizer's closure"
-            elif taker in hooks.CALLERS_OF_ARGUMENTS or self._calls_what_it_is_given(record, function):
+            elif taker in hooks.CALLERS_OF_ARGUMENTS:
                 yield record, f"`{function.name}` is handed to `{taker}` here in every step"
-
-    def _calls_what_it_is_given(self, record: CallRecord, function: FunctionInfo) -> bool:
-        """Whether the call is one of a function of the program that calls the parameter that `function` is given as."""
-        callee = self.world.frame_value(record.function, record.call.func).function
-        arguments = None if callee is None else callee.arguments
-        if callee is None or arguments is None:
-            return False
-        names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][callee.self_name is not None :]
-        pairs = [*zip(names, record.call.args, strict=False), *((k.arg, k.value) for k in record.call.keywords)]
-        called = {last_name(each.call.func) for each in callee.calls_made}
-        handed = {
-            last_name(given)
-            for each in callee.calls_made
-            if last_name(each.call.func) in (*hooks.CALLERS_OF_ARGUMENTS, "partial")
-            for given in each.call.args
-        }
-        return any(
-            name in called | handed and self.world.frame_value(record.function, given).function is function
-            for name, given in pairs
-        )
 
     def _loop_heat(
         self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool

@@ -66,6 +66,8 @@ class Loops:
         return known
 
     def _classify(self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo) -> LoopInfo:
+        if isinstance(loop.body[-1], ast.Break):
+            return LoopInfo(LoopKind.OTHER, "", False)  # one pass, then it ends
         training = [record for record, innermost in self._training_calls(function) if innermost is loop]
         if training:
             called = _call_text(training[0])

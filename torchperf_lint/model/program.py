@@ -220,6 +220,12 @@ class Program:
         return _inverted((key, facts.called) for key, facts in sorted(self._facts.items()))
 
     @functools.cached_property
+    def _renamed(self) -> dict[str, list[str]]:
+        """Name -> the other names that files import it under."""
+        pairs = sorted({pair for facts in self._facts.values() for pair in facts.renamed})
+        return _inverted((new, [old]) for old, new in pairs)
+
+    @functools.cached_property
     def _importing(self) -> dict[str, list[str]]:
         """Name -> the files that import something of that name."""
         return _inverted(
@@ -237,7 +243,8 @@ class Program:
         key, name = self._by_index[function.index][0], _called_name(function)
         if name == "__call__" and function.cls is not None:
             name = function.cls.name
-        return any(other != key for table in (self._calling, self._importing) for other in table.get(name, ()))
+        tables = (self._calling, self._importing)
+        return any(other != key for each in self._names(name) for table in tables for other in table.get(each, ()))
 
     def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
         """The calls in other files that may mean the function, by name and by what those files import.
@@ -259,13 +266,15 @@ class Program:
 
     def _find_calls(self, function: FunctionInfo, name: str, files: list[str]) -> list[CallRecord]:
         records: list[CallRecord] = []
+        names = self._names(name)
         for key in files:
             unit = self.unit(key)
             if unit is not None:
                 if name == "__call__" and function.cls is not None:
                     records += unit.index.calls_of_objects(function.cls.name)
                 else:
-                    records += unit.index.calls_named(name)
+                    found = [record for each in names for record in unit.index.calls_named(each)]
+                    records += {id(record): record for record in found}.values()
         return records
 
     def _callers(self, function: FunctionInfo, name: str) -> list[str]:
@@ -274,7 +283,8 @@ class Program:
         if name == "__call__" and function.cls is not None:
             made = [key for key in self._calling.get(function.cls.name, ()) if tested or not self._is_test(key)]
             return [key for key in made if key != own and self._imports(key, function.cls.name, function.cls)]
-        files = [key for key in self._calling.get(name, ()) if key != own and (tested or not self._is_test(key))]
+        calling = sorted({key for each in self._names(name) for key in self._calling.get(each, ())})
+        files = [key for key in calling if key != own and (tested or not self._is_test(key))]
         is_method = function.cls is not None and function.name != "__init__"
         if not is_method:
             if function.outer is not function.index.module:
@@ -287,16 +297,19 @@ class Program:
         family = {own, *(self._by_index[cls.index][0] for cls in self.world(function.index, 0).lineage(function.cls))}
         return [key for key in files if key in family or self._imported_files(key) & family][:MOST_FILES]
 
+    def _names(self, name: str) -> list[str]:
+        """The name, and those that some file gives to it by `as`."""
+        return [name, *self._renamed.get(name, ())]
+
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
-        """Whether the file at `key` imports the function or class, or a module that has it under its name."""
+        """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
         for ref in self._facts[key].imports:
-            if ref.endswith(".*"):
-                ref = f"{ref[:-1]}{name}"
-            found = self._meaning(ref, key)
-            if isinstance(found, ModuleName):
-                found = self._meaning(f"{found.name}.{name}", key)
-            if found is meant:
-                return True
+            for each in self._names(name):
+                found = self._meaning(f"{ref[:-1]}{each}" if ref.endswith(".*") else ref, key)
+                if isinstance(found, ModuleName):
+                    found = self._meaning(f"{found.name}.{each}", key)
+                if found is meant:
+                    return True
         return False
 
     def importers(self, function: FunctionInfo) -> list[Unit]:

@@ -238,7 +238,8 @@ def _role_under(
     if type(parent).__name__ in _COMPREHENSIONS and not isinstance(node, cst.CompFor):
         return _role_in_comprehension(model, site, parent)
     if isinstance(parent, (cst.Comparison, cst.BooleanOperation)):
-        return Role.CONDITION, "", parent
+        # `labels == label.item()` is a tensor.
+        return None if model.value(parent).is_tensor else (Role.CONDITION, "", parent)
     if isinstance(parent, (cst.FormattedStringExpression,)):
         return Role.SHOWN, "an f-string", parent
     if shape.is_filled_text(parent):

@@ -101,7 +101,12 @@ def tensor_method(
     if name in ("get", "pop") and base.kind is Kind.STRUCTURE:
         return base._replace(ref=None)
     if name == "type":
-        return derived(base)._replace(device=Device.UNKNOWN, dtype=None) if arguments else STRING
+        if not arguments:
+            return STRING
+        cast = arguments[0]
+        if cast.kind is Kind.DTYPE:
+            return derived(base)._replace(dtype=cast.dtype)
+        return derived(base)._replace(device=Device.UNKNOWN, dtype=None)  # `"torch.cuda.FloatTensor"` moves as well
     if name == "pin_memory":
         return base
     if name in torch_api.INPLACE_NONE_METHODS:
