@@ -241,6 +241,12 @@ TAKES_SIZES = frozenset(
 )
 """Functions and methods whose number arguments are sizes, counts or places: the host needs them at once."""
 
+TENSOR_ONLY_METHODS = frozenset(
+    "item detach clamp_ unsqueeze numel masked_fill masked_fill_ index_select contiguous permute new_tensor new_zeros "
+    "new_ones new_full new_empty type_as expand_as scatter_ scatter_add_ unbind topk".split()
+)
+"""Methods that nothing but a tensor has among what goes through a model."""
+
 MODULE_ONLY_METHODS = frozenset(
     "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
     "load_state_dict train eval zero_grad".split()

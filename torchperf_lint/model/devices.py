@@ -33,7 +33,7 @@ def named_device(node: ast.expr, value: Value) -> Device | None:
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name in conventions.DEVICE_NAMES or name.endswith("device"):
             return Device.LIKELY
-        if isinstance(node, ast.Constant) and type(node.value) is int:
+        if (isinstance(node, ast.Constant) and type(node.value) is int) or value.dtype == "int":
             return Device.CUDA  # a bare index is that of an accelerator
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id

@@ -128,7 +128,33 @@ class Evaluator:
         path = dotted(node)
         if path is not None and path in env:
             return env[path]
+        if base.kind is Kind.UNKNOWN and base.device is Device.UNKNOWN and not base.ref:
+            base = self._treated_as_tensor(node, env) or base
         return self.attribute_of(base, node.attr, node)
+
+    def _treated_as_tensor(self, node: ast.Attribute, env: Env) -> Value | None:
+        """An unknown thing with a tensor's method, where tensors live on the device: on the way of a module's call.
+
+        `x.cpu()` says by itself where the program takes `x` to be.
+        """
+        if self.world.cpu_only:
+            return None
+        if node.attr == "cpu":
+            because: tuple[Because, ...] = (
+                self.because(node, "`.cpu()` is called on this, in a program for an accelerator"),
+            )
+        elif self.frame.placed and node.attr in torch_api.TENSOR_ONLY_METHODS:
+            if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
+                return None  # what settings and parameters hold may be NumPy's
+            because = self.frame.placed
+        else:
+            return None
+        tensor = Value(Kind.TENSOR, Device.LIKELY, because=because)
+        self.frame.values[node.value] = tensor
+        path = dotted(node.value)
+        if path is not None and path in env:
+            env[path] = tensor
+        return tensor
 
     def attribute_of(self, base: Value, name: str, node: ast.AST) -> Value:
         """`base.name`."""

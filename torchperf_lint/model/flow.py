@@ -85,7 +85,7 @@ def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
     if isinstance(child, ast.FormattedValue):
         displayed = True
     if isinstance(child, ast.Call):
-        call = dotted(child.func)
+        call = dotted(child.func) or last_name(child.func)
         if last_name(child.func) in DISPLAYS or (call or "").partition(".")[0] in LOG_OBJECTS:
             displayed = True
     return _Context(nested, displayed, decides, call, _takes_floats(parent, child), spelled)

@@ -23,7 +23,7 @@ _KEEP_VALUE = frozenset("detach clone contiguous float double squeeze to".split(
 _QUESTIONS = frozenset("isinstance hasattr is_tensor callable type len numel dim is_floating_point".split())
 _HARMLESS_DECORATORS = frozenset("staticmethod classmethod no_grad inference_mode unused ignore".split())
 _STATEMENTS = (ast.Return, ast.If, ast.Assign, ast.AnnAssign, ast.Raise, ast.Pass, ast.Assert)
-_COMPUTES = (ast.BinOp, ast.Subscript, ast.Lambda, ast.comprehension, ast.Await, ast.NamedExpr)
+_COMPUTES = (ast.BinOp, ast.Lambda, ast.comprehension, ast.Await, ast.NamedExpr)
 _BRANCHES = (ast.If, ast.IfExp)
 
 

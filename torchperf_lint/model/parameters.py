@@ -45,7 +45,7 @@ def initial(world: World, frame: Frame) -> Env:
         return env
     contract = frameworks.contract_of(world, function)
     by_calls = _from_calls(world, frame)
-    if contract is not None and contract.all_tensors:
+    if contract is not None and contract.device.on_accelerator:
         frame.placed = (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
     defaults = _defaults(function)
     everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -64,9 +64,8 @@ def initial(world: World, frame: Frame) -> Env:
                 value = promised
         if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
             value = _by_contract(function, contract, name, value, defaults.get(name))
-        if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN and name not in defaults:
-            # A tensor that `forward` hands on lives where the module's inputs do.
-            value = value._replace(device=Device.LIKELY, because=frame.placed) if frame.placed else value
+        if frame.placed and name not in defaults:
+            value = _placed(value, frame.placed)
         if value.kind is Kind.UNKNOWN:
             value = _by_default(name, defaults.get(name))
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
@@ -77,6 +76,15 @@ def initial(world: World, frame: Frame) -> Env:
             ref = "tuple" if collected is arguments.vararg else "dict"
             env[collected.arg] = by_calls.get(collected.arg) or container(UNKNOWN, ref=ref)
     return env
+
+
+def _placed(value: Value, because: tuple[Because, ...]) -> Value:
+    """Tensors that `forward` hands on live where the module's inputs do, if nothing else is known of them."""
+    if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
+        return value._replace(device=Device.LIKELY, because=because)
+    if value.kind is Kind.CONTAINER and value.element is not None:
+        return value._replace(element=_placed(value.element, because))
+    return value
 
 
 def _holds_unknown(value: Value) -> bool:

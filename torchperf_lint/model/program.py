@@ -372,10 +372,14 @@ class Program:
     def _reached(self) -> set[str]:
         found = {key for key, facts in self._facts.items() if facts.accelerated}
         pending = [key for key in found if not self._is_test(key)]
-        # Packages bring their own modules in ways that no import shows: by registries, and by names put together.
-        packages = {name for name in map(self._modules.package_of, pending) if name is not None}
+        # Packages bring modules in, their own and those built upon them, in ways that no import shows: by registries
+        # and by names put together.
+        package_of = self._modules.package_of
+        packages = {name for name in map(package_of, pending) if name is not None}
         for key in self._facts:
-            if key not in found and not self._is_test(key) and self._modules.package_of(key) in packages:
+            if key in found or self._is_test(key):
+                continue
+            if package_of(key) in packages or any(package_of(file) in packages for file in self._imported_files(key)):
                 found.add(key)
                 pending.append(key)
         while pending:
