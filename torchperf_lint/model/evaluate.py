@@ -261,6 +261,8 @@ class Evaluator:
         if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
             whole = left.dtype == right.dtype == "int" and isinstance(operator, _WHOLE_OPERATORS)
             return INTEGER if whole else NUMBER
+        if isinstance(operator, ast.Mult) and {left.kind, right.kind} == {Kind.CONTAINER, Kind.NUMBER}:
+            return (left if left.kind is Kind.CONTAINER else right)._replace(items=None)
         if left.kind is Kind.CONTAINER and right.kind is Kind.CONTAINER and isinstance(operator, ast.Add):
             return join(left._replace(items=None), right._replace(items=None))
         for side in (left, right):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS, CPU_TUNING_WORDS
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.values import Device, Kind, Origin, Value
 
 if TYPE_CHECKING:
@@ -133,7 +133,23 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
     if name == "step" and any(ref.startswith("torch.optim.") or ref.endswith(".Optimizer") for ref in refs):
-        return Contract(True, "an optimizer's `step` runs for every batch")
+        return Contract(True, "an optimizer's `step` runs for every batch, where the model lives", Device.LIKELY)
+    return _process_contract(world, function, cls)
+
+
+def _process_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
+    """A method that a subclass of ignite's Engine hands to `super().__init__` as its process function."""
+    lineage = world.lineage(cls)
+    for owner in lineage:
+        for record in owner.index.handed.get(function.name, ()):
+            maker = record.function
+            if maker.cls is not owner or maker.name != "__init__" or last_name(record.call.func) != "__init__":
+                continue
+            own = any(dotted(given) == f"{maker.self_name}.{function.name}" for given in record.call.args)
+            if own and any(name.rpartition(".")[2] == "Engine" for name in world.base_names(owner)):
+                says = "ignite's Engine calls this method for every batch"
+                batch = frozenset(function.parameter_names[2:3])
+                return Contract(True, says, tensors=batch, row=record.call.lineno, path=owner.index.path)
     return None
 
 

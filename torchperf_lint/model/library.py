@@ -179,7 +179,11 @@ def library_call(
     if root == "torch.utils.data" and name[:1].isupper():
         return Value(Kind.INSTANCE, ref=ref, created=node)
     if ref.startswith("torch."):
-        return _torch_function(ref, root, name, arguments, keywords)
+        made = _torch_function(ref, root, name, arguments, keywords)
+        unknown = any(value.kind is Kind.UNKNOWN for value in arguments)
+        if made.kind is Kind.TENSOR and made.device is Device.UNKNOWN and unknown and evaluator.frame.placed:
+            made = made._replace(device=Device.LIKELY, because=evaluator.frame.placed)
+        return made
     if ref.startswith("numpy."):
         return Value(Kind.NUMPY)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):

@@ -15,6 +15,16 @@ LIBRARIES = ("torch", "torchmetrics", "numpy")
 """Packages that the knowledge tables speak of: their names mean them, whatever lies in the project."""
 
 
+_INNER = ("ao", "distributed", "testing", "export", "fx", "onnx", "package", "quantization")
+
+
+def is_library(name: str) -> bool:
+    """Whether a dotted name is one that the knowledge tables speak of; of torch's inner parts they say little."""
+    root, _, rest = name.partition(".")
+    part = rest.partition(".")[0]
+    return root in LIBRARIES and not (root == "torch" and (part in _INNER or part.startswith("_")))
+
+
 class Modules:
     """The modules of a project, by path: every key is a file's absolute path with slashes."""
 
@@ -104,7 +114,7 @@ class Modules:
 
         None if no part of it is in the project, or it is a library's that the knowledge tables know.
         """
-        if name.partition(".")[0] in LIBRARIES:
+        if is_library(name):
             return None
         head, rest = name, ""
         while head:

@@ -91,7 +91,7 @@ class Loops:
     def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
         """The text of the loader that an iterable walks over, through enumerate, tqdm, zip and the like."""
         value = self.world.frame_value(function, iterable)
-        if value.kind is Kind.LOADER:
+        if value.kind is Kind.LOADER or (value.cls is not None and "DataLoader" in value.cls.name):
             return _loader_text(iterable)
         name = last_name(iterable)
         if name is not None and name in self.loader_names:
@@ -193,7 +193,7 @@ class Loops:
             index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
             if isinstance(index, ast.Slice) and index.upper is not None and _names(index.lower, loop.target.id):
                 value = self.world.frame_value(function, node.value)
-                if value.holds_tensors and value.device.on_accelerator:
+                if value.device.on_accelerator and (value.holds_tensors or value.kind is Kind.UNKNOWN):
                     return dotted(node.value) or "a tensor"
         return None
 

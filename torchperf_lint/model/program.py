@@ -243,6 +243,10 @@ class Program:
         key, name = self._by_index[function.index][0], _called_name(function)
         if name == "__call__" and function.cls is not None:
             name = function.cls.name
+        if function.cls is not None:
+            family = self.world(function.index, 0).lineage(function.cls)[1:]
+            if any(cls.index is not function.index and name in cls.index.handed for cls in family):
+                return True
         tables = (self._calling, self._importing)
         return any(other != key for each in self._names(name) for table in tables for other in table.get(each, ()))
 
