@@ -1,4 +1,5 @@
-# Each target works as the first command in a fresh clone; `make PYTHON=python3.12 test` chooses the interpreter.
+# Each target works as the first command in a fresh clone; `make PYTHON=python3.12 test` chooses the interpreter, and
+# `make CORPUS=DIR accuracy` the folder that the public projects lie in, or are brought to.
 # Kept to what the make 3.81 of macOS understands.
 
 VERSION_OK = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))
@@ -9,15 +10,17 @@ VENV = .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKLOADS = fixtures/workloads
+CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 
-.PHONY: help demo test verify bench clean
+.PHONY: help demo test verify accuracy bench clean
 
 help:
-	@echo "make demo   lint the example training programs and show what the fixes would change"
-	@echo "make test   everything a change has to pass: ruff, mypy, pytest"
-	@echo "make verify run the rules' programs unfixed and fixed on the simulated device"
-	@echo "make bench  measure the linter's speed"
-	@echo "make clean  remove what the other targets made"
+	@echo "make demo     lint the example training programs and show what the fixes would change"
+	@echo "make test     everything a change has to pass: ruff, mypy, pytest"
+	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
+	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
+	@echo "make bench    measure the linter's speed"
+	@echo "make clean    remove what the other targets made"
 
 demo: $(VENV)/demo-stamp
 	$(BIN)/torchperf-lint --isolated --exit-zero $(WORKLOADS)
@@ -32,6 +35,10 @@ test: $(VENV)/test-stamp
 verify: $(VENV)/test-stamp
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases --experiments
+
+accuracy: $(VENV)/demo-stamp
+	$(BIN)/python benchmarks/corpus.py $(CORPUS_OPTION)
+	$(BIN)/python benchmarks/accuracy.py $(CORPUS_OPTION)
 
 bench: $(VENV)/test-stamp
 	$(BIN)/python benchmarks/speed.py

@@ -22,6 +22,12 @@ SCALER_NAMES = frozenset("scaler grad_scaler loss_scaler amp_scaler".split())
 DEVICE_NAMES = frozenset("device dev torch_device gpu cuda_device gpu_id local_rank device_id".split())
 DEVICE_ATTRIBUTES = frozenset("device _device gpu torch_device cuda_device main_device execution_device".split())
 
+
+def counts_steps(name: str) -> bool:
+    """Whether a name is that of step counters, which optimizers keep on the host."""
+    return "step" in name.lower()
+
+
 ACCUMULATION_WORDS = ("accum", "accumulate", "grad_acc", "acc_steps", "iter_size", "update_freq", "cumulative")
 """A modulus over one of these is once per optimizer step, which is no throttle."""
 

@@ -11,7 +11,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model import calls
 from torchperf_lint.model.devices import as_device, inside_module, moved
-from torchperf_lint.model.index import dotted
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.modules import module_attribute
 from torchperf_lint.model.naming import conventional
 from torchperf_lint.model.tensors import (
@@ -146,6 +146,8 @@ class Evaluator:
         elif self.frame.placed and node.attr in torch_api.TENSOR_ONLY_METHODS:
             if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
                 return None  # what settings and parameters hold may be NumPy's
+            if conventions.counts_steps(last_name(node.value) or ""):
+                return None
             because = self.frame.placed
         else:
             return None

@@ -64,9 +64,9 @@ def initial(world: World, frame: Frame) -> Env:
                 value = promised
         if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
             value = _by_contract(function, contract, name, value, defaults.get(name))
-        if frame.placed and name not in defaults:
+        if frame.placed and name not in defaults and not conventions.counts_steps(name):
             value = _placed(value, frame.placed)
-        if value.kind is Kind.UNKNOWN:
+        if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
             value = _by_default(name, defaults.get(name))
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
             value = Value(Kind.DEVICE, Device.LIKELY, because=(Because(argument.lineno, f"parameter `{name}`"),))
@@ -82,9 +82,9 @@ def _placed(value: Value, because: tuple[Because, ...]) -> Value:
     """Tensors that `forward` hands on live where the module's inputs do, if nothing else is known of them."""
     if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
         return value._replace(device=Device.LIKELY, because=because)
-    if value.kind is Kind.CONTAINER and value.element is not None:
+    if value.kind is Kind.CONTAINER and value.element is not None and value.ref != "dict":
         return value._replace(element=_placed(value.element, because))
-    return value
+    return value  # (a dict holds settings beside tensors)
 
 
 def _holds_unknown(value: Value) -> bool:
@@ -199,7 +199,8 @@ def _seen(given: list[Value]) -> Value:
     A tensor that one caller passes from the device costs there what it costs, whatever else is passed by others.
     """
     shown = [value for value in given if value != UNKNOWN]
-    value = join_all(shown)
+    # What was moved to the device in one call is what the other calls show it to be.
+    value = join_all([value for value in shown if value.kind is not Kind.UNKNOWN] or shown)
     if len(shown) < len(given) and value.constant is not None:
         value = value._replace(constant=None)
     if value.holds_tensors and value.device is Device.UNKNOWN and all(v.device is not Device.CPU for v in shown):

@@ -68,7 +68,7 @@ class Unit:
     @functools.cached_property
     def heat_from_afar(self) -> HeatMap:
         """The same as another file asks for it: from what can be learnt of values nearby."""
-        world = self.world(1)
+        world = self.world(FARTHEST - 1)
         return HeatMap(world, Loops(world, self.hints.loader_names), self.seeds, self.hints.hot_functions)
 
     @functools.cached_property
