@@ -218,7 +218,7 @@ EXPECTED = {
     "step_timer_on_device.py": "TPL302 TPL401",
     "step_timer_on_host.py": "TPL401",
     "tips_followed.py": "",
-    "tips_ignored.py": "TPL102 TPL107 TPL201 TPL203 TPL203 TPL401 TPL402",
+    "tips_ignored.py": "TPL102 TPL107 TPL107 TPL201 TPL203 TPL203 TPL401 TPL402",
 }
 
 

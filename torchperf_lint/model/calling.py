@@ -119,6 +119,32 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
     return list(found.values())
 
 
+def handed_over(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls in its file, and in those of its class's bases, that are given the function itself."""
+    files = {function.index: None}
+    if function.cls is not None:
+        files.update((owner.index, None) for owner in world.lineage(function.cls))
+    return [
+        record
+        for index in files
+        for record in index.handed.get(function.name, ())
+        if any(_is_meant(world, given, record, function) for given in (*record.call.args, *_keywords(record.call)))
+    ]
+
+
+def _keywords(call: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in call.keywords]
+
+
+def _is_meant(world: World, node: ast.expr, record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether an argument of the call is the function: by value, or as `self.f` in a class whose `f` it overrides."""
+    caller = record.function
+    if caller.cls is not None and function.cls is not None and dotted(node) == f"{caller.self_name}.{function.name}":
+        meant = world.method(caller.cls, function.name)
+        return meant is function or caller.cls in world.lineage(function.cls)
+    return last_name(node) == function.name and world.frame_value(caller, node).function is function
+
+
 def _given_as(world: World, record: CallRecord, callee: FunctionInfo, function: FunctionInfo) -> list[str]:
     """The parameters of the called function that are the function in this call."""
     arguments = callee.arguments

@@ -183,36 +183,12 @@ class HeatMap:
         for record in calling.possible_callers(self.world, function):
             if record.function is not function:
                 yield record, ""
-        for record in self._handing(function):
+        for record in calling.handed_over(self.world, function):
             taker = last_name(record.call.func)
-            given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-            if not any(self._means(each, record, function) for each in given):
-                continue
             if taker == "step":
                 yield record, f"`{function.name}` is the optimizer's closure"
             elif taker in hooks.CALLERS_OF_ARGUMENTS:
                 yield record, f"`{function.name}` is handed to `{taker}` here in every step"
-
-    def _handing(self, function: FunctionInfo) -> list[CallRecord]:
-        """The calls of its file that are given something of the function's name, and those of its class's bases."""
-        files = {self.world.index: None}
-        if function.cls is not None:
-            files.update((owner.index, None) for owner in self.world.lineage(function.cls))
-        return [record for index in files for record in index.handed.get(function.name, ())]
-
-    def _means(self, node: ast.expr, record: CallRecord, function: FunctionInfo) -> bool:
-        """Whether an argument of the call is the function: by value, or as `self.f` in a class that it overrides."""
-        caller = record.function
-        if (
-            caller.cls is not None
-            and function.cls is not None
-            and dotted(node) == f"{caller.self_name}.{function.name}"
-        ):
-            return (
-                caller.cls in self.world.lineage(function.cls)
-                or self.world.method(caller.cls, function.name) is function
-            )
-        return caller.index is self.world.index and self.world.frame_value(caller, node).function is function
 
     def _loop_heat(
         self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool

@@ -8,7 +8,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api, torchmetrics_api
 from torchperf_lint.model.devices import as_device, named_device
 from torchperf_lint.model.naming import BATCH
-from torchperf_lint.model.tensors import BY_WORD, computed, element_of, element_of_mapping, tensor_from
+from torchperf_lint.model.tensors import BY_WORD, computed, element_of, element_of_mapping, placed, tensor_from
 from torchperf_lint.model.values import (
     INTEGER,
     NONE,
@@ -181,9 +181,7 @@ def library_call(
     if ref.startswith("torch."):
         made = _torch_function(ref, root, name, arguments, keywords)
         unknown = any(value.kind is Kind.UNKNOWN for value in arguments)
-        if made.kind is Kind.TENSOR and made.device is Device.UNKNOWN and unknown and evaluator.frame.placed:
-            made = made._replace(device=Device.LIKELY, because=evaluator.frame.placed)
-        return made
+        return placed(made, evaluator.frame.placed) if unknown and evaluator.frame.placed else made
     if ref.startswith("numpy."):
         return Value(Kind.NUMPY)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):

@@ -20,9 +20,9 @@ _INNER = ("ao", "distributed", "testing", "export", "fx", "onnx", "package", "qu
 
 def is_library(name: str) -> bool:
     """Whether a dotted name is one that the knowledge tables speak of; of torch's inner parts they say little."""
-    root, _, rest = name.partition(".")
-    part = rest.partition(".")[0]
-    return root in LIBRARIES and not (root == "torch" and (part in _INNER or part.startswith("_")))
+    root, *parts = name.split(".")
+    inner = any(part.startswith("_") for part in parts) or (parts[:1] and parts[0] in _INNER)
+    return root in LIBRARIES and not (root == "torch" and inner)
 
 
 class Modules:

@@ -6,15 +6,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions
+from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model import calling, frameworks
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.naming import BATCH, conventional
-from torchperf_lint.model.tensors import element_of_mapping
+from torchperf_lint.model.tensors import element_of_mapping, placed
 from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
     from torchperf_lint.model.interpret import Env, Frame, World
 
 MOST_CALLERS = 60
@@ -65,7 +65,7 @@ def initial(world: World, frame: Frame) -> Env:
         if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
             value = _by_contract(function, contract, name, value, defaults.get(name))
         if frame.placed and name not in defaults and not conventions.counts_steps(name):
-            value = _placed(value, frame.placed)
+            value = placed(value, frame.placed)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
             value = _by_default(name, defaults.get(name))
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
@@ -76,15 +76,6 @@ def initial(world: World, frame: Frame) -> Env:
             ref = "tuple" if collected is arguments.vararg else "dict"
             env[collected.arg] = by_calls.get(collected.arg) or container(UNKNOWN, ref=ref)
     return env
-
-
-def _placed(value: Value, because: tuple[Because, ...]) -> Value:
-    """Tensors that `forward` hands on live where the module's inputs do, if nothing else is known of them."""
-    if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
-        return value._replace(device=Device.LIKELY, because=because)
-    if value.kind is Kind.CONTAINER and value.element is not None and value.ref != "dict":
-        return value._replace(element=_placed(value.element, because))
-    return value  # (a dict holds settings beside tensors)
 
 
 def _holds_unknown(value: Value) -> bool:
@@ -147,6 +138,9 @@ def _defaults(function: FunctionInfo) -> dict[str, ast.expr]:
 def _from_calls(world: World, frame: Frame) -> Env:
     """Each parameter joined over the calls of the program that reach the function."""
     function = frame.function
+    for record in calling.handed_over(world, function):
+        if last_name(record.call.func) in hooks.CALLERS_OF_ARGUMENTS:
+            _take_place(world, frame, record)
     if len(calling.possible_callers(world, function)) > MOST_CALLERS:
         return {}
     records = world.callers(function)
@@ -157,9 +151,7 @@ def _from_calls(world: World, frame: Frame) -> Env:
         if record.function is function:
             continue
         call = record.call
-        if not frame.placed and world.frame(record.function).placed:
-            path = record.function.index.path
-            frame.placed = tuple(step._replace(path=step.path or path) for step in world.frame(record.function).placed)
+        _take_place(world, frame, record)
         if any(isinstance(a, ast.Starred) for a in call.args):
             return {}
         spread = [element_of_mapping(world.frame_value(record.function, k.value)) for k in call.keywords if not k.arg]
@@ -175,6 +167,14 @@ def _from_calls(world: World, frame: Frame) -> Env:
     joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}
+
+
+def _take_place(world: World, frame: Frame, record: CallRecord) -> None:
+    """Tensors of a function live where those of a caller live that a module's call leads to."""
+    if not frame.placed:
+        path = record.function.index.path
+        around = world.frame(record.function).placed
+        frame.placed = tuple(step._replace(path=step.path or path) for step in around)
 
 
 def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], spread: list[Value]) -> Env:
@@ -199,6 +199,8 @@ def _seen(given: list[Value]) -> Value:
     A tensor that one caller passes from the device costs there what it costs, whatever else is passed by others.
     """
     shown = [value for value in given if value != UNKNOWN]
+    if len(shown) > 1 and all(value.kind is Kind.CONTAINER for value in shown):
+        return join_all(shown)._replace(element=_seen([value.element or UNKNOWN for value in shown]))
     # What was moved to the device in one call is what the other calls show it to be.
     value = join_all([value for value in shown if value.kind is not Kind.UNKNOWN] or shown)
     if len(shown) < len(given) and value.constant is not None:

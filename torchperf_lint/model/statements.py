@@ -181,7 +181,7 @@ class Runner:
         arms = []
         while True:
             self.evaluate(node.test, env)
-            arms.append((self.block(node.body, env.copy()), asks_about_accelerator(node.test)))
+            arms.append((self.block(node.body, self._narrowed(node.test, env)), asks_about_accelerator(node.test)))
             rest = node.orelse[0] if len(node.orelse) == 1 else None
             if not isinstance(rest, ast.If):
                 break
@@ -193,6 +193,25 @@ class Runner:
             if taken is not None:
                 outcome = taken if outcome is None else _merge(taken, outcome, lean)
         return outcome
+
+    def _narrowed(self, test: ast.expr, env: Env) -> Env:
+        """The environment behind `isinstance(x, torch.Tensor)` and `torch.is_tensor(x)`: then `x` is one."""
+        inner = env.copy()
+        if isinstance(test, ast.Call) and test.args:
+            asked = self.frame.values.get(test.func, UNKNOWN).ref
+            kind = self.frame.values.get(test.args[1], UNKNOWN).ref if len(test.args) == 2 else None
+            path = dotted(test.args[0])
+            value = inner.get(path or "")
+            if (
+                path is not None
+                and value is not None
+                and (asked == "torch.is_tensor" or (asked == "builtins.isinstance" and kind == "torch.Tensor"))
+            ):
+                if value.kind is Kind.UNKNOWN:
+                    inner[path] = value._replace(kind=Kind.TENSOR, ref=None)
+                elif value.kind is Kind.TENSOR:
+                    inner[path] = value._replace(mixed=False)
+        return inner
 
     def _while(self, node: ast.While, env: Env) -> Env | None:
         self.evaluate(node.test, env)

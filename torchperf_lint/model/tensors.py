@@ -21,9 +21,19 @@ from torchperf_lint.model.values import (
 )
 
 if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.evaluate import Evaluator
 
 BY_WORD = {"number": NUMBER, "string": STRING, "None": NONE, "numpy": Value(Kind.NUMPY), "dtype": Value(Kind.DTYPE)}
+
+
+def placed(value: Value, because: tuple[Because, ...]) -> Value:
+    """Tensors on the way of a module's call live where its inputs do, if nothing else is known of them."""
+    if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
+        return value._replace(device=Device.LIKELY, because=because)
+    if value.kind is Kind.CONTAINER and value.element is not None and value.ref != "dict":
+        return value._replace(element=placed(value.element, because))
+    return value  # (a dict holds settings beside tensors)
 
 
 def tensor_from(operands: list[Value], true_division: bool = False) -> Value:
