@@ -133,25 +133,14 @@ class Evaluator:
         return self.attribute_of(base, node.attr, node)
 
     def _treated_as_tensor(self, node: ast.Attribute, env: Env) -> Value | None:
-        """An unknown thing with a tensor's method, where tensors live on the device: on the way of a module's call.
-
-        `x.cpu()` says by itself where the program takes `x` to be.
-        """
-        if self.world.cpu_only:
+        """An unknown thing with a tensor's method, where tensors live on the device: on the way of a module's call."""
+        if self.world.cpu_only or not self.frame.placed or node.attr not in torch_api.TENSOR_ONLY_METHODS:
             return None
-        if node.attr == "cpu":
-            because: tuple[Because, ...] = (
-                self.because(node, "`.cpu()` is called on this, in a program for an accelerator"),
-            )
-        elif self.frame.placed and node.attr in torch_api.TENSOR_ONLY_METHODS:
-            if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
-                return None  # what settings and parameters hold may be NumPy's
-            if conventions.counts_steps(last_name(node.value) or ""):
-                return None
-            because = self.frame.placed
-        else:
+        if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
+            return None  # what settings and parameters hold may be NumPy's
+        if conventions.counts_steps(last_name(node.value) or ""):
             return None
-        tensor = Value(Kind.TENSOR, Device.LIKELY, because=because)
+        tensor = Value(Kind.TENSOR, Device.LIKELY, because=self.frame.placed)
         self.frame.values[node.value] = tensor
         path = dotted(node.value)
         if path is not None and path in env:

@@ -133,7 +133,7 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
     if name == "step" and any(ref.startswith("torch.optim.") or ref.endswith(".Optimizer") for ref in refs):
-        return Contract(True, "an optimizer's `step` runs for every batch, where the model lives", Device.LIKELY)
+        return Contract(True, "an optimizer's `step` runs for every batch")
     return _process_contract(world, function, cls)
 
 

@@ -50,7 +50,7 @@ _NEVER = 1 << 30
 class Frame:
     """One interpretation of a function: the value of every expression in it, and what it gives back."""
 
-    __slots__ = ("backward", "env", "function", "placed", "returns", "values", "yields")
+    __slots__ = ("backward", "env", "function", "host", "placed", "returns", "values", "yields")
 
     def __init__(self, function: FunctionInfo) -> None:
         self.function = function
@@ -59,6 +59,7 @@ class Frame:
         self.yields: list[Value] = []
         self.env: Env = {}
         self.placed: tuple[Because, ...] = ()  # what shows that its tensors live where a module's inputs live
+        self.host: set[str] = set()  # parameters that some caller gives from the host
         self.backward: set[str] = set()
 
 

@@ -64,7 +64,8 @@ def initial(world: World, frame: Frame) -> Env:
                 value = promised
         if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
             value = _by_contract(function, contract, name, value, defaults.get(name))
-        if frame.placed and name not in defaults and not conventions.counts_steps(name):
+        from_host = name in frame.host or conventions.counts_steps(name)
+        if frame.placed and name not in defaults and not from_host:
             value = placed(value, frame.placed)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
             value = _by_default(name, defaults.get(name))
@@ -155,15 +156,15 @@ def _from_calls(world: World, frame: Frame) -> Env:
         if any(isinstance(a, ast.Starred) for a in call.args):
             return {}
         spread = [element_of_mapping(world.frame_value(record.function, k.value)) for k in call.keywords if not k.arg]
-        if spread and (function.arguments is None or function.arguments.kwarg is None):
-            return {}
         arguments = [world.frame_value(record.function, argument) for argument in call.args]
         keywords = {k.arg: world.frame_value(record.function, k.value) for k in call.keywords if k.arg}
         if function.self_name is not None and not _names_class(call, function):
             arguments.insert(0, UNKNOWN)
         given = _positional(function, arguments, keywords)
-        per_call.append({**_left_out(function), **given, **_collected(function, arguments, keywords, spread)})
+        unnamed = {} if spread else _left_out(function)  # `**mapping` may fill what the call leaves out
+        per_call.append({**unnamed, **given, **_collected(function, arguments, keywords, spread)})
     names = {name for env in per_call for name in env}
+    frame.host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}

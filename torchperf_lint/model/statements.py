@@ -9,7 +9,7 @@ from torchperf_lint.model import frameworks, parameters
 from torchperf_lint.model.evaluate import asks_about_accelerator
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.tensors import element_of
-from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value, join
+from torchperf_lint.model.values import NUMBER, UNKNOWN, Device, Kind, Value, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,7 +181,9 @@ class Runner:
         arms = []
         while True:
             self.evaluate(node.test, env)
-            arms.append((self.block(node.body, self._narrowed(node.test, env)), asks_about_accelerator(node.test)))
+            inner = self._narrowed(node.test, env, True)
+            arms.append((self.block(node.body, inner), asks_about_accelerator(node.test)))
+            env = self._narrowed(node.test, env, False)
             rest = node.orelse[0] if len(node.orelse) == 1 else None
             if not isinstance(rest, ast.If):
                 break
@@ -194,24 +196,39 @@ class Runner:
                 outcome = taken if outcome is None else _merge(taken, outcome, lean)
         return outcome
 
-    def _narrowed(self, test: ast.expr, env: Env) -> Env:
-        """The environment behind `isinstance(x, torch.Tensor)` and `torch.is_tensor(x)`: then `x` is one."""
+    def _narrowed(self, test: ast.expr, env: Env, holds: bool) -> Env:
+        """The environment behind `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
+
+        A branch that what is known of `x` rules out has nothing known of it.
+        """
         inner = env.copy()
-        if isinstance(test, ast.Call) and test.args:
-            asked = self.frame.values.get(test.func, UNKNOWN).ref
-            kind = self.frame.values.get(test.args[1], UNKNOWN).ref if len(test.args) == 2 else None
-            path = dotted(test.args[0])
-            value = inner.get(path or "")
-            if (
-                path is not None
-                and value is not None
-                and (asked == "torch.is_tensor" or (asked == "builtins.isinstance" and kind == "torch.Tensor"))
-            ):
-                if value.kind is Kind.UNKNOWN:
-                    inner[path] = value._replace(kind=Kind.TENSOR, ref=None)
-                elif value.kind is Kind.TENSOR:
-                    inner[path] = value._replace(mixed=False)
+        path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+        value = None if path is None else inner.get(path)
+        asked = None if path is None else self._kind_asked(test)  # type: ignore[arg-type]
+        if path is None or value is None or asked is None:
+            return inner
+        other = Kind.NUMBER if asked is Kind.TENSOR else Kind.TENSOR
+        if value.kind is Kind.TENSOR and value.mixed:
+            is_tensor = holds == (asked is Kind.TENSOR)
+            inner[path] = value._replace(mixed=False) if is_tensor else NUMBER
+        elif value.kind is (other if holds else asked):
+            del inner[path]
+        elif value.kind is Kind.UNKNOWN and holds:
+            inner[path] = value._replace(kind=Kind.TENSOR, ref=None) if asked is Kind.TENSOR else NUMBER
         return inner
+
+    def _kind_asked(self, test: ast.Call) -> Kind | None:
+        """TENSOR or NUMBER if that is all that the call asks about its first argument."""
+        asks = self.frame.values.get(test.func, UNKNOWN).ref
+        if asks == "torch.is_tensor":
+            return Kind.TENSOR
+        if asks != "builtins.isinstance" or len(test.args) != 2:
+            return None
+        named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+        refs = {self.frame.values.get(each, UNKNOWN).ref for each in named}
+        if refs == {"torch.Tensor"}:
+            return Kind.TENSOR
+        return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None
 
     def _while(self, node: ast.While, env: Env) -> Env | None:
         self.evaluate(node.test, env)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
 
 _MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
+_TAKE_PATHS = frozenset("open Path join save savez savefig imwrite save_image makedirs mkdir exists".split())
 _MAKES_TEXT = re.compile(r"""\b[rR]?[fF][rR]?["']|["'] *%|["'] *\. *format *\(""")
 
 
@@ -34,13 +35,21 @@ def hot_texts(model: Model) -> Iterator[Site]:
 
 
 def _texts(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The texts of a statement, without names of files and what only one arm of a choice puts together."""
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.expr) and (isinstance(node, ast.JoinedStr) or _is_filled(node)):
             yield node
-        else:
+        elif not _names_file(node) and not isinstance(node, ast.IfExp):
             pending.extend(ast.iter_child_nodes(node))
+
+
+def _names_file(node: ast.AST) -> bool:
+    """`folder / f"{i}.png"`, `open(f"...")`, `image.save(f"...")`: by the time of a file a wait is nothing."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Div)
+    return isinstance(node, ast.Call) and last_name(node.func) in _TAKE_PATHS
 
 
 def _is_filled(node: ast.expr) -> bool:

@@ -87,6 +87,8 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
         return not taken and isinstance(operator, (ast.NotEq, ast.Gt))
     if isinstance(operator, (ast.Is, ast.IsNot)):
         return False
+    if _counts_elements(left) and isinstance(right, ast.Constant) and right.value == 0:
+        return taken == isinstance(operator, ast.Eq) and isinstance(operator, (ast.Eq, ast.NotEq, ast.Gt))
     if _reads_clock(left, lookup) or _reads_clock(right, lookup):
         late = isinstance(operator, (ast.Gt, ast.GtE)) == _reads_clock(left, lookup)
         return taken == late
@@ -106,6 +108,13 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
         if small and isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
             return taken == below
     return False
+
+
+def _counts_elements(node: ast.expr) -> bool:
+    """`x.size(0)`, `len(x)`, `x.numel()`, `x.shape[0]`: zero only for a batch that has nothing in it."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func) in ("len", "size", "numel", "nelement")
+    return isinstance(node, ast.Subscript) and last_name(node.value) == "shape"
 
 
 def _is_period(test: ast.BinOp) -> bool:
