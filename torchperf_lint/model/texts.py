@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
 
 _MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
-_TAKE_PATHS = frozenset("open Path join save savez savefig imwrite save_image makedirs mkdir exists".split())
+_TAKE_PATHS = frozenset("open Path save savez savefig imwrite save_image makedirs mkdir exists".split())
 _MAKES_TEXT = re.compile(r"""\b[rR]?[fF][rR]?["']|["'] *%|["'] *\. *format *\(""")
 
 
@@ -49,7 +49,10 @@ def _names_file(node: ast.AST) -> bool:
     """`folder / f"{i}.png"`, `open(f"...")`, `image.save(f"...")`: by the time of a file a wait is nothing."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Div)
-    return isinstance(node, ast.Call) and last_name(node.func) in _TAKE_PATHS
+    if not isinstance(node, ast.Call):
+        return False
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return last_name(node.func) in _TAKE_PATHS or (owner is not None and last_name(owner) == "path")
 
 
 def _is_filled(node: ast.expr) -> bool:
