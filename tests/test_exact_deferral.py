@@ -15,8 +15,8 @@ import pytest
 
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.fixer import fix_source
+from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
-from torchperf_lint.model import Hints
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 LOADER_ENDINGS = ("loader", "dataloader", "_dl", "loaders")
 LOADER_WRAPPERS = frozenset(
     "enumerate tqdm trange zip islice cycle iter prepare setup_dataloaders log_every track prefetch chain "
@@ -23,9 +25,12 @@ DEVICE_NAMES = frozenset("device dev torch_device gpu cuda_device gpu_id local_r
 DEVICE_ATTRIBUTES = frozenset("device _device gpu torch_device cuda_device main_device execution_device".split())
 
 
-def counts_steps(name: str) -> bool:
-    """Whether a name is that of step counters, which optimizers keep on the host."""
-    return "step" in name.lower()
+_ON_HOST = re.compile(r"step|param|flag|meta|option|setting|config|cfg|kwargs")
+
+
+def stays_on_host(name: str) -> bool:
+    """Whether a name is that of step counters, or of settings that go beside the tensors: those stay on the host."""
+    return _ON_HOST.search(name.lower()) is not None
 
 
 ACCUMULATION_WORDS = ("accum", "accumulate", "grad_acc", "acc_steps", "iter_size", "update_freq", "cumulative")

@@ -138,7 +138,7 @@ class Evaluator:
             return None
         if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
             return None  # what settings and parameters hold may be NumPy's
-        if conventions.counts_steps(last_name(node.value) or ""):
+        if conventions.stays_on_host(last_name(node.value) or ""):
             return None
         tensor = Value(Kind.TENSOR, Device.LIKELY, because=self.frame.placed)
         self.frame.values[node.value] = tensor

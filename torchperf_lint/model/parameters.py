@@ -64,7 +64,7 @@ def initial(world: World, frame: Frame) -> Env:
                 value = promised
         if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
             value = _by_contract(function, contract, name, value, defaults.get(name))
-        from_host = name in frame.host or conventions.counts_steps(name)
+        from_host = name in frame.host or conventions.stays_on_host(name)
         if frame.placed and name not in defaults and not from_host:
             value = placed(value, frame.placed)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:

@@ -31,9 +31,9 @@ def placed(value: Value, because: tuple[Because, ...]) -> Value:
     """Tensors on the way of a module's call live where its inputs do, if nothing else is known of them."""
     if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
         return value._replace(device=Device.LIKELY, because=because)
-    if value.kind is Kind.CONTAINER and value.element is not None and value.ref != "dict":
+    if value.kind is Kind.CONTAINER and value.element is not None:
         return value._replace(element=placed(value.element, because))
-    return value  # (a dict holds settings beside tensors)
+    return value
 
 
 def tensor_from(operands: list[Value], true_division: bool = False) -> Value:

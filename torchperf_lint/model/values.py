@@ -163,6 +163,10 @@ def _join_kinds(left: Value, right: Value, lean: Device | None) -> Value:
         return tensor._replace(mixed=True)
     if kinds == {Kind.TENSOR, Kind.STRUCTURE}:
         return join(left._replace(kind=Kind.STRUCTURE), right._replace(kind=Kind.STRUCTURE), lean)
+    if kinds == {Kind.STRUCTURE, Kind.CONTAINER}:
+        structure, held = (left, right.element) if left.kind is Kind.STRUCTURE else (right, left.element)
+        if held is not None and held.holds_tensors:
+            return join(structure._replace(ref=None), held._replace(kind=Kind.STRUCTURE), lean)
     if kinds == {Kind.MODULE, Kind.INSTANCE} and left.cls is right.cls:
         return left if left.kind is Kind.MODULE else right
     known = left if right.kind is Kind.UNKNOWN else right
