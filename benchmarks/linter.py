@@ -37,7 +37,10 @@ def environment() -> dict[str, str]:
 
 
 def lint(folder: Path, *options: str, paths: tuple[str, ...] = (".",)) -> Report:
-    """Lint all of `folder`, or some `paths` in it; `crashed`: there is no report, a traceback, or a failure without a word why."""
+    """Lint all of `folder`, or some `paths` in it.
+
+    `crashed`: there is no report, a traceback, or a failure without a word why.
+    """
     command = [*COMMAND, "--output-format=json", *options, *paths]
     run = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, encoding="utf-8", check=False)
     complaints = run.stderr.strip().splitlines()
