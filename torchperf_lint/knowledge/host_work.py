@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 NEEDS_HOST = frozenset(
-    "pack_padded_sequence batch_decode decode tokenize from_numpy linear_sum_assignment fromarray to_pil_image "
-    "encode compute_metrics eval_map evaluate_predictions Popen run_coco_eval coco_evaluation put send send_object".split()
+    "pack_padded_sequence batch_decode decode encode tokenize from_numpy linear_sum_assignment fromarray to_pil_image "
+    "compute_metrics eval_map evaluate_predictions Popen run_coco_eval coco_evaluation put send send_object".split()
 )
 """Take host data: text decoding, assignment problems, images, queues to other processes."""
 
 WRITES_OUT = frozenset(
     "save savez savez_compressed save_image imsave imwrite imshow dump dumps write writerow writerows write_video "
-    "to_csv to_json save_pretrained add_audio add_video add_image add_images add_figure add_histogram add_embedding plot scatter hist show "
-    "log_image savefig Image Histogram Table create_dataset memmap Video".split()
+    "to_csv to_json save_pretrained add_audio add_video add_image add_images add_figure add_histogram add_embedding "
+    "plot scatter hist show log_image savefig Image Histogram Table create_dataset memmap Video".split()
 )
 """Save, plot or export what they are given: a loop that writes results out cannot keep them on the device."""
