@@ -96,7 +96,7 @@ def outcomes(sites: Iterable[Site], corpus: Path, only: str | None) -> Iterator[
             raise SystemExit(f"{project.name}: labelled at another version than the corpus holds")
         files = tuple(sorted({site.path for site in mine}))  # each is judged as a part of the whole project
         report = lint(corpus / project.name, "--no-cache", paths=files)
-        if report.crashed:
+        if report.crashed or report.complaints:  # a file that cannot be read would count as silent
             raise SystemExit("\n".join([f"{project.name}: the linter failed", *report.complaints[-5:]]))
         reported: dict[tuple[str, int], set[str]] = defaultdict(set)
         for found in report.findings:

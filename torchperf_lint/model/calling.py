@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.values import Value
 
 
-MOST_CALLS = {1: 8, 2: 16, 3: 40}
+MOST_CALLS = {1: 4, 2: 8, 3: 24}
 """By the world's level: a function that is called from more places than this in other files is not followed there."""
 
 
