@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import os
 import posixpath
 import re
@@ -42,6 +43,7 @@ LARGEST = 2_000_000
 """Bytes of the largest file that is read for what another one asks."""
 
 _MOST_HOPS = 20
+_TOLD_BY_FACTS = "_modules _calling _renamed _importing _imported_by _links _reached step_names".split()
 _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
 
@@ -81,6 +83,7 @@ class Program:
         """Let go of all trees if there are too many; to be called between files, for it changes no answer."""
         if self._loaded > MOST_LOADED:
             self._forget()
+            gc.collect()  # frames, values and trees name each other, and the collector is told to come seldom
 
     def open(self, path: str, data: bytes, source: Source, tree: ast.Module) -> Unit:
         """The file at `path` with the content that it has now; what else is known of it gives way."""
@@ -106,7 +109,7 @@ class Program:
         else:
             self._facts[key] = facts
         self._forget()
-        for name in ("_modules", "_calling", "_importing", "_imported_by", "_reached", "step_names"):
+        for name in _TOLD_BY_FACTS:
             self.__dict__.pop(name, None)
 
     def _keep(self, key: str, source: Source, tree: ast.Module) -> Unit:
@@ -327,8 +330,16 @@ class Program:
         return found[:MOST_FILES]
 
     def _imported_files(self, key: str) -> set[str]:
-        places = (self._modules.split(self._modules.absolute(ref, key), key) for ref in self._facts[key].imports)
-        return {place[0] for place in places if place is not None}
+        known = self._links.get(key)
+        if known is None:
+            places = (self._modules.split(self._modules.absolute(ref, key), key) for ref in self._facts[key].imports)
+            known = self._links[key] = {place[0] for place in places if place is not None}
+        return known
+
+    @functools.cached_property
+    def _links(self) -> dict[str, set[str]]:
+        """The files that each file imports, as far as it has been asked for."""
+        return {}
 
     def _is_test(self, key: str) -> bool:
         """Whether what the file calls tells nothing of how a program runs."""
