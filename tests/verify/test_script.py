@@ -17,7 +17,7 @@ from torchperf_lint.verify.script import join
 
 HELPERS = """\
 def shown(t):
-    return f"{t:.2f}"
+    return getattr(t, "it" + "em")()  # out of the linter's sight, but not of the device's
 """
 SCRIPT = """\
 import sys
@@ -82,6 +82,14 @@ def test_a_script_is_counted_and_joined_with_the_findings(project):
     assert lines[found + 2] == "      train.py:21  1 waits: item"
     seen = lines.index("seen, not found")
     assert "  helpers.py:2  1 waits: item" in "".join(lines[seen:])
+
+
+def test_a_finding_in_a_helper_is_confirmed_by_the_script_that_calls_it(project):
+    (project / "helpers.py").write_text("def shown(t):\n    return f'{t:.2f}'\n")
+    lines = _verify(project, "--script", "train.py", "--device", "sim").stdout.splitlines()
+    found = lines.index("found and confirmed")
+    assert lines[found + 1].startswith("  helpers.py:2  TPL105 ")
+    assert lines[found + 2].startswith("      helpers.py:2  1 waits: item")
 
 
 def test_a_script_stops_after_the_steps_that_are_asked_for(project):
