@@ -145,8 +145,10 @@ def collates_tensors(value: Value) -> bool:
 
 
 def has_blocking_mover(model: Model, name: str) -> bool:
-    """Whether a class of the file has a method of the mover's name that does not take `non_blocking`."""
-    methods = [cls.methods[name] for cls in model._index.classes if name in cls.methods]
+    """Whether a class of the file, or of one beside it, has a method of that name that takes no `non_blocking`."""
+    program, index = model._world.program, model._index
+    around = [] if program is None else [unit.index for unit in program.neighbours(index)]
+    methods = [cls.methods[name] for each in (index, *around) for cls in each.classes if name in cls.methods]
     return any(
         "non_blocking" not in method.parameter_names
         and (method.arguments is None or (method.arguments.kwarg is None and method.arguments.vararg is None))

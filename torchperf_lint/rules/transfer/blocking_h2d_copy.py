@@ -57,7 +57,15 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
         and not model.mentions(*_OTHER_ACCELERATORS)
         and not host_batch_written_after(model, move.site)
     )
-    return Fix("copy without waiting (and pin the loader's memory)", Safety.SAFE if safe else Safety.UNSAFE, changed)
+    grade = Safety.SAFE if safe else Safety.SHOWN if _may_raise(model, move) else Safety.UNSAFE
+    return Fix("copy without waiting (and pin the loader's memory)", grade, changed)
+
+
+def _may_raise(model: Model, move: Move) -> bool:
+    """Whether what is moved may be an object of a class in sight whose method does not take the argument."""
+    value = model.value(move.moved)
+    is_tensor = value.kind is Kind.TENSOR or collates_tensors(value)
+    return not is_tensor and has_blocking_mover(model, shape.method_name(move.call) or "")
 
 
 def _casts_alike(model: Model, move: Move) -> bool:
