@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model import calling, frameworks, parameters
+from torchperf_lint.model.answers import Answers
 from torchperf_lint.model.evaluate import Evaluator, subscript_path
 from torchperf_lint.model.exports import LibraryName, ModuleName, Variable
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
@@ -41,11 +42,6 @@ MAX_CALL_DEPTH = 6
 MAX_CALLS_FOLLOWED = 120
 """How many calls are followed for one function's frame."""
 
-MAX_QUESTIONS = 30
-"""How many questions may wait for one another; the next one gets no answer."""
-
-_NEVER = 1 << 30
-
 
 class Frame:
     """One interpretation of a function: the value of every expression in it, and what it gives back."""
@@ -78,11 +74,7 @@ class World:
         served = program is not None and program.serves_accelerator(index)
         self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
         self.transforms_samples = frameworks.transforms_samples(text)
-        self._numbers: dict[object, int] = {}
-        self._memo: dict[int, tuple[Any, frozenset[int]]] = {}
-        self._cyclic: dict[int, tuple[Any, int]] = {}
-        self._active: dict[int, int] = {}
-        self._lowest = _NEVER
+        self._answers = Answers(self._run_everything)
         self._running: dict[FunctionInfo, Frame] = {}
         self._depth = 0
         self._depth_origin = 0
@@ -113,7 +105,12 @@ class World:
         home = self.home(function.index)
         if home is not self:
             return Frame(function) if home is None else home.frame(function)
-        return self._ask(("frame", function), lambda: self._run_in_general(function), lambda: self._so_far(function))
+        return self._answers.ask(
+            ("frame", function),
+            lambda: self._run_in_general(function),
+            lambda: self._so_far(function),
+            unfinished=function is self.index.module,
+        )
 
     def called(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
@@ -129,18 +126,18 @@ class World:
             named = {name: located(value, self.index.path) for name, value in keywords.items()}
             return located(home.in_general(lambda: home.called(function, given, named)), home.index.path)
         if self._depth >= MAX_CALL_DEPTH or self._calls_followed >= MAX_CALLS_FOLLOWED:
-            self._lowest = min(self._lowest, self._depth_origin)
+            self._answers.rest_on(self._depth_origin)
             return UNKNOWN
         if function in self._calling:
             # Recursion with other arguments: they may differ without end.
-            self._lowest = min(self._lowest, self._calling[function])
+            self._answers.rest_on(self._calling[function])
             return UNKNOWN
         bound = parameters.bind(self, function, arguments, keywords)
         key = ("call", function, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
         self._depth += 1
-        self._calling[function] = len(self._active)
+        self._calling[function] = self._answers.depth
         try:
-            return self._ask(key, lambda: self._returned(function, bound), lambda: UNKNOWN)
+            return self._answers.ask(key, lambda: self._returned(function, bound), lambda: UNKNOWN)
         finally:
             self._depth -= 1
             del self._calling[function]
@@ -152,7 +149,7 @@ class World:
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
-        return self._ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
+        return self._answers.ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
 
     def _attribute(self, cls: ClassInfo, name: str) -> Value:
         for owner in self.lineage(cls):
@@ -184,7 +181,7 @@ class World:
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         """The class and its bases in the program, nearest first."""
         world = self._structure()
-        return world._ask(("lineage", cls), lambda: world._lineage(cls), lambda: [cls])
+        return world._answers.ask(("lineage", cls), lambda: world._lineage(cls), lambda: [cls])
 
     def _lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         found = [cls]
@@ -202,7 +199,7 @@ class World:
     def library_bases(self, cls: ClassInfo) -> list[str]:
         """Qualified names of the library classes that it descends from."""
         world = self._structure()
-        return world._ask(("bases", cls), lambda: world._library_bases(cls), list)
+        return world._answers.ask(("bases", cls), lambda: world._library_bases(cls), list)
 
     def _library_bases(self, cls: ClassInfo) -> list[str]:
         refs: list[str] = []
@@ -275,49 +272,12 @@ class World:
         """The calls in the program that reach the function."""
         return calling.callers(self, function)
 
-    # -- answering -----------------------------------------------------------------------------------------------
-
-    def _ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
-        """Memoise; a question that is already being answered gets `default()`.
-
-        No answer may depend on which question came first. One that rests on such a default is kept apart until
-        the question that it met is answered. That answer then stands for itself, but is worked out anew while
-        another question of its cycle is being answered.
-        """
-        # Questions hold whole Values: numbers stand for them, for hashing those again and again would cost.
-        key = self._numbers.setdefault(question, len(self._numbers))
-        known = self._memo.get(key)
-        if known is not None and (not known[1] or known[1].isdisjoint(self._active)):
-            return known[0]  # type: ignore[no-any-return]
-        inner = self._cyclic.get(key)
-        if inner is not None:
-            self._lowest = min(self._lowest, inner[1])
-            return inner[0]  # type: ignore[no-any-return]
-        if key in self._active:
-            self._lowest = min(self._lowest, self._active[key])
-            return default()
-        position = len(self._active)
-        if position >= MAX_QUESTIONS:
-            self._lowest = 0
-            return default()
-        self._active[key] = position
-        before, self._lowest = self._lowest, _NEVER
-        earlier = len(self._cyclic)
-        try:
-            answer = compute()
-            lowest = self._lowest
-        finally:
-            del self._active[key]
-            self._lowest = before
-        if lowest < position:
-            self._cyclic[key] = (answer, lowest)
-            self._lowest = min(before, lowest)
-        else:
-            cycle = frozenset(self._cyclic.popitem()[0] for _ in range(len(self._cyclic) - earlier))
-            self._memo[key] = (answer, cycle)
-        return answer
-
     # -- running a function ----------------------------------------------------------------------------------------
+
+    def _run_everything(self) -> None:
+        self.frame(self.index.module)
+        for function in self.index.functions:
+            self.frame(function)
 
     def _run_in_general(self, function: FunctionInfo) -> Frame:
         try:
@@ -328,7 +288,7 @@ class World:
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """An answer that does not depend on how many calls were followed until it was asked for."""
         before = self._depth, self._depth_origin, self._calls_followed, self._calling
-        self._depth, self._depth_origin, self._calls_followed, self._calling = 0, len(self._active) - 1, 0, {}
+        self._depth, self._depth_origin, self._calls_followed, self._calling = 0, self._answers.depth - 1, 0, {}
         try:
             return answer()
         finally:
