@@ -22,6 +22,8 @@ ANY_FACTS = st.builds(
     called=st.frozensets(st.text()),
     steps=st.frozensets(st.text()),
     accelerated=st.booleans(),
+    bound=st.frozensets(st.text()),
+    handed=st.frozensets(st.text()),
 )
 
 

@@ -68,7 +68,7 @@ def exports_of(index: Index) -> Exports:
                 first = alias.name.partition(".")[0]
                 _import(meanings, alias.asname or first, alias.name if alias.asname else first)
         elif isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
+            if isinstance(node.ctx, ast.Store):
                 variables.add(node.id)
         elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             pending += reversed(list(ast.iter_child_nodes(node)))

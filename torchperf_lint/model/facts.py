@@ -25,6 +25,10 @@ _COMMENT = re.compile(rb"#[^\n]*")
 _ALIAS = re.compile(rb"([\w.]+|\*)(?:\s+as\s+(\w+))?")
 _CALLED = re.compile(rb"(?<!def )(?<!class )\b([A-Za-z_]\w*)[ \t]*\(")
 _DEFINED = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+_BLOCK_AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[ \t]*[(\[:\\]", re.MULTILINE)
+_LINE_AT_TOP = re.compile(rb"^[^\s#)\]},]", re.MULTILINE)
+_BOUND = re.compile(rb"\b(?:def|class)[ \t]+(\w+)|\b([A-Za-z_]\w*)[\s\\]*(?:[-+*/%@&|^<>]{0,2}=(?!=)|[:,)\]\[]|in\b)")
+_HANDED = re.compile(rb"[(,=]\s*([A-Za-z_]\w*)\s*(?=[,)#])")
 _BACKWARD = re.compile(rb"\b(?:manual_)?backward[ \t]*\(")
 _ACCELERATOR = re.compile(b"|".join(re.escape(word.encode()) for word in ACCELERATOR_WORDS))
 
@@ -34,30 +38,44 @@ class Facts(NamedTuple):
 
     `imports` are names as they are written (`a.b` of `from a import b`, `..c.*` of `from ..c import *`);
     `called` are the names that stand before a parenthesis, `renamed` the pairs of old and new name of `as`;
-    `steps` are functions that send something backward, by themselves or through another one of the file.
+    `steps` are functions that send something backward, by themselves or through another one of the file; `bound` are
+    the names that its top level may bind, `handed` the imported ones that may be arguments as they are.
     """
 
     digest: str
     imports: tuple[str, ...] = ()
     called: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
+    handed: frozenset[str] = frozenset()
     renamed: tuple[tuple[str, str], ...] = ()
     accelerated: bool = False  # it speaks of an accelerator, or of a framework that would use one
 
     def plain(self) -> list[Any]:
         """As JSON can hold it."""
         renamed = [list(pair) for pair in self.renamed]
-        return [self.digest, list(self.imports), sorted(self.called), sorted(self.steps), renamed, self.accelerated]
+        names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed)]
+        return [self.digest, list(self.imports), *names, renamed, self.accelerated]
 
     @classmethod
     def from_plain(cls, plain: Any) -> Facts:
         """The facts that `plain()` gave; raise ValueError for anything else."""
         match plain:
-            case [str() as digest, [*imports], [*called], [*steps], [*renamed], bool() as accelerated]:
-                pairs = tuple((old, new) for old, new in renamed)
-                names = (*imports, *called, *steps, *(name for pair in pairs for name in pair))
+            case [
+                str() as digest,
+                [*imports],
+                [*called],
+                [*steps],
+                [*bound],
+                [*handed],
+                [*pairs],
+                bool() as accelerated,
+            ]:
+                renamed = tuple((old, new) for old, new in pairs)
+                names = (*imports, *called, *steps, *bound, *handed, *(name for pair in renamed for name in pair))
                 if all(isinstance(each, str) for each in names):
-                    return cls(digest, tuple(imports), frozenset(called), frozenset(steps), pairs, accelerated)
+                    sets = [frozenset(each) for each in (called, steps, bound, handed)]
+                    return cls(digest, tuple(imports), sets[0], sets[1], sets[2], sets[3], renamed, accelerated)
         raise ValueError("these are no facts")
 
 
@@ -65,16 +83,24 @@ def facts_of(data: bytes) -> Facts:
     """The facts of a file with these bytes, whatever they hold."""
     imports: dict[str, None] = {}
     renamed: dict[tuple[str, str], None] = {}
-    for name, new_name in _imported(data):
+    bound = _bound(data)
+    given = {name.decode() for name in set(_HANDED.findall(data)) if name.isascii()}
+    for name, new_name in _imported_from(data):
         imports[name] = None
+        bound.add(new_name or name.rpartition(".")[2])
         if new_name is not None:
             renamed[name.rpartition(".")[2], new_name] = None
+    for name, new_name in _imported(data):
+        imports[name] = None
+        bound.add(new_name or name.partition(".")[0])
     called = {name.decode() for name in set(_CALLED.findall(data)) if name.isascii()}
     return Facts(
         digest_of(data),
         tuple(imports),
         frozenset(called),
         frozenset(_steps(data)) if b"backward" in data else frozenset(),
+        frozenset(bound),
+        frozenset(given & {name.rpartition(".")[2] for name in imports}),
         tuple(renamed),
         _ACCELERATOR.search(data) is not None,
     )
@@ -85,8 +111,8 @@ def digest_of(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _imported(data: bytes) -> Iterator[tuple[str, str | None]]:
-    """Every imported name with the name that it is given by `as`."""
+def _imported_from(data: bytes) -> Iterator[tuple[str, str | None]]:
+    """Every name that `from ... import` brings, with the name that it is given by `as`."""
     for match in _FROM.finditer(data):
         module = match.group(1).replace(b" ", b"").replace(b"\t", b"").decode(errors="replace")
         listed = _COMMENT.sub(b"", match.group(2)).strip(b"()\\ \t\r\n")
@@ -95,12 +121,36 @@ def _imported(data: bytes) -> Iterator[tuple[str, str | None]]:
             if alias is not None:
                 name = alias.group(1).decode(errors="replace")
                 joint = "" if module.endswith(".") else "."
-                yield f"{module}{joint}{name}", None if alias.group(2) is None else alias.group(2).decode()
+                yield f"{module}{joint}{name}", _new_name(alias)
+
+
+def _imported(data: bytes) -> Iterator[tuple[str, str | None]]:
+    """The same for `import ...`."""
     for match in _IMPORT.finditer(data):
         for part in match.group(1).split(b","):
             alias = _ALIAS.match(part.strip(b" \t\r\n\\"))
             if alias is not None:
-                yield alias.group(1).decode(errors="replace"), None
+                yield alias.group(1).decode(errors="replace"), _new_name(alias)
+
+
+def _new_name(alias: re.Match[bytes]) -> str | None:
+    return None if alias.group(2) is None else alias.group(2).decode(errors="replace")
+
+
+def _bound(data: bytes) -> set[str]:
+    """Names bound outside the functions and classes of the top level, and those of these, besides imports."""
+    found: set[bytes] = set()
+    place = 0
+    while place < len(data):
+        block = _BLOCK_AT_TOP.search(data, place)
+        between = data[place : len(data) if block is None else block.start()]
+        found.update(name for pair in _BOUND.findall(between) for name in pair)
+        if block is None:
+            break
+        found.add(block.group(1))
+        following = _LINE_AT_TOP.search(data, block.end())
+        place = len(data) if following is None else following.start()
+    return {name.decode() for name in found if name.isascii()}
 
 
 def _steps(data: bytes) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model import calling, frameworks, parameters
@@ -28,7 +29,7 @@ from torchperf_lint.model.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.program import Program
@@ -253,20 +254,35 @@ class World:
             if value is not None:
                 return value
             outer = outer.outer
-        return None
+        return self.imported_late(name)
 
-    def imported_whole(self, root: str) -> Env:
-        """The names that `from root import *` binds, as far as the project has that module."""
-        if self.program is None:
-            return {}
-        joint = "" if root.endswith(".") else "."
-        return {name: self.imported(f"{root}{joint}{name}") for name in self.program.star(root, self.index)}
+    @functools.cached_property
+    def late_imports(self) -> Mapping[str, str]:
+        """The module's imports that are looked up when a name is read: that of another file may have to be parsed."""
+        return {} if self.program is None else self.program.unit_of(self.index).late_imports
+
+    def imported_late(self, name: str) -> Value | None:
+        """What such an import, or one by `*` from the project, makes of the name; None if none of them binds it."""
+        ref = self.late_imports.get(name)
+        if ref is None and self.program is not None:
+            ref = self.program.starred(name, self.index)
+        return None if ref is None else self.imported(ref)
+
+    def at_top(self, name: str) -> Value:
+        """What the module knows by the name, once it has run."""
+        value = self.frame(self.index.module).env.get(name) or self.imported_late(name)
+        return UNKNOWN if value is None else value
+
+    def all_at_top(self) -> list[Value]:
+        """All that the module knows by some name, but for what it imports by `*`."""
+        late = [value for value in map(self.imported_late, self.late_imports) if value is not None]
+        return [*self.frame(self.index.module).env.values(), *late]
 
     def handing_on(self, function: FunctionInfo) -> list[World]:
         """The files that may hand the function to others by its name: its own, and those that import it."""
         if self.program is None or self.level == 0 or function.outer is not self.index.module:
             return [self]
-        return [self, *(unit.world(self.level - 1) for unit in self.program.importers(function))]
+        return [self, *(unit.world(self.level - 1) for unit in self.program.handing_on(function))]
 
     def callers(self, function: FunctionInfo) -> list[CallRecord]:
         """The calls in the program that reach the function."""

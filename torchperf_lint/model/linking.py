@@ -41,6 +41,7 @@ class Modules:
             else:
                 self._path_of.setdefault(place, path)
         self._source_roots = sorted({posixpath.dirname(package) for package in self._packages} - self._packages)
+        self.last_names = {posixpath.basename(place) for place in self._path_of}
         self._found: dict[tuple[str, str], str | None] = {}
 
     def name_of(self, path: str) -> str:

@@ -134,11 +134,12 @@ class Loading:
             yield from function.cls.methods.values()
             made = world.method(function.cls, "__init__")
             yield from () if made is None else (record.function for record in world.callers(made))
-        if loader in _all_sources(frame.env.values()):
-            yield from (inner for inner in self._world.index.functions if inner.outer is function)
-            if function is self._world.index.module and world.program is not None:
-                for unit in world.program.neighbours(self._world.index):
-                    if loader in _all_sources(unit.world().frame(unit.index.module).env.values()):
+        is_module = function is world.index.module
+        if loader in _all_sources(world.all_at_top() if is_module else frame.env.values()):
+            yield from (inner for inner in world.index.functions if inner.outer is function)
+            if is_module and world.program is not None:
+                for unit in world.program.neighbours(world.index):
+                    if loader in _all_sources(unit.world().all_at_top()):
                         yield unit.index.module
 
     def _is_kept(self, loader: ast.Call, function: FunctionInfo) -> bool:

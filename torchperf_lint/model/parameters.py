@@ -334,6 +334,8 @@ def _resolve(
             value = world.frame(outer).env.get(node.id)
             outer = outer.outer
     if value is None:
+        value = world.imported_late(node.id)
+    if value is None:
         return node.id if node.id in _ANNOTATED else "builtins." + node.id
     if value.kind is Kind.CLASS and value.cls is not None:
         return conventional("loader", UNKNOWN) if "DataLoader" in value.cls.name else world.instance(value.cls)

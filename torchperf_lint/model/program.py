@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import gc
+import itertools
 import os
 import posixpath
 import re
@@ -43,7 +44,9 @@ LARGEST = 2_000_000
 """Bytes of the largest file that is read for what another one asks."""
 
 _MOST_HOPS = 20
-_TOLD_BY_FACTS = "_modules _calling _renamed _importing _imported_by _links _reached step_names".split()
+_TOLD_BY_FACTS = (
+    "_modules _offered _calling _renamed _new_names _importing _handing _imported_by _links _reached step_names".split()
+)
 _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
 
@@ -168,11 +171,13 @@ class Program:
         file, rest = place
         if not rest:
             return ModuleName(self._modules.name_of(file))
+        name, _, more = rest.partition(".")
+        if (rest, file) in asked or len(asked) > _MOST_HOPS or not self._may_offer(file, name):
+            return None
         unit = self.unit(file)
-        if unit is None or (rest, file) in asked or len(asked) > _MOST_HOPS:
+        if unit is None:
             return None
         asked.add((rest, file))
-        name, _, more = rest.partition(".")
         found = unit.exports.meanings.get(name)
         if isinstance(found, Imported):
             return self._look_up(found.ref + (f".{more}" if more else ""), file, asked)
@@ -184,6 +189,31 @@ class Program:
             if meant is not None and not isinstance(meant, LibraryName):
                 return meant
         return None
+
+    def _may_offer(self, key: str, name: str) -> bool:
+        """Whether the name may be had from the file: its facts tell that of most names before it has to be parsed."""
+        offered = self._offered.get(key)
+        if offered is None:
+            offered = self._offered[key] = self._offered_by(key)
+        return name in offered or not name.isascii()
+
+    @functools.cached_property
+    def _offered(self) -> dict[str, set[str]]:
+        """All that may be had from each file, as far as it has been asked for."""
+        return {}
+
+    def _offered_by(self, key: str) -> set[str]:
+        files = [key]
+        found: set[str] = set()
+        for file in files:
+            found |= self._facts[file].bound
+            for ref in self._facts[file].imports:
+                if ref.endswith("*"):
+                    found |= self._modules.last_names  # modules of a package come with the package
+                    starred = self._module(ref[:-1] if ref.strip(".") == "*" else ref[:-2], file)
+                    if starred is not None and starred[0] not in files:
+                        files.append(starred[0])
+        return found
 
     def _module(self, ref: str, key: str) -> tuple[str, str] | None:
         """The file of a module that the file at `key` imports, and the module's absolute name; None if it has none."""
@@ -201,19 +231,21 @@ class Program:
         is_top = function.outer is function.index.module and function.cls is None
         return is_top and ref == f"{self._modules.name_of(key)}.{function.name}"
 
-    def star(self, root: str, index: Index) -> list[str]:
-        """The names that `from root import *` binds in the file, if the project has that module."""
-        names: set[str] = set()
-        files: dict[str, None] = {}
-        pending = [(root, self._by_index[index][0])]
-        while pending:
-            place = self._module(*pending.pop())
-            unit = None if place is None or place[0] in files else self.unit(place[0])
-            if place is not None and unit is not None:
-                files[place[0]] = None
-                names.update(unit.exports.meanings, unit.exports.variables)
-                pending += [(inner, place[0]) for inner in unit.exports.stars]
-        return sorted(name for name in names if not name.startswith("_"))
+    def stands_in_file(self, ref: str, index: Index) -> bool:
+        """Whether what a dotted name stands for, as the file's imports give it, is told by a file of the project."""
+        key = self._by_index[index][0]
+        place = self._modules.split(self._modules.absolute(ref, key), key)
+        return place is not None and bool(place[1])
+
+    def starred(self, name: str, index: Index) -> str | None:
+        """What a name imports that `from module import *` binds in the file, if it comes from a file of the project."""
+        key, unit = self._by_index[index]
+        for module in () if name.startswith("_") else unit.exports.stars:
+            starred = self._module(module, key)
+            ref = None if starred is None else f"{starred[1]}.{name}"
+            if ref is not None and self._meaning(ref, key) is not None:
+                return ref
+        return None
 
     # -- callers ---------------------------------------------------------------------------------------------------
 
@@ -229,12 +261,22 @@ class Program:
         return _inverted((new, [old]) for old, new in pairs)
 
     @functools.cached_property
+    def _new_names(self) -> set[str]:
+        """The names that some file gives to what it imports."""
+        return {new for facts in self._facts.values() for _, new in facts.renamed}
+
+    @functools.cached_property
     def _importing(self) -> dict[str, list[str]]:
         """Name -> the files that import something of that name."""
         return _inverted(
             (key, dict.fromkeys(ref.rpartition(".")[2] for ref in facts.imports))
             for key, facts in sorted(self._facts.items())
         )
+
+    @functools.cached_property
+    def _handing(self) -> dict[str, list[str]]:
+        """Name -> the files that import something of that name and hand it on."""
+        return _inverted((key, sorted(facts.handed)) for key, facts in sorted(self._facts.items()))
 
     @functools.cached_property
     def step_names(self) -> frozenset[str]:
@@ -310,8 +352,12 @@ class Program:
 
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
         """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
+        names = self._names(name)
         for ref in self._facts[key].imports:
-            for each in self._names(name):
+            last = ref.rpartition(".")[2]
+            if last not in ("*", *names) and last not in self._modules.last_names and last not in self._new_names:
+                continue
+            for each in names:
                 found = self._meaning(f"{ref[:-1]}{each}" if ref.endswith(".*") else ref, key)
                 if isinstance(found, ModuleName):
                     found = self._meaning(f"{found.name}.{each}", key)
@@ -319,15 +365,13 @@ class Program:
                     return True
         return False
 
-    def importers(self, function: FunctionInfo) -> list[Unit]:
-        """The other files that import the function by its name."""
+    def handing_on(self, function: FunctionInfo) -> list[Unit]:
+        """The other files that import the function by its name and hand it on."""
         own = self._by_index[function.index][0]
-        found = []
-        for key in self._importing.get(function.name, ()):
-            unit = self.unit(key) if key != own and self._imports(key, function.name, function) else None
-            if unit is not None:
-                found.append(unit)
-        return found[:MOST_FILES]
+        handing = self._handing.get(function.name, ())
+        keys = (key for key in handing if key != own and self._imports(key, function.name, function))
+        units = (unit for unit in map(self.unit, keys) if unit is not None)
+        return list(itertools.islice(units, MOST_FILES))
 
     def _imported_files(self, key: str) -> set[str]:
         known = self._links.get(key)

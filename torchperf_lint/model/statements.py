@@ -83,7 +83,7 @@ class Runner:
         for alias in node.names:
             name = alias.asname or alias.name.partition(".")[0]
             ref = alias.name if alias.asname else name
-            env[name] = self.world.imported(ref)
+            self._bind_import(name, ref, env)
         return env
 
     def _importfrom(self, node: ast.ImportFrom, env: Env) -> Env:
@@ -92,10 +92,13 @@ class Runner:
         for alias in node.names:
             if alias.name == "*":
                 env.update(frameworks.star_import(root))
-                env.update(self.world.imported_whole(root))
             else:
-                env[alias.asname or alias.name] = self.world.imported(f"{root}{joint}{alias.name}")
+                self._bind_import(alias.asname or alias.name, f"{root}{joint}{alias.name}", env)
         return env
+
+    def _bind_import(self, name: str, ref: str, env: Env) -> None:
+        if self.frame.function is not self.world.index.module or name not in self.world.late_imports:
+            env[name] = self.world.imported(ref)
 
     def _assign(self, node: ast.Assign, env: Env) -> Env:
         value = self.evaluate(node.value, env)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.caches import runs_in_every_step
 from torchperf_lint.model.index import dotted
-from torchperf_lint.model.values import UNKNOWN, Kind
+from torchperf_lint.model.values import Kind
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
@@ -45,7 +45,7 @@ def _is_constant(model: Model, name: str, function: FunctionInfo) -> bool:
         outer = outer.outer
     if index.bound_names(index.module).count(name) != 1 or name in index.rebound_elsewhere:
         return False
-    value = model._world.frame(index.module).env.get(name, UNKNOWN)
+    value = model._world.at_top(name)
     return value.kind is Kind.NUMPY and not _is_written(index.module.node, name)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.exports import exports_of
+from torchperf_lint.model.exports import Imported, exports_of
 from torchperf_lint.model.heat import HeatMap
 from torchperf_lint.model.index import Index
 from torchperf_lint.model.interpret import World
@@ -49,6 +50,19 @@ class Unit:
     def exports(self) -> Exports:
         """What the names at its top level stand for."""
         return exports_of(self.index)
+
+    @functools.cached_property
+    def late_imports(self) -> dict[str, str]:
+        """Name -> what it imports from the project, for the names that its top level binds by one import alone."""
+        if self.program is None:
+            return {}
+        bound = Counter(self.index.bound_names(self.index.module))
+        return {
+            name: found.ref
+            for name, found in self.exports.meanings.items()
+            if isinstance(found, Imported) and bound[name] == 1 and name not in self.index.rebound_elsewhere
+            if self.program.stands_in_file(found.ref, self.index)
+        }
 
     @functools.cached_property
     def loops(self) -> Loops:
