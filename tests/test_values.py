@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linting import ROOT, label
+from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.index import Index
-from torchperf_lint.model.interpret import World
+from torchperf_lint.model.unit import Unit
 from torchperf_lint.model.values import MAX_ITEMS, MAX_NESTING, UNKNOWN, Device, Kind, Value, container, join
 from torchperf_lint.syntax.source import Source
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import ast
     from pathlib import Path
 
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.interpret import World
 
 FILES = sorted((ROOT / "fixtures" / "model").glob("*.py"))
 
@@ -95,23 +96,30 @@ def test_containers_are_known_to_a_bounded_depth() -> None:
 @pytest.mark.parametrize("path", FILES, ids=label)
 def test_answers_do_not_depend_on_the_order_of_questions(path: Path) -> None:
     source = Source(path.name, path.read_bytes())
-    index = Index(source.parse())
-    functions = list(index.functions)
-    first = _values(World(index, source.text), functions)
+    tree = source.parse()
+    index = Index(tree)
+
+    def world() -> World:
+        unit = Unit(source, tree, Hints())
+        unit.index = index  # values name functions and classes, and are to be compared
+        return unit.world()
+
+    first = _values(world())
+    numbers = list(range(len(index.functions)))
     chance = random.Random(path.name)
-    for order in (functions[::-1], *(chance.sample(functions, len(functions)) for _ in range(3))):
-        world = World(index, source.text)
-        for function in order:
-            world.callers(function)
-            world.frame(function)
-        assert _values(world, functions) == first
+    for order in (numbers[::-1], *(chance.sample(numbers, len(numbers)) for _ in range(3))):
+        asked = world()
+        for function in (index.functions[number] for number in order):
+            asked.callers(function)
+            asked.frame(function)
+        assert _values(asked) == first
 
 
-def _values(world: World, functions: list[FunctionInfo]) -> dict[str, list[tuple[int, int, Value]]]:
+def _values(world: World) -> dict[str, list[tuple[int, int, Value]]]:
     def place(node: ast.expr) -> tuple[int, int]:
         return node.lineno, node.col_offset
 
     return {
         f"{number} {function.name}": [(*place(node), value) for node, value in world.frame(function).values.items()]
-        for number, function in enumerate(functions)
+        for number, function in enumerate(world.index.functions)
     }

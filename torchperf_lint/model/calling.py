@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.exports import Imported, LibraryName
-from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name, names_in
 from torchperf_lint.model.values import Kind
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
     written = _written(world, record, function)
     if written is not None:
         return written
-    callee = world.frame_value(record.function, record.call.func)
+    callee = world.seen_alone(record.function, record.call.func)
+    if callee.kind is Kind.UNKNOWN and rests_on_parameters(record.function, record.call.func):
+        callee = world.frame_value(record.function, record.call.func)
     if function.name == "__init__" and callee.kind is Kind.CLASS:
         return callee.cls is function.cls
     if callee.function is not None:
@@ -61,6 +63,20 @@ def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
         return world.method(callee.cls, "__call__") is function
     if callee.kind is Kind.LIBRARY and callee.ref is not None and world.program is not None:
         return world.program.defines(callee.ref, function)
+    return False
+
+
+def rests_on_parameters(function: FunctionInfo, expression: ast.expr) -> bool:
+    """Whether the value of the expression may come from a parameter of the function, its own object aside."""
+    parameters = set(function.parameter_names) - {function.self_name}
+    pending, seen = names_in(expression), set()
+    while pending and parameters:
+        name = pending.pop()
+        if name in parameters:
+            return True
+        if name not in seen:
+            seen.add(name)
+            pending += function.index.read_for(name, function)
     return False
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from torchperf_lint.model import calling, frameworks, parameters
 from torchperf_lint.model.answers import Answers
 from torchperf_lint.model.evaluate import Evaluator, subscript_path
-from torchperf_lint.model.exports import LibraryName, ModuleName, Variable
+from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.naming import conventional
 from torchperf_lint.model.statements import Runner, merge_all, names_sent_backward
@@ -32,13 +32,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model.program import Program
+    from torchperf_lint.model.unit import Unit
 
 Env = dict[str, Value]
 _R = TypeVar("_R")
 
 MAX_CALL_DEPTH = 6
 """How many calls deep a value is followed."""
+
+MAX_CALLS_UP = 4
+"""How many callers of callers are asked what a function's parameters are."""
 
 MAX_CALLS_FOLLOWED = 120
 """How many calls are followed for one function's frame."""
@@ -63,19 +66,22 @@ class Frame:
 class World:
     """All that can be asked about the values of one file. Answers are computed on demand and kept.
 
-    What another file of the program knows is asked of its world one level below; at level 0 nothing is asked but
-    what names stand for.
+    What another file of the program knows is asked of its world one level below, and so is what objects keep in
+    attributes; at level 0 nothing is asked but what names stand for.
     """
 
-    def __init__(self, index: Index, text: str, program: Program | None = None, level: int = 0) -> None:
+    def __init__(self, unit: Unit, level: int) -> None:
+        index, text, program = unit.index, unit.source.text, unit.program
         self.index = index
         self.program = program
         self.level = level
+        self._unit = unit
         self.default_device = _default_device(index)
         served = program is not None and program.serves_accelerator(index)
         self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
         self.transforms_samples = frameworks.transforms_samples(text)
-        self._answers = Answers(self._run_everything)
+        self._answers = Answers()
+        self._calls_up = MAX_CALLS_UP
         self._running: dict[FunctionInfo, Frame] = {}
         self._depth = 0
         self._depth_origin = 0
@@ -107,10 +113,9 @@ class World:
         if home is not self:
             return Frame(function) if home is None else home.frame(function)
         return self._answers.ask(
-            ("frame", function),
+            ("frame", function, 0 if function is self.index.module else self._calls_up),
             lambda: self._run_in_general(function),
             lambda: self._so_far(function),
-            unfinished=function is self.index.module,
         )
 
     def called(
@@ -145,7 +150,7 @@ class World:
 
     def _returned(self, function: FunctionInfo, bound: Env) -> Value:
         self._calls_followed += 1
-        frame = self._run(function, bound)
+        frame = self._with_calls_up(0, lambda: self._run(function, bound))
         return _generated(frame, bound) if function.is_generator else join_all(frame.returns)
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
@@ -163,7 +168,12 @@ class World:
         return conventional(name, UNKNOWN) if registered is None else registered
 
     def _stored(self, store: AttributeStore) -> Value:
-        return self.frame_value(store.function, store.target)
+        if self.level == 0:
+            return UNKNOWN
+        function = store.function
+        home = self._unit.world(self.level - 1) if function.index is self.index else self.home(function.index)
+        value = UNKNOWN if home is None else home.frame_value(function, store.target)
+        return value if function.index is self.index else located(value, function.index.path)
 
     def _registered(self, cls: ClassInfo, name: str) -> Value | None:
         owners = self.lineage(cls)
@@ -195,7 +205,20 @@ class World:
     def _bases(self, cls: ClassInfo) -> list[Value]:
         world = self if self.program is None else self.program.world(cls.index, 0)
         nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
-        return [world.frame_value(cls.scope, node) for node in nodes]
+        return [world._base(cls, node) for node in nodes]
+
+    def _base(self, cls: ClassInfo, node: ast.expr) -> Value:
+        """What a base class of a class in this file is: told from imports and definitions alone where they do."""
+        path = dotted(node)
+        if path is not None and cls.scope is self.index.module:
+            root, _, rest = path.partition(".")
+            found = self._unit.exports.meanings.get(root)
+            if self.index.bound_names(self.index.module).count(root) == 1:
+                if isinstance(found, Imported):
+                    return self.imported(f"{found.ref}.{rest}" if rest else found.ref)
+                if isinstance(found, ClassInfo) and not rest:
+                    return Value(Kind.CLASS, cls=found)
+        return self.seen_alone(cls.scope, node)
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
         """Qualified names of the library classes that it descends from."""
@@ -290,11 +313,6 @@ class World:
 
     # -- running a function ----------------------------------------------------------------------------------------
 
-    def _run_everything(self) -> None:
-        self.frame(self.index.module)
-        for function in self.index.functions:
-            self.frame(function)
-
     def _run_in_general(self, function: FunctionInfo) -> Frame:
         try:
             return self.in_general(lambda: self._run(function, None))
@@ -309,6 +327,21 @@ class World:
             return answer()
         finally:
             self._depth, self._depth_origin, self._calls_followed, self._calling = before
+
+    def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression as the function alone shows it, without regard to its callers."""
+        return self._with_calls_up(0, lambda: self.frame_value(function, node))
+
+    def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
+        """An answer from those who call a function; None where that leads too far."""
+        return None if self._calls_up == 0 else self._with_calls_up(self._calls_up - 1, answer)
+
+    def _with_calls_up(self, calls_up: int, answer: Callable[[], _R]) -> _R:
+        before, self._calls_up = self._calls_up, calls_up
+        try:
+            return answer()
+        finally:
+            self._calls_up = before
 
     def _so_far(self, function: FunctionInfo) -> Frame:
         """The frame of a function that is being run: the module's classes are known to the calls it makes."""

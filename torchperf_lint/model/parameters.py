@@ -44,7 +44,7 @@ def initial(world: World, frame: Frame) -> Env:
     if arguments is None:
         return env
     contract = frameworks.contract_of(world, function)
-    by_calls = _from_calls(world, frame)
+    by_calls = world.one_call_up(lambda: _from_calls(world, frame)) or {}
     if contract is not None and contract.device.on_accelerator:
         frame.placed = (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
     defaults = _defaults(function)

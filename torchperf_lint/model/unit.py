@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.source import Source
 
 FARTHEST = 3
-"""How many files away an answer may come from: a question to another file is asked one level below."""
+"""How many files and attributes of objects away an answer may come from: each is asked one level below."""
 
 
 class Unit:
@@ -38,12 +38,10 @@ class Unit:
         self._worlds: dict[int, World] = {}
 
     def world(self, level: int = FARTHEST) -> World:
-        """The values of the file, with what can be learnt of them `level` files away."""
-        if self.program is None:
-            level = 0
+        """The values of the file, with what can be learnt of them `level` files and attributes away."""
         known = self._worlds.get(level)
         if known is None:
-            known = self._worlds[level] = World(self.index, self.source.text, self.program, level)
+            known = self._worlds[level] = World(self, level)
         return known
 
     @functools.cached_property
