@@ -111,7 +111,7 @@ def check_paths(
     if action is Action.FIX:
         results = _written(results)
     failures = sorted(found.failures, key=lambda failure: failure.path, reverse=True)
-    with _calm_collector(), contextlib.closing(results) as stream:
+    with calm_collector(), contextlib.closing(results) as stream:
         for result in stream:
             while failures and failures[-1].path < result.path:
                 yield _failed(failures.pop())
@@ -292,7 +292,8 @@ def _tune_collector() -> None:
 
 
 @contextlib.contextmanager
-def _calm_collector() -> Iterator[None]:
+def calm_collector() -> Iterator[None]:
+    """Have the garbage collector come seldom, as long as many files are judged."""
     thresholds = gc.get_threshold()
     _tune_collector()
     try:

@@ -40,6 +40,9 @@ _R = TypeVar("_R")
 MAX_CALL_DEPTH = 6
 """How many calls deep a value is followed."""
 
+MAX_RECURSION = 1
+"""How often a function is followed into itself: `move(batch)` that calls `move(part)`."""
+
 MAX_CALLS_UP = 4
 """How many callers of callers are asked what a function's parameters are."""
 
@@ -50,7 +53,7 @@ MAX_CALLS_FOLLOWED = 120
 class Frame:
     """One interpretation of a function: the value of every expression in it, and what it gives back."""
 
-    __slots__ = ("backward", "env", "function", "host", "placed", "returns", "values", "yields")
+    __slots__ = ("backward", "env", "function", "host", "is_call", "placed", "returns", "values", "yields")
 
     def __init__(self, function: FunctionInfo) -> None:
         self.function = function
@@ -61,6 +64,7 @@ class Frame:
         self.placed: tuple[Because, ...] = ()  # what shows that its tensors live where a module's inputs live
         self.host: set[str] = set()  # parameters that some caller gives from the host
         self.backward: set[str] = set()
+        self.is_call = False  # a particular call with its arguments, not the function in general
 
 
 class World:
@@ -86,7 +90,7 @@ class World:
         self._depth = 0
         self._depth_origin = 0
         self._calls_followed = 0
-        self._calling: dict[FunctionInfo, int] = {}
+        self._calling: dict[FunctionInfo, list[int]] = {}
 
     # -- questions -----------------------------------------------------------------------------------------------
 
@@ -134,19 +138,20 @@ class World:
         if self._depth >= MAX_CALL_DEPTH or self._calls_followed >= MAX_CALLS_FOLLOWED:
             self._answers.rest_on(self._depth_origin)
             return UNKNOWN
-        if function in self._calling:
-            # Recursion with other arguments: they may differ without end.
-            self._answers.rest_on(self._calling[function])
+        before = self._calling.get(function, [])
+        if len(before) > MAX_RECURSION:
+            # The arguments may differ without end.
+            self._answers.rest_on(before[0])
             return UNKNOWN
         bound = parameters.bind(self, function, arguments, keywords)
         key = ("call", function, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
         self._depth += 1
-        self._calling[function] = self._answers.depth
+        self._calling[function] = [*before, self._answers.depth]
         try:
             return self._answers.ask(key, lambda: self._returned(function, bound), lambda: UNKNOWN)
         finally:
             self._depth -= 1
-            del self._calling[function]
+            self._calling[function] = before
 
     def _returned(self, function: FunctionInfo, bound: Env) -> Value:
         self._calls_followed += 1
@@ -349,6 +354,7 @@ class World:
 
     def _run(self, function: FunctionInfo, bound: Env | None) -> Frame:
         frame = Frame(function)
+        frame.is_call = bound is not None
         frame.backward = names_sent_backward(function)
         evaluator = Evaluator(self, frame)
         env: Env = {}

@@ -221,7 +221,7 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
     given = [*arguments, *keywords.values()]
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
     tensor = tensor_from([value for value in flat if value.holds_tensors or value.device.on_accelerator])
-    if ref == "torch.nn.utils.clip_grad_norm_":
+    if ref in ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.get_total_norm"):
         return tensor._replace(scalar=True)
     if ref in torch_api.LIKE_FACTORIES:
         return _like(arguments[0] if arguments else UNKNOWN, keywords)

@@ -96,6 +96,8 @@ class Loops:
         name = last_name(iterable)
         if name is not None and name in self.loader_names:
             return name
+        if isinstance(iterable, ast.IfExp):
+            return self.loader_in(iterable.body, function) or self.loader_in(iterable.orelse, function)
         if isinstance(iterable, ast.Call):
             called = last_name(iterable.func)
             if called in ("range", "len", "trange"):

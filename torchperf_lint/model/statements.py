@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from torchperf_lint.model import frameworks, parameters
+from torchperf_lint.model import frameworks, narrowing, parameters
 from torchperf_lint.model.evaluate import asks_about_accelerator
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.tensors import element_of
@@ -39,9 +39,9 @@ class Runner:
         """Run statements in order; the environment behind them."""
         for statement in statements:
             if env is None:
-                # Dead code still gets values, so that a question about it has an answer.
-                env = {}
-                self.statement(statement, env)
+                # Dead code still gets values, so that a question about it has an answer; none is asked about a call.
+                if not self.frame.is_call:
+                    self.statement(statement, {})
                 return None
             env = self.statement(statement, env)
         return env
@@ -184,8 +184,12 @@ class Runner:
         arms = []
         while True:
             self.evaluate(node.test, env)
-            inner = self._narrowed(node.test, env, True)
-            arms.append((self.block(node.body, inner), asks_about_accelerator(node.test)))
+            holds = narrowing.outcome(node.test, env, self.frame.values) if self.frame.is_call else None
+            if holds is not False:
+                inner = self._narrowed(node.test, env, True)
+                arms.append((self.block(node.body, inner), asks_about_accelerator(node.test)))
+            if holds:
+                return self._joined(arms, None)
             env = self._narrowed(node.test, env, False)
             rest = node.orelse[0] if len(node.orelse) == 1 else None
             if not isinstance(rest, ast.If):
@@ -194,6 +198,10 @@ class Runner:
         outcome = self.block(node.orelse, env)
         if len(arms) == 1 and arms[0][0] is not None and outcome is not None and _for_type_checkers(node.test):
             return _merge_imports([arms[0][0], outcome])
+        return self._joined(arms, outcome)
+
+    @staticmethod
+    def _joined(arms: list[tuple[Env | None, Device | None]], outcome: Env | None) -> Env | None:
         for taken, lean in reversed(arms):
             if taken is not None:
                 outcome = taken if outcome is None else _merge(taken, outcome, lean)
