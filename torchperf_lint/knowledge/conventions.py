@@ -33,6 +33,9 @@ def stays_on_host(name: str) -> bool:
     return _ON_HOST.search(name.lower()) is not None
 
 
+MOVING_HELPERS = re.compile(r"(?:^|_)to_(cuda|gpu|device)$")
+"""Functions that give what they are given on the accelerator: `move_to_cuda(batch)`, `send_to_device(x, device)`."""
+
 ACCUMULATION_WORDS = ("accum", "accumulate", "grad_acc", "acc_steps", "iter_size", "update_freq", "cumulative")
 """A modulus over one of these is once per optimizer step, which is no throttle."""
 

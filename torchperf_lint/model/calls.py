@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
-from torchperf_lint.model.devices import as_device, moved
+from torchperf_lint.model.devices import as_device, moved, named_device
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.library import library_call
 from torchperf_lint.model.modules import module_call, module_method
@@ -37,6 +37,47 @@ def result(
     starred: bool,
 ) -> Value:
     """The value of a call."""
+    given = _result(evaluator, node, callee, arguments, keywords, starred)
+    if given.kind is Kind.UNKNOWN and given.device is Device.UNKNOWN and arguments and not starred:
+        return _moved_by_helper(node, arguments, keywords)
+    return given
+
+
+def _moved_by_helper(node: ast.Call, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """What a function that cannot be followed gives, where its name says that it moves what it is given."""
+    name = last_name(node.func) or ""
+    named = conventions.MOVING_HELPERS.search(name)
+    if named is None:
+        return UNKNOWN
+    device: Device | None = Device.LIKELY
+    if named.group(1) == "device":
+        targets = [*zip(node.args[1:], arguments[1:], strict=False)]
+        targets += [(k.value, keywords[k.arg]) for k in node.keywords if k.arg in ("device", "target_device")]
+        named_devices = [named_device(argument, value) for argument, value in targets]
+        device = next((device for device in named_devices if device is not None), None)
+    if device is None or not device.on_accelerator:
+        return UNKNOWN
+    return _placed_by(Because(node.lineno, f"moved to the device by `{name}(...)`"), arguments[0], device)
+
+
+def _placed_by(step: Because, value: Value, device: Device) -> Value:
+    if value.kind is Kind.CONTAINER:
+        element = None if value.element is None else _placed_by(step, value.element, device)
+        return container(element, ref=value.ref or "list")
+    if value.kind is Kind.UNKNOWN:
+        value = BATCH
+    is_moved = value.holds_tensors or value.kind is Kind.MODULE
+    return value._replace(device=device, because=(step,)) if is_moved else UNKNOWN
+
+
+def _result(
+    evaluator: Evaluator,
+    node: ast.Call,
+    callee: Value,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+    starred: bool,
+) -> Value:
     kind = callee.kind
     if kind is Kind.LIBRARY:
         assert callee.ref is not None
