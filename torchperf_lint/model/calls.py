@@ -180,6 +180,9 @@ def _placing(node: ast.Call, ref: str, name: str, arguments: list[Value]) -> Val
     if name in ("gather", "gather_for_metrics", "reduce", "all_gather", "all_reduce", "pad_across_processes"):
         gathers = "ccelerat" in ref or "abric" in ref
         return arguments[0]._replace(scalar=None, vector=None, origin=None) if gathers and arguments else UNKNOWN
+    if name == "clip_grad_norm_" and "ccelerat" in ref:
+        says = "the norm is computed where the parameters are, which Accelerate has placed"
+        return Value(Kind.TENSOR, Device.LIKELY, scalar=True, because=(Because(node.lineno, says),))
     if not (
         (name in ("prepare", "prepare_model", "prepare_data_loader") and "ccelerat" in ref)
         or (name in ("setup", "setup_module", "setup_dataloaders") and "abric" in ref)

@@ -63,6 +63,8 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
                 target, dtype, casts = value.device, value.dtype, True
             else:
                 target = named_device(argument, value) or target
+                if target is None and value.kind is Kind.NUMBER and node.args and argument is node.args[0]:
+                    target = Device.LIKELY  # no other number can stand there than the index of an accelerator
         if "copy" in keywords or "memory_format" in keywords or (casts and (dtype is None or dtype != receiver.dtype)):
             receiver = derived(receiver)
         receiver = receiver._replace(dtype=dtype)

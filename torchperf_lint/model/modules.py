@@ -81,6 +81,8 @@ def module_method(
     if name in ("train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "to_empty"):
         return base
     parameter = Value(Kind.TENSOR, base.device, because=base.because)
+    if name == "clip_grad_norm_":  # of FullyShardedDataParallel: gives the norm
+        return parameter._replace(scalar=True)
     if name in ("parameters", "buffers"):
         return container(parameter)
     if name in ("named_parameters", "named_buffers"):

@@ -62,8 +62,11 @@ def initial(world: World, frame: Frame) -> Env:
                 promised = named
             if promised is not None and value.kind in (Kind.UNKNOWN, promised.kind):
                 value = promised
-        if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and contract is not None:
-            value = _by_contract(function, contract, name, value, defaults.get(name))
+        if contract is not None and (value.kind in (Kind.UNKNOWN, Kind.TENSOR) or _holds_unknown(value)):
+            promised = _by_contract(
+                function, contract, name, UNKNOWN if _holds_unknown(value) else value, defaults.get(name)
+            )
+            value = value if promised.kind is Kind.UNKNOWN else promised
         from_host = name in frame.host or conventions.stays_on_host(name)
         if frame.placed and name not in defaults and not from_host:
             value = placed(value, frame.placed)
@@ -80,8 +83,10 @@ def initial(world: World, frame: Frame) -> Env:
 
 
 def _holds_unknown(value: Value) -> bool:
-    """A container of which no more is known than that it is one."""
-    return value.kind is Kind.CONTAINER and (value.element is None or value.element.kind is Kind.UNKNOWN)
+    """A container of which no more is known than that it is one, or holds such ones."""
+    if value.kind is not Kind.CONTAINER:
+        return False
+    return value.element is None or value.element.kind is Kind.UNKNOWN or _holds_unknown(value.element)
 
 
 def _self(world: World, function: FunctionInfo) -> Value:
