@@ -207,11 +207,15 @@ def _seen(given: list[Value]) -> Value:
     shown = [value for value in given if value != UNKNOWN]
     if len(shown) > 1 and all(value.kind is Kind.CONTAINER for value in shown):
         return join_all(shown)._replace(element=_seen([value.element or UNKNOWN for value in shown]))
+    if any(value.kind is Kind.NUMBER for value in shown):
+        # What may be a number elsewhere is no more than one tensor.
+        shown = [v._replace(kind=Kind.TENSOR, ref=None) if v.kind is Kind.STRUCTURE else v for v in shown]
     # What was moved to the device in one call is what the other calls show it to be.
     value = join_all([value for value in shown if value.kind is not Kind.UNKNOWN] or shown)
     if len(shown) < len(given) and value.constant is not None:
         value = value._replace(constant=None)
-    if value.holds_tensors and value.device is Device.UNKNOWN and all(v.device is not Device.CPU for v in shown):
+    has_place = value.holds_tensors or value.kind is Kind.DEVICE
+    if has_place and value.device is Device.UNKNOWN and all(v.device is not Device.CPU for v in shown):
         placed = next((v for v in shown if v.device.on_accelerator), None)
         if placed is not None:
             value = value._replace(device=Device.LIKELY, because=placed.because)

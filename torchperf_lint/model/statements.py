@@ -139,8 +139,11 @@ class Runner:
     def _annassign(self, node: ast.AnnAssign, env: Env) -> Env:
         if node.value is not None:
             value = self.evaluate(node.value, env)
-            if value.kind is Kind.UNKNOWN:
-                value = parameters.annotated(node.annotation, self.world, self.frame) or value
+            if value.kind is Kind.UNKNOWN or (value.kind is Kind.CONTAINER and value.element is None):
+                promised = parameters.annotated(node.annotation, self.world, self.frame)
+                # Of an empty list of tensors, what is put into it tells more.
+                if promised is not None and (value.kind is Kind.UNKNOWN or element_of(promised).kind is Kind.NUMBER):
+                    value = promised
             self.world.bind(self.evaluate, node.target, value, env)
         return env
 
