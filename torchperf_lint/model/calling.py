@@ -193,13 +193,4 @@ def _stands_for(world: World, abstract: FunctionInfo, function: FunctionInfo) ->
     """Whether the first function is a method without a body of its own that the second one overrides."""
     if abstract.cls is None or function.cls is None or abstract.name != function.name:
         return False
-    return is_abstract(abstract) and abstract.cls in world.lineage(function.cls)
-
-
-def is_abstract(function: FunctionInfo) -> bool:
-    """Whether the body only says that a subclass has to have one: `pass`, `...`, `raise NotImplementedError`."""
-    for statement in function.body:
-        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
-            return False
-    return True
+    return abstract.is_abstract and abstract.cls in world.lineage(function.cls)

@@ -74,6 +74,15 @@ class FunctionInfo:
         return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in self.decorators)
 
     @property
+    def is_abstract(self) -> bool:
+        """Whether the body only says that a subclass has to have one: `pass`, `...`, `raise NotImplementedError`."""
+        for statement in self.body:
+            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
+                return False
+        return True
+
+    @property
     def self_name(self) -> str | None:
         """The name of a method's first parameter."""
         arguments = self.arguments

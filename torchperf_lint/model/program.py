@@ -343,8 +343,11 @@ class Program:
         if len(files) <= FEW_FILES:
             return files
         assert function.cls is not None
-        family = {own, *(self._by_index[cls.index][0] for cls in self.world(function.index, 0).lineage(function.cls))}
-        return [key for key in files if key in family or self._imported_files(key) & family][:MOST_FILES]
+        lineage = self.world(function.index, 0).lineage(function.cls)
+        family = {self._by_index[cls.index][0] for cls in lineage}
+        # Who knows only a base class calls a method of it by way of one without a body there.
+        known_by = {own, *(self._by_index[cls.index][0] for cls in lineage if _promises(cls, name))}
+        return [key for key in files if key in family or self._imported_files(key) & known_by]
 
     def _names(self, name: str) -> list[str]:
         """The name, and those that some file gives to it by `as`."""
@@ -459,6 +462,11 @@ def _home(meaning: Meaning | None) -> Index | None:
     if isinstance(meaning, Variable):
         return meaning.home
     return meaning.index if isinstance(meaning, (FunctionInfo, ClassInfo)) else None
+
+
+def _promises(cls: ClassInfo, name: str) -> bool:
+    """Whether the class has the method without a body."""
+    return name in cls.methods and cls.methods[name].is_abstract
 
 
 def _called_name(function: FunctionInfo) -> str:
