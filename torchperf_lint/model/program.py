@@ -35,7 +35,7 @@ FEW_FILES = 3
 """A method whose name is called in more files than this is looked for only where a file of its class is imported."""
 
 MOST_FILES = 16
-"""How many files are searched for calls of one function."""
+"""How many files are looked into for what any of them may show: where a function is handed on, what lies around."""
 
 MOST_LOADED = 12_000_000
 """Bytes of source whose trees are kept; a tree takes twenty to forty times its source in memory."""
