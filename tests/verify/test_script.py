@@ -155,7 +155,12 @@ def test_an_interrupted_script_may_tidy_up(project):
     command = [sys.executable, "-m", "torchperf_lint", "verify", "--script", "train.py", "--device", "sim"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=project, env=environment, start_new_session=True, **pipes) as process:
+    was = signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells start what runs in the background deaf to it
+    try:
+        process = subprocess.Popen(command, cwd=project, env=environment, start_new_session=True, **pipes)
+    finally:
+        signal.signal(signal.SIGINT, was)
+    with process:
         assert process.stdout.readline() == "ready\n"
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
