@@ -241,6 +241,11 @@ TAKES_SIZES = frozenset(
 )
 """Functions and methods whose number arguments are sizes, counts or places: the host needs them at once."""
 
+TEXT_METHODS = frozenset(
+    "strip lstrip rstrip lower upper title capitalize removeprefix removesuffix encode zfill".split()
+)
+"""Methods of strings that no tensor has."""
+
 TENSOR_ONLY_METHODS = frozenset(
     "item detach clamp_ unsqueeze numel masked_fill masked_fill_ index_select contiguous permute new_tensor new_zeros "
     "new_ones new_full new_empty type_as expand_as scatter_ scatter_add_ unbind topk".split()

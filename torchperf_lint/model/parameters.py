@@ -55,12 +55,13 @@ def initial(world: World, frame: Frame) -> Env:
             env[name] = _self(world, function)
             continue
         value = by_calls.get(name, UNKNOWN)
-        if argument.annotation is not None and (value.kind is Kind.UNKNOWN or _holds_unknown(value)):
+        if argument.annotation is not None and (value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or _holds_unknown(value)):
             promised = annotated(argument.annotation, world, None, function)
             named = conventional(name, UNKNOWN)
             if promised is not None and _holds_unknown(promised) and named.kind is not Kind.UNKNOWN:
                 promised = named
-            if promised is not None and value.kind in (Kind.UNKNOWN, promised.kind):
+            plain = promised is not None and promised.kind in (Kind.NUMBER, Kind.STRING)
+            if promised is not None and (plain or value.kind in (Kind.UNKNOWN, promised.kind)):
                 value = promised
         if contract is not None and (value.kind in (Kind.UNKNOWN, Kind.TENSOR) or _holds_unknown(value)):
             promised = _by_contract(

@@ -91,6 +91,10 @@ def tensor_attribute(base: Value, name: str) -> Value:
     return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because, origin=base.origin)
 
 
+def _is_text(value: Value) -> bool:
+    return value.kind is Kind.STRING or (value.kind is Kind.LIBRARY and value.ref in ("os.sep", "os.path.sep"))
+
+
 def tensor_method(
     evaluator: Evaluator, node: ast.Call, base: Value, name: str, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
@@ -110,6 +114,10 @@ def tensor_method(
         return container(entry if name == "values" else STRING)
     if name in ("get", "pop") and base.kind is Kind.STRUCTURE:
         return base._replace(ref=None)
+    if base.kind is Kind.STRUCTURE and name in torch_api.TEXT_METHODS:
+        return STRING
+    if name in ("split", "rsplit") and arguments and _is_text(arguments[0]):
+        return container(STRING)  # a batch holds paths and names as well; tensors are split by numbers
     if name == "type":
         if not arguments:
             return STRING
