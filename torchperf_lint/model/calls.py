@@ -37,47 +37,6 @@ def result(
     starred: bool,
 ) -> Value:
     """The value of a call."""
-    given = _result(evaluator, node, callee, arguments, keywords, starred)
-    if given.kind is Kind.UNKNOWN and given.device is Device.UNKNOWN and arguments and not starred:
-        return _moved_by_helper(node, arguments, keywords)
-    return given
-
-
-def _moved_by_helper(node: ast.Call, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """What a function that cannot be followed gives, where its name says that it moves what it is given."""
-    name = last_name(node.func) or ""
-    named = conventions.MOVING_HELPERS.search(name)
-    if named is None:
-        return UNKNOWN
-    device: Device | None = Device.LIKELY
-    if named.group(1) == "device":
-        targets = [*zip(node.args[1:], arguments[1:], strict=False)]
-        targets += [(k.value, keywords[k.arg]) for k in node.keywords if k.arg in ("device", "target_device")]
-        named_devices = [named_device(argument, value) for argument, value in targets]
-        device = next((device for device in named_devices if device is not None), None)
-    if device is None or not device.on_accelerator:
-        return UNKNOWN
-    return _placed_by(Because(node.lineno, f"moved to the device by `{name}(...)`"), arguments[0], device)
-
-
-def _placed_by(step: Because, value: Value, device: Device) -> Value:
-    if value.kind is Kind.CONTAINER:
-        element = None if value.element is None else _placed_by(step, value.element, device)
-        return container(element, ref=value.ref or "list")
-    if value.kind is Kind.UNKNOWN:
-        value = BATCH
-    is_moved = value.holds_tensors or value.kind is Kind.MODULE
-    return value._replace(device=device, because=(step,)) if is_moved else UNKNOWN
-
-
-def _result(
-    evaluator: Evaluator,
-    node: ast.Call,
-    callee: Value,
-    arguments: list[Value],
-    keywords: dict[str, Value],
-    starred: bool,
-) -> Value:
     kind = callee.kind
     if kind is Kind.LIBRARY:
         assert callee.ref is not None
@@ -102,6 +61,34 @@ def _result(
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
         return moved(node, UNKNOWN, node.func.attr, arguments, keywords)
     return _handed_on(node, arguments)
+
+
+def named_mover(node: ast.Call, given: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """What a call gives, where that is unknown, but the function's name says that it moves its first argument."""
+    name = last_name(node.func) or ""
+    named = conventions.MOVING_HELPERS.search(name)
+    is_known = given.kind is not Kind.UNKNOWN or given.device is not Device.UNKNOWN
+    if is_known or named is None or not arguments or isinstance(node.args[0] if node.args else None, ast.Starred):
+        return given
+    device: Device | None = Device.LIKELY
+    if named.group(1) == "device":
+        targets = [*zip(node.args[1:], arguments[1:], strict=False)]
+        targets += [(k.value, keywords[k.arg]) for k in node.keywords if k.arg in ("device", "target_device")]
+        named_devices = [named_device(argument, value) for argument, value in targets]
+        device = next((device for device in named_devices if device is not None), None)
+    if device is None or not device.on_accelerator:
+        return given
+    return _placed_by(Because(node.lineno, f"moved to the device by `{name}(...)`"), arguments[0], device)
+
+
+def _placed_by(step: Because, value: Value, device: Device) -> Value:
+    if value.kind is Kind.CONTAINER:
+        element = None if value.element is None else _placed_by(step, value.element, device)
+        return container(element, ref=value.ref or "list")
+    if value.kind is Kind.UNKNOWN:
+        value = BATCH
+    is_moved = value.holds_tensors or value.kind is Kind.MODULE
+    return value._replace(device=device, because=(step,)) if is_moved else UNKNOWN
 
 
 def _handed_on(node: ast.Call, arguments: list[Value]) -> Value:

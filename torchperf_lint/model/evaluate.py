@@ -203,6 +203,7 @@ class Evaluator:
         keywords = {keyword.arg or "**": self(keyword.value, env) for keyword in node.keywords}
         starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
         result = calls.result(self, node, callee, arguments, keywords, starred)
+        result = calls.named_mover(node, result, arguments, keywords)
         self._mutate(node, arguments, keywords, env)
         return result
 
