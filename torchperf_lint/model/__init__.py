@@ -13,6 +13,7 @@ from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.sites import SiteModel
+from torchperf_lint.model.statements import names_sent_backward
 from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax.site import Site
 
@@ -68,7 +69,7 @@ class Model(SiteModel):
         """Whether the function around calls `.backward()` on what the expression names: then it is a tensor."""
         meaning = self._ast_of(node)
         function = self._index.places[self._statement_of[id(node)]].function
-        return meaning is not None and dotted(meaning) in self._world.frame(function).backward
+        return meaning is not None and dotted(meaning) in names_sent_backward(function)
 
     def creation(self, value: Value) -> Site | None:
         """The call in this file that made the object (a metric, a loader, a module); None if it is not known."""

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.exports import Imported, LibraryName
-from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name, names_in
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name
+from torchperf_lint.model.slices import slices_of
 from torchperf_lint.model.values import Kind
 
 if TYPE_CHECKING:
@@ -68,16 +69,8 @@ def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
 
 def rests_on_parameters(function: FunctionInfo, expression: ast.expr) -> bool:
     """Whether the value of the expression may come from a parameter of the function, its own object aside."""
-    parameters = set(function.parameter_names) - {function.self_name}
-    pending, seen = names_in(expression), set()
-    while pending and parameters:
-        name = pending.pop()
-        if name in parameters:
-            return True
-        if name not in seen:
-            seen.add(name)
-            pending += function.index.read_for(name, function)
-    return False
+    part = slices_of(function).of(expression)
+    return part is None or not part.names.isdisjoint(set(function.parameter_names) - {function.self_name})
 
 
 def _written(world: World, record: CallRecord, function: FunctionInfo) -> bool | None:

@@ -102,6 +102,11 @@ class Evaluator:
         """Evidence at a node's row."""
         return Because(getattr(node, "lineno", 1), text)
 
+    @property
+    def placed(self) -> tuple[Because, ...]:
+        """What shows that the frame's tensors live where a module's inputs live; a call knows its own arguments."""
+        return () if self.frame.is_call else self.world.placed(self.frame.function)
+
     def _constant(self, node: ast.expr, env: Env) -> Value:
         constant = node.value  # type: ignore[attr-defined]
         if constant is None:
@@ -134,13 +139,13 @@ class Evaluator:
 
     def _treated_as_tensor(self, node: ast.Attribute, env: Env) -> Value | None:
         """An unknown thing with a tensor's method, where tensors live on the device: on the way of a module's call."""
-        if self.world.cpu_only or not self.frame.placed or node.attr not in torch_api.TENSOR_ONLY_METHODS:
+        if self.world.cpu_only or node.attr not in torch_api.TENSOR_ONLY_METHODS or not self.placed:
             return None
         if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
             return None  # what settings and parameters hold may be NumPy's
         if conventions.stays_on_host(last_name(node.value) or ""):
             return None
-        tensor = Value(Kind.TENSOR, Device.LIKELY, because=self.frame.placed)
+        tensor = Value(Kind.TENSOR, Device.LIKELY, because=self.placed)
         self.frame.values[node.value] = tensor
         path = dotted(node.value)
         if path is not None and path in env:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Answer = TypeVar("_Answer")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
 
@@ -134,7 +138,7 @@ class Index:
         self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
         self._aliases: dict[str, set[str]] = {}
         self._bound: dict[FunctionInfo, list[str]] = {}
-        self._read_for: dict[FunctionInfo, dict[str, list[str]]] = {}
+        self._noted: dict[object, Any] = {}
         self._objects: dict[str, list[CallRecord]] | None = None
         self.rebound_elsewhere: set[str] = set()  # names that some function declares global or nonlocal
         self._block(tree.body, self.module, None, "body", None)
@@ -184,12 +188,11 @@ class Index:
             known = self._bound[function] = [*function.parameter_names, *_bindings(function.body)]
         return known
 
-    def read_for(self, name: str, function: FunctionInfo) -> list[str]:
-        """The names that what the function binds to `name` is made of."""
-        known = self._read_for.get(function)
-        if known is None:
-            known = self._read_for[function] = _reads_by_binding(function)
-        return known.get(name, [])
+    def note(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
+        """The answer to a question about the text alone: worked out once."""
+        if question not in self._noted:
+            self._noted[question] = answer()
+        return self._noted[question]  # type: ignore[no-any-return]
 
     def _block(
         self, block: Block, function: FunctionInfo, parent: ast.stmt | None, field: str, cls: ClassInfo | None
@@ -330,30 +333,6 @@ def _bindings(block: Block) -> list[str]:
             found += node.names
         pending.extend(ast.iter_child_nodes(node))
     return found
-
-
-def _reads_by_binding(function: FunctionInfo) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for node in ast.walk(function.node):
-        targets: list[ast.expr] = []
-        value: ast.expr | None = None
-        if isinstance(node, ast.Assign):
-            targets, value = node.targets, node.value
-        elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
-            targets, value = [node.target], node.value
-        elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-            targets, value = [node.target], node.iter
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            targets, value = [node.optional_vars], node.context_expr
-        if value is not None:
-            for name in (name for target in targets for name in names_in(target)):
-                found.setdefault(name, []).extend(names_in(value))
-    return found
-
-
-def names_in(node: ast.AST) -> list[str]:
-    """The plain names that stand in an expression."""
-    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
 
 
 def last_name(expression: ast.expr) -> str | None:

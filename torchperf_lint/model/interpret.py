@@ -12,6 +12,7 @@ from torchperf_lint.model.evaluate import Evaluator, subscript_path
 from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.naming import conventional
+from torchperf_lint.model.slices import slices_of
 from torchperf_lint.model.statements import Runner, merge_all, names_sent_backward
 from torchperf_lint.model.tensors import element_of
 from torchperf_lint.model.values import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model.slices import Slice
     from torchperf_lint.model.unit import Unit
 
 Env = dict[str, Value]
@@ -53,17 +55,16 @@ MAX_CALLS_FOLLOWED = 120
 class Frame:
     """One interpretation of a function: the value of every expression in it, and what it gives back."""
 
-    __slots__ = ("backward", "env", "function", "host", "is_call", "placed", "returns", "values", "yields")
+    __slots__ = ("backward", "env", "function", "is_call", "part", "returns", "values", "yields")
 
-    def __init__(self, function: FunctionInfo) -> None:
+    def __init__(self, function: FunctionInfo, part: Slice | None = None) -> None:
         self.function = function
+        self.part = part  # None if all of it is run
         self.values: dict[ast.expr, Value] = {}
         self.returns: list[Value] = []
         self.yields: list[Value] = []
         self.env: Env = {}
-        self.placed: tuple[Because, ...] = ()  # what shows that its tensors live where a module's inputs live
-        self.host: set[str] = set()  # parameters that some caller gives from the host
-        self.backward: set[str] = set()
+        self.backward: frozenset[str] = frozenset()
         self.is_call = False  # a particular call with its arguments, not the function in general
 
 
@@ -86,7 +87,7 @@ class World:
         self.transforms_samples = frameworks.transforms_samples(text)
         self._answers = Answers()
         self._calls_up = MAX_CALLS_UP
-        self._running: dict[FunctionInfo, Frame] = {}
+        self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
         self._depth_origin = 0
         self._calls_followed = 0
@@ -111,15 +112,32 @@ class World:
         """The world that tells what classes descend from, which is the same at any level."""
         return self if self.program is None else self.program.world(self.index, 0)
 
-    def frame(self, function: FunctionInfo) -> Frame:
-        """The function as it is run in general: parameters from call sites, annotations, contracts, names."""
+    def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
+        """The function as it is run in general: parameters from call sites, annotations, contracts, names.
+
+        With `part`, only as far as that slice of it goes.
+        """
         home = self.home(function.index)
         if home is not self:
-            return Frame(function) if home is None else home.frame(function)
+            return Frame(function) if home is None else home.frame(function, part)
         return self._answers.ask(
-            ("frame", function, 0 if function is self.index.module else self._calls_up),
-            lambda: self._run_in_general(function),
-            lambda: self._so_far(function),
+            ("frame", function, part, 0 if function is self.index.module else self._calls_up),
+            lambda: self._run_in_general(function, part),
+            lambda: self._so_far(function, part),
+        )
+
+    def at_end(self, function: FunctionInfo, name: str) -> Value | None:
+        """What a name is once the function (or the module) has run; None where it does not bind it."""
+        slices = slices_of(function)
+        return self.frame(function, slices.at_end(name)).env.get(name) if slices.may_bind(name) else None
+
+    def placed(self, function: FunctionInfo) -> tuple[Because, ...]:
+        """What shows that the function's tensors live where a module's inputs live; nothing where nothing does."""
+        home = self.home(function.index)
+        if home is not self:
+            return () if home is None else home.placed(function)
+        return self._answers.ask(
+            ("placed", function, self._calls_up), lambda: parameters.placing(self, function), lambda: ()
         )
 
     def called(
@@ -143,19 +161,24 @@ class World:
             # The arguments may differ without end.
             self._answers.rest_on(before[0])
             return UNKNOWN
+        part = slices_of(function).of_results()
+        if not part.run:
+            return UNKNOWN  # it gives nothing back
         bound = parameters.bind(self, function, arguments, keywords)
+        if not function.is_generator:
+            bound = {name: value for name, value in bound.items() if name in part.names}
         key = ("call", function, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
         self._depth += 1
         self._calling[function] = [*before, self._answers.depth]
         try:
-            return self._answers.ask(key, lambda: self._returned(function, bound), lambda: UNKNOWN)
+            return self._answers.ask(key, lambda: self._returned(function, bound, part), lambda: UNKNOWN)
         finally:
             self._depth -= 1
             self._calling[function] = before
 
-    def _returned(self, function: FunctionInfo, bound: Env) -> Value:
+    def _returned(self, function: FunctionInfo, bound: Env, part: Slice) -> Value:
         self._calls_followed += 1
-        frame = self._with_calls_up(0, lambda: self._run(function, bound))
+        frame = self._with_calls_up(0, lambda: self._run(function, bound, part))
         return _generated(frame, bound) if function.is_generator else join_all(frame.returns)
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
@@ -254,7 +277,7 @@ class World:
 
     def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression that stands in the function."""
-        value = self.frame(function).values.get(node, UNKNOWN)
+        value = self.frame(function, slices_of(function).of(node)).values.get(node, UNKNOWN)
         return value if function.index is self.index else located(value, function.index.path)
 
     def imported(self, ref: str) -> Value:
@@ -268,7 +291,8 @@ class World:
             return Value(Kind.LIBRARY, ref=frameworks.canonical(meaning.name))
         if isinstance(meaning, Variable):
             home = self.home(meaning.home)
-            value = UNKNOWN if home is None else home.frame(meaning.home.module).env.get(meaning.name, UNKNOWN)
+            value = None if home is None else home.at_end(meaning.home.module, meaning.name)
+            value = UNKNOWN if value is None else value
             return conventional(meaning.name, located(value, meaning.home.path))
         return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
 
@@ -278,7 +302,7 @@ class World:
             return conventional(name, UNKNOWN)
         outer = frame.function.outer
         while outer is not None:
-            value = self.frame(outer).env.get(name)
+            value = self.at_end(outer, name)
             if value is not None:
                 return value
             outer = outer.outer
@@ -298,7 +322,7 @@ class World:
 
     def at_top(self, name: str) -> Value:
         """What the module knows by the name, once it has run."""
-        value = self.frame(self.index.module).env.get(name) or self.imported_late(name)
+        value = self.at_end(self.index.module, name) or self.imported_late(name)
         return UNKNOWN if value is None else value
 
     def all_at_top(self) -> list[Value]:
@@ -318,11 +342,11 @@ class World:
 
     # -- running a function ----------------------------------------------------------------------------------------
 
-    def _run_in_general(self, function: FunctionInfo) -> Frame:
+    def _run_in_general(self, function: FunctionInfo, part: Slice | None) -> Frame:
         try:
-            return self.in_general(lambda: self._run(function, None))
+            return self.in_general(lambda: self._run(function, None, part))
         finally:
-            self._running.pop(function, None)
+            self._running.pop((function, part), None)
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """An answer that does not depend on how many calls were followed until it was asked for."""
@@ -348,12 +372,12 @@ class World:
         finally:
             self._calls_up = before
 
-    def _so_far(self, function: FunctionInfo) -> Frame:
+    def _so_far(self, function: FunctionInfo, part: Slice | None) -> Frame:
         """The frame of a function that is being run: the module's classes are known to the calls it makes."""
-        return self._running.get(function) or Frame(function)
+        return self._running.get((function, part)) or Frame(function)
 
-    def _run(self, function: FunctionInfo, bound: Env | None) -> Frame:
-        frame = Frame(function)
+    def _run(self, function: FunctionInfo, bound: Env | None, part: Slice | None) -> Frame:
+        frame = Frame(function, part)
         frame.is_call = bound is not None
         frame.backward = names_sent_backward(function)
         evaluator = Evaluator(self, frame)
@@ -362,8 +386,8 @@ class World:
             env = parameters.initial(self, frame) if bound is None else dict(bound)
         frame.env = env
         if bound is None:
-            self._running[function] = frame
-        runner = Runner(self, evaluator, frame)
+            self._running[function, part] = frame
+        runner = Runner(self, evaluator, frame, part)
         final = runner.block(function.body, env)
         merged = runner.exits if final is None else [*runner.exits, final]
         if merged:

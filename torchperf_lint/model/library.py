@@ -181,7 +181,7 @@ def library_call(
     if ref.startswith("torch."):
         made = _torch_function(ref, root, name, arguments, keywords)
         unknown = any(value.kind is Kind.UNKNOWN for value in arguments)
-        return placed(made, evaluator.frame.placed) if unknown and evaluator.frame.placed else made
+        return placed(made, evaluator.placed) if unknown and evaluator.placed else made
     if ref.startswith("numpy."):
         return Value(Kind.NUMPY)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):

@@ -14,7 +14,7 @@ from torchperf_lint.model.tensors import element_of_mapping, placed
 from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.interpret import Env, Frame, World
 
 MOST_CALLERS = 60
@@ -43,14 +43,18 @@ def initial(world: World, frame: Frame) -> Env:
     arguments = function.arguments
     if arguments is None:
         return env
+    wanted = set(function.parameter_names)
+    if frame.part is not None:
+        wanted &= frame.part.names
+    nothing: tuple[Env, set[str]] = ({}, set())
+    by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, wanted)) or nothing
     contract = frameworks.contract_of(world, function)
-    by_calls = world.one_call_up(lambda: _from_calls(world, frame)) or {}
-    if contract is not None and contract.device.on_accelerator:
-        frame.placed = (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
     defaults = _defaults(function)
     everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     for argument in everything:
         name = argument.arg
+        if name not in wanted:
+            continue
         if name == function.self_name:
             env[name] = _self(world, function)
             continue
@@ -68,16 +72,16 @@ def initial(world: World, frame: Frame) -> Env:
                 function, contract, name, UNKNOWN if _holds_unknown(value) else value, defaults.get(name)
             )
             value = value if promised.kind is Kind.UNKNOWN else promised
-        from_host = name in frame.host or conventions.stays_on_host(name)
-        if frame.placed and name not in defaults and not from_host:
-            value = placed(value, frame.placed)
+        from_host = name in on_host or conventions.stays_on_host(name)
+        if name not in defaults and not from_host and (there := world.placed(function)):
+            value = placed(value, there)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
             value = _by_default(name, defaults.get(name))
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
             value = Value(Kind.DEVICE, Device.LIKELY, because=(Because(argument.lineno, f"parameter `{name}`"),))
         env[name] = conventional(name, value)
     for collected in (arguments.vararg, arguments.kwarg):
-        if collected is not None:
+        if collected is not None and collected.arg in wanted:
             ref = "tuple" if collected is arguments.vararg else "dict"
             env[collected.arg] = by_calls.get(collected.arg) or container(UNKNOWN, ref=ref)
     return env
@@ -142,25 +146,38 @@ def _defaults(function: FunctionInfo) -> dict[str, ast.expr]:
     return found
 
 
-def _from_calls(world: World, frame: Frame) -> Env:
-    """Each parameter joined over the calls of the program that reach the function."""
-    function = frame.function
-    for record in calling.handed_over(world, function):
-        if last_name(record.call.func) in hooks.CALLERS_OF_ARGUMENTS:
-            _take_place(world, frame, record)
-    if len(calling.possible_callers(world, function)) > MOST_CALLERS:
-        return {}
-    records = world.callers(function)
-    if not records:
-        return {}
-    per_call: list[Env] = []
+def placing(world: World, function: FunctionInfo) -> tuple[Because, ...]:
+    """What shows that tensors of the function live where a module's inputs live: a contract, or that of a caller."""
+    contract = frameworks.contract_of(world, function)
+    if contract is not None and contract.device.on_accelerator:
+        return (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
+    return world.one_call_up(lambda: _placing_callers(world, function)) or ()
+
+
+def _placing_callers(world: World, function: FunctionInfo) -> tuple[Because, ...]:
+    handed = calling.handed_over(world, function)
+    records = [record for record in handed if last_name(record.call.func) in hooks.CALLERS_OF_ARGUMENTS]
+    if len(calling.possible_callers(world, function)) <= MOST_CALLERS:
+        records += world.callers(function)
     for record in records:
+        around = () if record.function is function else world.placed(record.function)
+        if around:
+            path = record.function.index.path
+            return tuple(step._replace(path=step.path or path) for step in around)
+    return ()
+
+
+def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple[Env, set[str]]:
+    """Each wanted parameter joined over the calls of the program that reach the function, and those from the host."""
+    if wanted <= {function.self_name} or len(calling.possible_callers(world, function)) > MOST_CALLERS:
+        return {}, set()
+    per_call: list[Env] = []
+    for record in world.callers(function):
         if record.function is function:
             continue
         call = record.call
-        _take_place(world, frame, record)
         if any(isinstance(a, ast.Starred) for a in call.args):
-            return {}
+            return {}, set()
         spread = [element_of_mapping(world.frame_value(record.function, k.value)) for k in call.keywords if not k.arg]
         arguments = [world.frame_value(record.function, argument) for argument in call.args]
         keywords = {k.arg: world.frame_value(record.function, k.value) for k in call.keywords if k.arg}
@@ -169,19 +186,11 @@ def _from_calls(world: World, frame: Frame) -> Env:
         given = _positional(function, arguments, keywords)
         unnamed = {} if spread else _left_out(function)  # `**mapping` may fill what the call leaves out
         per_call.append({**unnamed, **given, **_collected(function, arguments, keywords, spread)})
-    names = {name for env in per_call for name in env}
-    frame.host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
+    names = {name for env in per_call for name in env} & wanted
+    on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
-    return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}
-
-
-def _take_place(world: World, frame: Frame, record: CallRecord) -> None:
-    """Tensors of a function live where those of a caller live that a module's call leads to."""
-    if not frame.placed:
-        path = record.function.index.path
-        around = world.frame(record.function).placed
-        frame.placed = tuple(step._replace(path=step.path or path) for step in around)
+    return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
 
 
 def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], spread: list[Value]) -> Env:
@@ -341,7 +350,7 @@ def _resolve(
     outer = function.outer if function is not None else frame.function.outer if frame is not None else None
     if value is None:
         while outer is not None and value is None:
-            value = world.frame(outer).env.get(node.id)
+            value = world.at_end(outer, node.id)
             outer = outer.outer
     if value is None:
         value = world.imported_late(node.id)

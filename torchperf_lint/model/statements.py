@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.evaluate import Evaluator
     from torchperf_lint.model.interpret import Env, Frame, World
+    from torchperf_lint.model.slices import Slice
 
 MAX_LOOP_DEPTH = 3
 """Loops nested deeper are run once, with all that they bind unknown: passes would multiply."""
@@ -25,12 +26,13 @@ MAX_LOOP_PASSES = 4
 
 
 class Runner:
-    """Runs statements; an environment of None means that the place is not reached."""
+    """Runs statements, all of them or those of a slice; an environment of None means that the place is not reached."""
 
-    def __init__(self, world: World, evaluator: Evaluator, frame: Frame) -> None:
+    def __init__(self, world: World, evaluator: Evaluator, frame: Frame, part: Slice | None = None) -> None:
         self.world = world
         self.evaluate = evaluator
         self.frame = frame
+        self.part = part
         self.exits: list[Env] = []
         self.breaks: list[list[Env]] = []
         self.continues: list[list[Env]] = []
@@ -48,6 +50,14 @@ class Runner:
 
     def statement(self, node: ast.stmt, env: Env) -> Env | None:
         """Run one statement; the environment behind it."""
+        if not self._is_run(node):
+            assert self.part is not None
+            if isinstance(node, (ast.Return, ast.Raise)):
+                if isinstance(node, ast.Return):
+                    self.exits.append(env)
+                return None
+            if node not in self.part.entered and not isinstance(node, (ast.Break, ast.Continue)):
+                return env
         run = getattr(self, "_" + type(node).__name__.lower(), None)
         if run is not None:
             result: Env | None = run(node, env)
@@ -56,6 +66,10 @@ class Runner:
             if isinstance(child, ast.expr):
                 self.evaluate(child, env)
         return env
+
+    def _is_run(self, node: ast.stmt) -> bool:
+        """Whether the statement itself is run, and not only what stands in it."""
+        return self.part is None or node in self.part.run
 
     def _functiondef(self, node: ast.FunctionDef, env: Env) -> Env:
         info = self.world.index.info_of[node]
@@ -73,9 +87,10 @@ class Runner:
     def _classdef(self, node: ast.ClassDef, env: Env) -> Env:
         info = self.world.index.info_of[node]
         assert isinstance(info, ClassInfo)
-        for base in (*node.bases, *(keyword.value for keyword in node.keywords), *node.decorator_list):
-            self.evaluate(base, env)
-        env[node.name] = Value(Kind.CLASS, cls=info)
+        if self._is_run(node):
+            for base in (*node.bases, *(keyword.value for keyword in node.keywords), *node.decorator_list):
+                self.evaluate(base, env)
+            env[node.name] = Value(Kind.CLASS, cls=info)
         self.block([s for s in node.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))], env.copy())
         return env
 
@@ -186,14 +201,16 @@ class Runner:
     def _if(self, node: ast.If, env: Env) -> Env | None:
         arms = []
         while True:
-            self.evaluate(node.test, env)
-            holds = narrowing.outcome(node.test, env, self.frame.values) if self.frame.is_call else None
+            is_run = self._is_run(node)
+            if is_run:
+                self.evaluate(node.test, env)
+            holds = narrowing.outcome(node.test, env, self.frame.values) if self.frame.is_call and is_run else None
             if holds is not False:
-                inner = self._narrowed(node.test, env, True)
+                inner = self._narrowed(node.test, env, True) if is_run else env.copy()
                 arms.append((self.block(node.body, inner), asks_about_accelerator(node.test)))
             if holds:
                 return self._joined(arms, None)
-            env = self._narrowed(node.test, env, False)
+            env = self._narrowed(node.test, env, False) if is_run else env.copy()
             rest = node.orelse[0] if len(node.orelse) == 1 else None
             if not isinstance(rest, ast.If):
                 break
@@ -245,10 +262,14 @@ class Runner:
         return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None
 
     def _while(self, node: ast.While, env: Env) -> Env | None:
+        if not self._is_run(node):
+            return self._loop(node, env, lambda inner: None)
         self.evaluate(node.test, env)
         return self._loop(node, env, lambda inner: self.evaluate(node.test, inner))
 
     def _for(self, node: ast.For | ast.AsyncFor, env: Env) -> Env | None:
+        if not self._is_run(node):
+            return self._loop(node, env, lambda inner: None)
         source = self.evaluate(node.iter, env)
 
         def advance(inner: Env) -> None:
@@ -280,7 +301,7 @@ class Runner:
 
     def _with(self, node: ast.With | ast.AsyncWith, env: Env) -> Env | None:
         before = self.evaluate.default_device
-        for item in node.items:
+        for item in node.items if self._is_run(node) else ():
             value = self.evaluate(item.context_expr, env)
             if item.optional_vars is not None:
                 self.world.bind(self.evaluate, item.optional_vars, value, env)
@@ -303,7 +324,7 @@ class Runner:
                 outcomes.append(done)
         for handler in node.handlers:
             inner = thrown.copy()
-            if handler.type is not None:
+            if handler.type is not None and self._is_run(node):
                 self.evaluate(handler.type, inner)
             if handler.name:
                 inner[handler.name] = UNKNOWN
@@ -318,7 +339,8 @@ class Runner:
     _trystar = _try
 
     def _match(self, node: Any, env: Env) -> Env | None:
-        self.evaluate(node.subject, env)
+        if self._is_run(node):
+            self.evaluate(node.subject, env)
         outcomes = [env]
         for case in node.cases:
             inner = env.copy()
@@ -326,7 +348,7 @@ class Runner:
                 name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
                 if isinstance(name, str):
                     inner[name] = UNKNOWN
-            if case.guard is not None:
+            if case.guard is not None and self._is_run(node):
                 self.evaluate(case.guard, inner)
             done = self.block(case.body, inner)
             if done is not None:
@@ -349,8 +371,12 @@ def _for_type_checkers(test: ast.expr) -> bool:
     return (dotted(test) or "").rpartition(".")[2] == "TYPE_CHECKING"
 
 
-def names_sent_backward(function: FunctionInfo) -> set[str]:
+def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
     """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
+    return function.index.note(("backward", function), lambda: frozenset(_sent_backward(function)))
+
+
+def _sent_backward(function: FunctionInfo) -> set[str]:
     names: set[str] = set()
     for record in function.calls_made:
         func = record.call.func

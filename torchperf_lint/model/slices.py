@@ -1,0 +1,287 @@
+"""Slices: the statements of a function that one value rests on, so that the others need not be run for it."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge.torch_api import TENSOR_ONLY_METHODS
+from torchperf_lint.model.index import dotted, last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from torchperf_lint.model.index import FunctionInfo
+
+_CHANGE_RECEIVER = frozenset("append add extend insert appendleft update setdefault to cuda cpu".split())
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def slices_of(function: FunctionInfo) -> Slices:
+    """The slices of a function."""
+    return function.index.note(("slices", function), lambda: Slices(function))
+
+
+class Slice:
+    """What has to be run: whole statements, and such as are only entered for what stands in them.
+
+    `names` are the names that the slice reads, parameters among them. Equal slices of a function are one object.
+    """
+
+    __slots__ = ("entered", "names", "run")
+
+    def __init__(self, run: frozenset[ast.stmt], entered: frozenset[ast.stmt], names: frozenset[str]) -> None:
+        self.run = run
+        self.entered = entered
+        self.names = names
+
+
+class _Effect(NamedTuple):
+    """What a statement (of a compound one, its head) reads and binds or changes: dotted paths."""
+
+    parents: tuple[ast.stmt, ...]
+    reads: frozenset[str]
+    binds: frozenset[str]
+    narrows: str | None
+
+
+class Slices:
+    """The slices of one function, found on demand."""
+
+    def __init__(self, function: FunctionInfo) -> None:
+        self._function = function
+        self._effects: dict[ast.stmt, _Effect] = {}
+        self._binding: dict[str, list[ast.stmt]] = {}  # by the first name of the path
+        self._narrowing: dict[str, list[ast.stmt]] = {}
+        self._starred: list[ast.stmt] = []
+        self._leaving: list[ast.stmt] = []
+        self._known: dict[object, Slice] = {}
+        self._same: dict[object, Slice] = {}
+        self._collect(function.body, ())
+        self._in_order = sorted(self._effects, key=_begins)
+        self._beginnings = [_begins(statement) for statement in self._in_order]
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def of(self, node: ast.expr) -> Slice | None:
+        """What the value of an expression in the function rests on; None if it is not found there."""
+        statement = self._statement_of(node)
+        if statement is None:
+            return None
+        return self._remember(statement, lambda: self._close([statement], []))
+
+    def may_bind(self, name: str) -> bool:
+        """Whether a statement of the function, or a parameter, may give the name a value."""
+        return name in self._binding or bool(self._starred) or name in self._function.parameter_names
+
+    def at_end(self, name: str) -> Slice:
+        """What a name that the function binds rests on once the function has run."""
+        returns = [each for each in self._leaving if isinstance(each, ast.Return)]
+        return self._remember(name, lambda: self._close([], [name], returns))
+
+    def of_results(self) -> Slice:
+        """What the function returns and yields rests on; nothing to run if it does neither."""
+        return self._remember(None, lambda: self._close(list(self._giving()), []))
+
+    def _giving(self) -> Iterator[ast.stmt]:
+        for statement in self._effects:
+            if isinstance(statement, ast.Return):
+                if statement.value is not None:
+                    yield statement
+            elif self._function.is_generator and any(
+                isinstance(inner, (ast.Yield, ast.YieldFrom)) for part in _own(statement) for inner in ast.walk(part)
+            ):
+                yield statement
+
+    def _remember(self, question: object, close: Callable[[], Slice]) -> Slice:
+        known = self._known.get(question)
+        if known is None:
+            found = close()
+            known = self._known[question] = self._same.setdefault((found.run, found.entered, found.names), found)
+        return known
+
+    def _statement_of(self, node: ast.expr) -> ast.stmt | None:
+        """The innermost statement of the function that holds the node, by its place in the text."""
+        place = (node.lineno, node.col_offset)
+        position = bisect.bisect_right(self._beginnings, place)
+        if position == 0:
+            return None
+        last = self._in_order[position - 1]
+        for statement in (last, *reversed(self._effects[last].parents)):
+            if place < (statement.end_lineno or 0, statement.end_col_offset or 0):
+                return statement
+        return None
+
+    # -- what each statement does ------------------------------------------------------------------------------------
+
+    def _collect(self, block: list[ast.stmt], parents: tuple[ast.stmt, ...]) -> None:
+        for statement in block:
+            reads: set[str] = set()
+            binds: set[str] = set()
+            for part in _own(statement):
+                _read(part, reads, binds)
+            self._bind_names(statement, binds)
+            narrows = _narrowed_path(statement.test) if isinstance(statement, ast.If) else None
+            self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)
+            for path in binds:
+                self._binding.setdefault(_root(path), []).append(statement)
+            if narrows is not None:
+                self._narrowing.setdefault(_root(narrows), []).append(statement)
+            if isinstance(statement, _LEAVES):
+                self._leaving.append(statement)
+            if not isinstance(statement, _FUNCTIONS):
+                for inner in _blocks(statement):
+                    self._collect(inner, (*parents, statement))
+
+    def _bind_names(self, statement: ast.stmt, binds: set[str]) -> None:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            binds.add(statement.name)
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names = [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
+            binds.update(names)
+            if "*" in names:
+                self._starred.append(statement)
+        elif hasattr(statement, "handlers"):
+            binds.update(handler.name for handler in statement.handlers if handler.name)
+        elif isinstance(statement, ast.Match):
+            patterns = (inner for case in statement.cases for inner in ast.walk(case.pattern))
+            names_of = (getattr(inner, "name", None) or getattr(inner, "rest", None) for inner in patterns)
+            binds.update(name for name in names_of if isinstance(name, str))
+
+    # -- what a value rests on -------------------------------------------------------------------------------------
+
+    def _close(self, statements: list[ast.stmt], paths: list[str], leaves: Iterable[ast.stmt] = ()) -> Slice:
+        run: set[ast.stmt] = set()
+        entered: set[ast.stmt] = set()
+        read: set[str] = set()
+        pending = list(statements)
+        asked = [*paths]
+
+        def enter(statement: ast.stmt) -> None:
+            for parent in self._effects[statement].parents:
+                if parent in entered:
+                    continue
+                entered.add(parent)
+                narrows = self._effects[parent].narrows
+                if (narrows is not None and narrows in read) or _may_place(parent):
+                    pending.append(parent)
+                if isinstance(parent, _LOOPS):
+                    for leave in self._leaving:
+                        if isinstance(leave, (ast.Break, ast.Continue)) and parent in self._effects[leave].parents:
+                            enter(leave)
+
+        for leave in leaves:
+            enter(leave)
+        while pending or asked:
+            if pending:
+                statement = pending.pop()
+                if statement not in run:
+                    run.add(statement)
+                    enter(statement)
+                    asked += self._effects[statement].reads
+                continue
+            path = asked.pop()
+            if path in read:
+                continue
+            read.add(path)
+            pending += self._starred
+            pending += (each for each in self._binding.get(_root(path), ()) if self._changes(each, path))
+            for branch in self._narrowing.get(_root(path), ()):
+                # What is known of a value behind the branch matters if the branch is entered, or leaves.
+                leaves_there = any(branch in self._effects[leave].parents for leave in self._leaving)
+                if _related(self._effects[branch].narrows or "", path) and (branch in entered or leaves_there):
+                    pending.append(branch)
+                    entered.add(branch)
+        return Slice(frozenset(run), frozenset(entered), frozenset(map(_root, read)))
+
+    def _changes(self, statement: ast.stmt, path: str) -> bool:
+        """Whether the statement may change what is found at the path: by the path itself, a part, or what holds it."""
+        own = self._function.self_name
+        return any(
+            bound == path or path.startswith(bound + ".") or (bound.startswith(path + ".") and path != own)
+            for bound in self._effects[statement].binds
+        )
+
+
+def _related(one: str, other: str) -> bool:
+    return one == other or one.startswith(other + ".") or other.startswith(one + ".")
+
+
+def _root(path: str) -> str:
+    return path.partition(".")[0]
+
+
+def _begins(statement: ast.stmt) -> tuple[int, int]:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    first = min(((each.lineno, each.col_offset) for each in decorators), default=None)
+    return first or (statement.lineno, statement.col_offset)
+
+
+def _own(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The parts of a statement that are run before (or instead of) the statements in it."""
+    if isinstance(statement, _FUNCTIONS):
+        yield from statement.decorator_list
+        yield from (each for each in (*statement.args.defaults, *statement.args.kw_defaults) if each is not None)
+        return
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, (ast.expr, ast.withitem, ast.keyword)):
+            yield child
+        elif isinstance(child, ast.ExceptHandler) and child.type is not None:
+            yield child.type
+        elif isinstance(child, ast.match_case) and child.guard is not None:
+            yield child.guard
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(statement, field, None)
+        if block:
+            yield block
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+
+
+def _read(part: ast.AST, reads: set[str], binds: set[str]) -> None:
+    pending = [part]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGE_RECEIVER:
+            receiver = dotted(node.func.value)
+            if receiver is not None:
+                binds.add(receiver)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            path = dotted(node)
+            if path is not None:
+                if not isinstance(node.ctx, ast.Load):
+                    binds.add(path)
+                reads.add(path)
+                if isinstance(node, ast.Attribute) and node.attr in TENSOR_ONLY_METHODS:
+                    binds.add(path.rpartition(".")[0])
+                continue
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            holder = dotted(node.value)
+            if holder is not None:
+                binds.add(holder)
+        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr_context))
+
+
+def _narrowed_path(test: ast.expr) -> str | None:
+    """`x` of a test such as `isinstance(x, T)`, which tells what `x` is behind it."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    return dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+
+
+def _may_place(statement: ast.stmt) -> bool:
+    """`with device:`, `with torch.device(...):`: what is built inside is built there."""
+    if not isinstance(statement, (ast.With, ast.AsyncWith)):
+        return False
+    made = (item.context_expr for item in statement.items)
+    return any(isinstance(each, (ast.Name, ast.Attribute)) or _names_device(each) for each in made)
+
+
+def _names_device(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "device"
