@@ -56,7 +56,7 @@ def _reader(model: Model, record: CallRecord) -> ast.Call | None:
     """The read in the function that a call calls, if that does nothing else with the first argument."""
     if not record.call.args or isinstance(record.call.args[0], ast.Starred):
         return None
-    function = model._world.frame_value(record.function, record.call.func).function
+    function = model._world.seen_alone(record.function, record.call.func).function
     stands_in_one = _only_read(model, record.function) is not None
     return None if function is None or stands_in_one else _only_read(model, function)
 

@@ -280,6 +280,10 @@ class World:
         value = self.frame(function, slices_of(function).of(node)).values.get(node, UNKNOWN)
         return value if function.index is self.index else located(value, function.index.path)
 
+    def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
+        """The values of what a statement of the function holds, but for the statements in it."""
+        return self.frame(function, slices_of(function).of_statement(statement)).values
+
     def imported(self, ref: str) -> Value:
         """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
         meaning = None if self.program is None else self.program.meaning(ref, self.index)

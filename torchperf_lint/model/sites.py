@@ -82,12 +82,14 @@ class SiteModel:
                 isinstance(record.call.func, ast.Attribute)
                 and self._world.frame_value(record.function, record.call.func.value).kind is kind
             ),
+            near_device=False,
         )
         if "__call__" in names:
             yield from self._sites(
                 tuple(self._index.calls),
                 hot,
                 lambda record: self._world.frame_value(record.function, record.call.func).kind is kind,
+                near_device=False,
             )
 
     def scalar_reads(self, hot: bool = True, repeated: bool = False) -> Iterator[Site]:
@@ -104,35 +106,36 @@ class SiteModel:
             covered.add((site.start, site.end))
             yield site
 
-    def _sites(self, names: tuple[str, ...], hot: bool, wanted: Callable[[CallRecord], bool]) -> Iterator[Site]:
+    def _sites(
+        self, names: tuple[str, ...], hot: bool, wanted: Callable[[CallRecord], bool], near_device: bool = True
+    ) -> Iterator[Site]:
+        """The wanted calls of these names; of the hot ones those alone, if asked, that are near the device."""
         records = {id(record.call): record for name in dict.fromkeys(names) for record in self._index.calls_named(name)}
         if self._world.cpu_only and hot:
             return
         for record in sorted(
             records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))
         ):
-            if hot and not self._is_hot(record.statement):
+            if hot and not self._seeds.may_be_hot(record.statement):
+                continue
+            if not wanted(record) or (hot and not self._is_hot(record.statement, near_device)):
                 continue
             if hot and self._heat.guarded_in_expression(record.statement, record.call):
                 continue
-            if wanted(record):
-                site = self._site(record.call, record.statement)
-                if site is not None:
-                    yield site
+            site = self._site(record.call, record.statement)
+            if site is not None:
+                yield site
 
-    def _is_hot(self, statement: ast.stmt) -> bool:
-        """Cheap questions first: no accelerator in the file, or no seed of heat near, and nothing is evaluated."""
+    def _is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
+        """Cheap questions first: who calls a function, and how often, takes reading in other files."""
         if self._world.cpu_only or not self._seeds.may_be_hot(statement):
             return False
-        return self._heat.of(statement) is not None
+        return (not near_device or self._is_near_device(statement)) and self._heat.of(statement) is not None
 
-    def augmented(self, hot: bool = False) -> Iterator[Site]:
-        """Statements `x += ...` and their like, in source order."""
-        for node, _ in self._index.augmented:
-            if not hot or self._is_hot(node):
-                site = self._site(node, node)
-                if site is not None:
-                    yield site
+    def _is_near_device(self, statement: ast.stmt) -> bool:
+        """Whether anything in the statement itself lives on an accelerator: else it makes nothing wait."""
+        values = self._world.values_of(self._index.places[statement].function, statement)
+        return any(values[node].device.on_accelerator for node in _own_expressions(statement) if node in values)
 
     def _site(self, node: ast.Call | ast.AugAssign, statement: ast.stmt) -> Site | None:
         """The libcst side of an ast node, confirmed at its span."""

@@ -69,8 +69,10 @@ class Slices:
     def of(self, node: ast.expr) -> Slice | None:
         """What the value of an expression in the function rests on; None if it is not found there."""
         statement = self._statement_of(node)
-        if statement is None:
-            return None
+        return None if statement is None else self.of_statement(statement)
+
+    def of_statement(self, statement: ast.stmt) -> Slice:
+        """What the values of the expressions in a statement rest on, without those of statements in it."""
         return self._remember(statement, lambda: self._close([statement], []))
 
     def may_bind(self, name: str) -> bool:
