@@ -46,11 +46,14 @@ def initial(world: World, frame: Frame) -> Env:
     wanted = set(function.parameter_names)
     if frame.part is not None:
         wanted &= frame.part.names
+    everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    annotations = {each.arg: each.annotation for each in everything if each.annotation and each.arg in wanted}
+    promises = {name: annotated(annotation, world, None, function) for name, annotation in annotations.items()}
+    open_to_calls = {name for name in wanted if not _says_enough(promises.get(name))}
     nothing: tuple[Env, set[str]] = ({}, set())
-    by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, wanted)) or nothing
+    by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, open_to_calls)) or nothing
     contract = frameworks.contract_of(world, function)
     defaults = _defaults(function)
-    everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     for argument in everything:
         name = argument.arg
         if name not in wanted:
@@ -59,8 +62,8 @@ def initial(world: World, frame: Frame) -> Env:
             env[name] = _self(world, function)
             continue
         value = by_calls.get(name, UNKNOWN)
-        if argument.annotation is not None and (value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or _holds_unknown(value)):
-            promised = annotated(argument.annotation, world, None, function)
+        if value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or _holds_unknown(value):
+            promised = promises.get(name)
             named = conventional(name, UNKNOWN)
             if promised is not None and _holds_unknown(promised) and named.kind is not Kind.UNKNOWN:
                 promised = named
@@ -85,6 +88,11 @@ def initial(world: World, frame: Frame) -> Env:
             ref = "tuple" if collected is arguments.vararg else "dict"
             env[collected.arg] = by_calls.get(collected.arg) or container(UNKNOWN, ref=ref)
     return env
+
+
+def _says_enough(promised: Value | None) -> bool:
+    """Whether an annotation leaves nothing for the callers to tell: a text, or an object of a class."""
+    return promised is not None and promised.kind in (Kind.STRING, Kind.INSTANCE)
 
 
 def _holds_unknown(value: Value) -> bool:
