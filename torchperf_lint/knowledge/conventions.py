@@ -46,3 +46,9 @@ METER_CLASSES = ("AverageMeter", "SmoothedValue", "RunningAverage", "AvgMeter", 
 
 READING_METERS = ("MetricLogger", "metric_logger", "SmoothedValue")
 """Meters of the torchvision references and their many copies: they read a tensor as soon as they get it."""
+
+EXPORT_QUESTIONS = re.compile(r"(?:^|_)is_(?:\w+_)?(?:scripting|tracing|exporting|in_onnx_export)(?:_|$)")
+"""Functions that say yes only while a program is being exported: torch's, and the field's own that ask several."""
+
+COMPILE_QUESTIONS = re.compile(r"(?:^|_)is_(?:\w+_)?compiling$")
+"""Functions that say yes only in code that is being compiled."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
-from torchperf_lint.model import calls
+from torchperf_lint.model import calls, narrowing
 from torchperf_lint.model.devices import as_device, inside_module, moved
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.modules import module_attribute
 from torchperf_lint.model.naming import conventional
 from torchperf_lint.model.tensors import (
@@ -296,12 +296,19 @@ class Evaluator:
     def _conditional(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.IfExp)
         self(node.test, env)
+        holds = narrowing.runs_eagerly(node.test)
+        if holds is None and self.frame.is_call:
+            holds = narrowing.outcome(node.test, env, self.frame.values)
+        if holds is not None:
+            return self(node.body if holds else node.orelse, env)
         lean = asks_about_accelerator(node.test)
         left, right = self(node.body, env), self(node.orelse, env)
         if lean is not None:
             chosen = _accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
             if chosen is not None:
                 return chosen
+        elif _may_stay_on_host(node, left, right):
+            return Value(Kind.DEVICE)
         return join(left, right, lean)
 
     def _subscript(self, node: ast.expr, env: Env) -> Value:
@@ -424,6 +431,15 @@ def asks_about_accelerator(test: ast.expr) -> Device | None:
         if text is not None and _ACCELERATOR_NAME.search(text.lower()):
             return Device.LIKELY
     return None
+
+
+def _may_stay_on_host(choice: ast.IfExp, left: Value, right: Value) -> bool:
+    """`x.device if flag else "cpu"`: where a tensor is, or the host, as something decides that is not the tensor."""
+    for node, place, other in ((choice.body, left, right), (choice.orelse, right, left)):
+        if place.kind is Kind.DEVICE and isinstance(node, ast.Attribute) and node.attr == "device":
+            is_host = other.kind is Kind.NONE or as_device(other) is Device.CPU
+            return is_host and not set(names_in(node)) & set(names_in(choice.test))
+    return False
 
 
 def _accelerator_choice(left: Value, right: Value, because: Because) -> Value | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.loggers import DISPLAY_WORDS, DISPLAYS, READER_ENDINGS
+from torchperf_lint.model import narrowing
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.throttles import throttles
 
@@ -116,7 +117,7 @@ def _is_plain(function: FunctionInfo, others: list[str]) -> bool:
 
 def _is_part_of_read(call: ast.Call, own_name: str) -> bool:
     name = last_name(call.func)
-    if name in _QUESTIONS or name == own_name:
+    if name in _QUESTIONS or name == own_name or narrowing.runs_eagerly(call) is not None:
         return True
     if isinstance(call.func, ast.Name):
         return name in _CONVERSIONS and len(call.args) == 1

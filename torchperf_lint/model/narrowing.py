@@ -1,11 +1,12 @@
-"""What a test of a value's type comes to, where the value of one particular call is known well enough to tell."""
+"""What a test comes to: one of a value's type, where that of one particular call is known, or of how torch runs."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.index import dotted
+from torchperf_lint.knowledge.conventions import COMPILE_QUESTIONS, EXPORT_QUESTIONS
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.values import UNKNOWN, Kind
 
 if TYPE_CHECKING:
@@ -26,6 +27,22 @@ _INSTANCES = {
 _CONTAINERS = ("list", "tuple", "dict")
 _PLAIN = {Kind.TENSOR: "tensor", Kind.NUMPY: "array", Kind.STRING: "string"}
 _OF_TENSORS = ("to", "cuda", "cpu", "detach")
+
+
+def runs_eagerly(test: ast.expr) -> bool | None:
+    """What a test comes to where a program is neither exported nor compiled; None if it asks for anything else."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = runs_eagerly(test.operand)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        parts = [runs_eagerly(part) for part in test.values]
+        decisive = isinstance(test.op, ast.Or)
+        if decisive in parts:
+            return decisive
+        return None if None in parts else not decisive
+    name = last_name(test.func) if isinstance(test, ast.Call) else None
+    asks = name is not None and (EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name))
+    return False if asks else None
 
 
 def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value]) -> bool | None:

@@ -204,7 +204,9 @@ class Runner:
             is_run = self._is_run(node)
             if is_run:
                 self.evaluate(node.test, env)
-            holds = narrowing.outcome(node.test, env, self.frame.values) if self.frame.is_call and is_run else None
+            holds = narrowing.runs_eagerly(node.test)
+            if holds is None and self.frame.is_call and is_run:
+                holds = narrowing.outcome(node.test, env, self.frame.values)
             if holds is not False:
                 inner = self._narrowed(node.test, env, True) if is_run else env.copy()
                 arms.append((self.block(node.body, inner), asks_about_accelerator(node.test)))
@@ -244,6 +246,7 @@ class Runner:
             inner[path] = value._replace(mixed=False) if is_tensor else NUMBER
         elif value.kind is (other if holds else asked):
             del inner[path]
+            inner[f"{path}.device"] = Value(Kind.DEVICE)  # not the one that the name of the attribute promises
         elif value.kind is Kind.UNKNOWN and holds:
             inner[path] = value._replace(kind=Kind.TENSOR, ref=None) if asked is Kind.TENSOR else NUMBER
         return inner

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 FEW_STEPS = 100
 """`step < n` with a literal n up to this is a warm-up, not the whole run."""
 
-_NOT_EAGER = frozenset({"is_scripting", "is_tracing", "is_in_onnx_export", "is_exporting"})
-"""Questions that are answered with yes only while a program is being exported."""
-
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
 _COUNTER = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$"
@@ -47,7 +44,7 @@ def throttles(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr
         return not taken and _is_period(test)
     if isinstance(test, ast.Call):
         name = last_name(test.func)
-        return taken and name is not None and (name in _NOT_EAGER or _is_flag(name))
+        return taken and name is not None and (conventions.EXPORT_QUESTIONS.search(name) is not None or _is_flag(name))
     if isinstance(test, (ast.Name, ast.Attribute)):
         return _flag(test, taken, lookup, depth)
     return False
