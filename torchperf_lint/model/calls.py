@@ -12,7 +12,7 @@ from torchperf_lint.model.index import last_name
 from torchperf_lint.model.library import library_call
 from torchperf_lint.model.modules import module_call, module_method
 from torchperf_lint.model.naming import BATCH
-from torchperf_lint.model.tensors import tensor_method
+from torchperf_lint.model.tensors import held_at, tensor_method
 from torchperf_lint.model.values import (
     NUMBER,
     STRING,
@@ -131,7 +131,7 @@ def _method(
     if base.kind is Kind.SCALER:
         return arguments[0] if name == "scale" and arguments else UNKNOWN
     if base.kind is Kind.CONTAINER:
-        return _container_method(base, name)
+        return _container_method(base, name, arguments)
     if base.kind is Kind.NUMPY:
         if name == "item":
             return NUMBER
@@ -147,10 +147,10 @@ def _method(
     return UNKNOWN
 
 
-def _container_method(base: Value, name: str) -> Value:
+def _container_method(base: Value, name: str, arguments: list[Value]) -> Value:
     element = base.element or UNKNOWN
     if name in ("get", "pop", "popleft", "setdefault"):
-        return element
+        return held_at(base, arguments[0]) if name == "get" and arguments else element
     if name == "values":
         return container(element)
     if name == "items":

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
-from torchperf_lint.model import calls, narrowing
+from torchperf_lint.model import calls, narrowing, optimizers
 from torchperf_lint.model.devices import as_device, inside_module, moved
 from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.modules import module_attribute
 from torchperf_lint.model.naming import conventional
+from torchperf_lint.model.slices import slices_of
 from torchperf_lint.model.tensors import (
     element_of,
     element_of_mapping,
@@ -45,10 +46,6 @@ if TYPE_CHECKING:
 _ACCELERATOR_NAME = re.compile(conventions.ACCELERATOR_NAMES)
 _BUILTINS = frozenset(dir(builtins))
 _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-
-
-_HYPERPARAMETERS = [(key, NUMBER) for key in ("lr", "weight_decay", "momentum", "initial_lr", "eps")]
-_PARAM_GROUPS = container(container(None, _HYPERPARAMETERS, "dict"))
 
 
 _COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE)
@@ -164,7 +161,12 @@ class Evaluator:
             return self.world.imported(ref)
         if base.holds_tensors:
             return tensor_attribute(base, name)
-        if kind in (Kind.INSTANCE, Kind.MODULE, Kind.CLASS) and base.cls is not None:
+        if kind is Kind.OPTIMIZER and name == "param_groups":
+            step = self.because(node, "an optimizer's parameters are where the model is trained")
+            return optimizers.param_groups(self.world, base, step)
+        if kind is Kind.OPTIMIZER and name == "state" and base.cls is not None:
+            return self.world.optimizer_state(base.cls)
+        if kind in (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER) and base.cls is not None:
             method = self.world.method(base.cls, name)
             if method is not None:
                 if any(isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in method.decorators):
@@ -179,8 +181,6 @@ class Evaluator:
             return module_attribute(base, name)
         if kind is Kind.DEVICE:
             return Value(Kind.STRING) if name == "type" else UNKNOWN
-        if kind is Kind.OPTIMIZER and name == "param_groups":
-            return _PARAM_GROUPS
         if kind in (Kind.OPTIMIZER, Kind.SCALER, Kind.LOADER, Kind.METRIC, Kind.CONTAINER, Kind.NUMPY, Kind.STRING):
             return Value(Kind.METHOD, element=base, ref=name)
         if name in conventions.DEVICE_ATTRIBUTES:
@@ -210,7 +210,26 @@ class Evaluator:
         result = calls.result(self, node, callee, arguments, keywords, starred)
         result = calls.named_mover(node, result, arguments, keywords)
         self._mutate(node, arguments, keywords, env)
+        if callee.function is not None and not starred:
+            self._fill(node, callee, arguments, keywords, env)
         return result
+
+    def _fill(
+        self, node: ast.Call, callee: Value, arguments: list[Value], keywords: dict[str, Value], env: Env
+    ) -> None:
+        """What a function of the program puts into lists and dicts that it is given."""
+        slices = slices_of(self.frame.function)
+        names = [argument.id if isinstance(argument, ast.Name) else "" for argument in node.args]
+        paths = [name if slices.may_be_filled(name) else "" for name in names]
+        if not any(env.get(path, UNKNOWN).kind is Kind.CONTAINER for path in paths):
+            return
+        function = callee.function
+        assert function is not None
+        own = [callee.element or UNKNOWN] if callee.kind is Kind.METHOD and not function.is_static else []
+        filled = self.world.filled(function, [*own, *arguments], keywords)
+        for path, name in zip(paths, function.parameter_names[len(own) :], strict=False):
+            if name in filled and path in env:
+                env[path] = filled[name]
 
     def _mutate(self, node: ast.Call, arguments: list[Value], keywords: dict[str, Value], env: Env) -> None:
         """What a call changes in its receiver: a moved module, a list that grew."""

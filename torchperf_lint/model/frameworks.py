@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS, CPU_TUNING_WORDS
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.optimizers import is_optimizer
 from torchperf_lint.model.values import Device, Kind, Origin, Value
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
         return Contract(True, "`forward` runs for every batch, where the module lives", Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
-    if name == "step" and any(ref.startswith("torch.optim.") or ref.endswith(".Optimizer") for ref in refs):
+    if name == "step" and (is_optimizer(refs) or any(ref.endswith(".Optimizer") for ref in refs)):
         return Contract(True, "an optimizer's `step` runs for every batch")
     return _process_contract(world, function, cls)
 

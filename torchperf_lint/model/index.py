@@ -335,6 +335,11 @@ def _bindings(block: Block) -> list[str]:
     return found
 
 
+def names_in(node: ast.AST) -> list[str]:
+    """The plain names that stand in an expression."""
+    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+
+
 def last_name(expression: ast.expr) -> str | None:
     """`c` of `a.b.c`, `f` of `f`; None for anything else."""
     if isinstance(expression, ast.Attribute):

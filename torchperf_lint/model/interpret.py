@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from torchperf_lint.model import calling, frameworks, parameters
+from torchperf_lint.model import calling, frameworks, optimizers, parameters
 from torchperf_lint.model.answers import Answers
 from torchperf_lint.model.evaluate import Evaluator, subscript_path
 from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Variable
@@ -30,7 +30,7 @@ from torchperf_lint.model.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.slices import Slice
@@ -66,6 +66,16 @@ class Frame:
         self.env: Env = {}
         self.backward: frozenset[str] = frozenset()
         self.is_call = False  # a particular call with its arguments, not the function in general
+
+
+class _Outcome(NamedTuple):
+    """What a call gives back, and what its arguments are then, by parameters: the lists and dicts that it fills."""
+
+    returned: Value
+    filled: tuple[tuple[str, Value], ...]
+
+
+_NOTHING = _Outcome(UNKNOWN, ())
 
 
 class World:
@@ -144,42 +154,52 @@ class World:
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
     ) -> Value:
         """What the function returns for these arguments."""
-        if starred:
-            return UNKNOWN
+        part = slices_of(function).of_results()
+        return UNKNOWN if starred else self._outcome(function, arguments, keywords, part).returned
+
+    def filled(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
+        """The lists and dicts among these arguments that the function puts something into, by its parameters."""
+        part = slices_of(function).of_filling()
+        return dict(self._outcome(function, arguments, keywords, part).filled)
+
+    def _outcome(
+        self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
+    ) -> _Outcome:
         home = self.home(function.index)
-        if home is None:
-            return UNKNOWN
+        if home is None or not part.run:
+            return _NOTHING
         if home is not self:
             given = [located(value, self.index.path) for value in arguments]
             named = {name: located(value, self.index.path) for name, value in keywords.items()}
-            return located(home.in_general(lambda: home.called(function, given, named)), home.index.path)
+            there = home.in_general(lambda: home._outcome(function, given, named, part))
+            filled = tuple((name, located(value, home.index.path)) for name, value in there.filled)
+            return _Outcome(located(there.returned, home.index.path), filled)
         if self._depth >= MAX_CALL_DEPTH or self._calls_followed >= MAX_CALLS_FOLLOWED:
             self._answers.rest_on(self._depth_origin)
-            return UNKNOWN
+            return _NOTHING
         before = self._calling.get(function, [])
         if len(before) > MAX_RECURSION:
             # The arguments may differ without end.
             self._answers.rest_on(before[0])
-            return UNKNOWN
-        part = slices_of(function).of_results()
-        if not part.run:
-            return UNKNOWN  # it gives nothing back
+            return _NOTHING
         bound = parameters.bind(self, function, arguments, keywords)
         if not function.is_generator:
             bound = {name: value for name, value in bound.items() if name in part.names}
-        key = ("call", function, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
+        key = ("call", function, part, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
         self._depth += 1
         self._calling[function] = [*before, self._answers.depth]
         try:
-            return self._answers.ask(key, lambda: self._returned(function, bound, part), lambda: UNKNOWN)
+            return self._answers.ask(key, lambda: self._followed(function, bound, part), lambda: _NOTHING)
         finally:
             self._depth -= 1
             self._calling[function] = before
 
-    def _returned(self, function: FunctionInfo, bound: Env, part: Slice) -> Value:
+    def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> _Outcome:
         self._calls_followed += 1
         frame = self._with_calls_up(0, lambda: self._run(function, bound, part))
-        return _generated(frame, bound) if function.is_generator else join_all(frame.returns)
+        if function.is_generator:
+            return _Outcome(_generated(frame, bound), ())
+        return _Outcome(join_all(frame.returns), tuple(_put_into(frame, bound)))
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
@@ -196,12 +216,19 @@ class World:
         return conventional(name, UNKNOWN) if registered is None else registered
 
     def _stored(self, store: AttributeStore) -> Value:
+        return self.one_below(store.function, store.target)
+
+    def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression for a question that may come back to it: asked one level below, in any file."""
         if self.level == 0:
             return UNKNOWN
-        function = store.function
         home = self._unit.world(self.level - 1) if function.index is self.index else self.home(function.index)
-        value = UNKNOWN if home is None else home.frame_value(function, store.target)
+        value = UNKNOWN if home is None else home.frame_value(function, node)
         return value if function.index is self.index else located(value, function.index.path)
+
+    def optimizer_state(self, cls: ClassInfo) -> Value:
+        """What `self.state` is in the class of an optimizer."""
+        return self._answers.ask(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
 
     def _registered(self, cls: ClassInfo, name: str) -> Value | None:
         owners = self.lineage(cls)
@@ -212,9 +239,11 @@ class World:
         return None
 
     def instance(self, cls: ClassInfo) -> Value:
-        """A new object of the class: a module, a metric, or a plain instance."""
+        """A new object of the class: a module, an optimizer, or a plain instance."""
         refs = self.library_bases(cls)
         kind = Kind.MODULE if frameworks.is_module(refs) else Kind.INSTANCE
+        if kind is Kind.INSTANCE and optimizers.is_optimizer(refs):
+            kind = Kind.OPTIMIZER
         return Value(kind, cls=cls, ref=next(iter(refs), None))
 
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
@@ -469,6 +498,16 @@ def _default_device(index: Index) -> Device | None:
         if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
             return Device.UNKNOWN
     return None
+
+
+def _put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
+    """The parameters whose lists and dicts the function has put something into; not those that it binds anew."""
+    named = frame.function.parameter_names
+    rebound = set(named).intersection(frame.function.index.bound_names(frame.function)[len(named) :])
+    for name, before in bound.items():
+        after = frame.env.get(name, before)
+        if before.kind is after.kind is Kind.CONTAINER and after != before and name not in rebound:
+            yield name, after
 
 
 def _generated(frame: Frame, bound: Env) -> Value:

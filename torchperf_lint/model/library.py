@@ -178,6 +178,13 @@ def library_call(
         return made if name[:1].isupper() else UNKNOWN
     if root == "torch.utils.data" and name[:1].isupper():
         return Value(Kind.INSTANCE, ref=ref, created=node)
+    if ref in ("typing.cast", "typing_extensions.cast") and len(arguments) > 1:
+        return arguments[1]
+    if name == "_group_tensors_by_device_and_dtype" and root.startswith("torch."):
+        # For each device and dtype: the lists as they are given, of fewer tensors, and where these stood.
+        return container(container(None, [(0, first), (1, container(INTEGER))], "tuple"), ref="dict")
+    if ref.startswith("torch._foreach_"):
+        return NONE if name.endswith("_") else container(element_of(first)._replace(scalar=None, vector=None))
     if ref.startswith("torch."):
         made = _torch_function(ref, root, name, arguments, keywords)
         unknown = any(value.kind is Kind.UNKNOWN for value in arguments)

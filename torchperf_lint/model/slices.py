@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import builtins
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.torch_api import TENSOR_ONLY_METHODS
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import FunctionInfo
 
 _CHANGE_RECEIVER = frozenset("append add extend insert appendleft update setdefault to cuda cpu".split())
+_MAKE_HOLDERS = frozenset({"list", "dict", "defaultdict", "OrderedDict"})
+_BUILTINS = frozenset(dir(builtins))
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -58,6 +61,7 @@ class Slices:
         self._narrowing: dict[str, list[ast.stmt]] = {}
         self._starred: list[ast.stmt] = []
         self._leaving: list[ast.stmt] = []
+        self._own_holders = set(_holders(function.body))
         self._known: dict[object, Slice] = {}
         self._same: dict[object, Slice] = {}
         self._collect(function.body, ())
@@ -81,12 +85,23 @@ class Slices:
 
     def at_end(self, name: str) -> Slice:
         """What a name that the function binds rests on once the function has run."""
-        returns = [each for each in self._leaving if isinstance(each, ast.Return)]
-        return self._remember(name, lambda: self._close([], [name], returns))
+        return self._remember(name, lambda: self._close([], [name], self._returns()))
 
     def of_results(self) -> Slice:
         """What the function returns and yields rests on; nothing to run if it does neither."""
         return self._remember(None, lambda: self._close(list(self._giving()), []))
+
+    def of_filling(self) -> Slice:
+        """What the function puts into the lists and dicts that it is given; nothing to run if it changes none."""
+        names = [name for name in self._function.parameter_names if name in self._binding]
+        return self._remember((), lambda: self._close([], names, self._returns()) if names else self._close([], []))
+
+    def _returns(self) -> list[ast.stmt]:
+        return [each for each in self._leaving if isinstance(each, ast.Return)]
+
+    def may_be_filled(self, name: str) -> bool:
+        """Whether the name may be a list or dict of the function's own, which others put something into."""
+        return name in self._own_holders
 
     def _giving(self) -> Iterator[ast.stmt]:
         for statement in self._effects:
@@ -124,7 +139,7 @@ class Slices:
             reads: set[str] = set()
             binds: set[str] = set()
             for part in _own(statement):
-                _read(part, reads, binds)
+                _read(part, reads, binds, self._own_holders)
             self._bind_names(statement, binds)
             narrows = _narrowed_path(statement.test) if isinstance(statement, ast.If) else None
             self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)
@@ -246,10 +261,32 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
-def _read(part: ast.AST, reads: set[str], binds: set[str]) -> None:
+def _holders(block: list[ast.stmt]) -> Iterator[str]:
+    """The names that statements of the block give a list or dict made there."""
+    for statement in block:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            for target in targets:
+                pairs = [(target, statement.value)]
+                if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                    pairs = list(zip(target.elts, statement.value.elts, strict=False))
+                for name, made in pairs:
+                    is_made = isinstance(made, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or (
+                        isinstance(made, ast.Call) and last_name(made.func) in _MAKE_HOLDERS
+                    )
+                    if is_made and isinstance(name, ast.Name):
+                        yield name.id
+        elif not isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
+            for inner in _blocks(statement):
+                yield from _holders(inner)
+
+
+def _read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> None:
     pending = [part]
     while pending:
         node = pending.pop()
+        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _BUILTINS):
+            binds.update(given.id for given in node.args if isinstance(given, ast.Name) and given.id in holders)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGE_RECEIVER:
             receiver = dotted(node.func.value)
             if receiver is not None:

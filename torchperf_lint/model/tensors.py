@@ -236,18 +236,18 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
     if base.kind is Kind.CONTAINER:
         if sliced:
             return base._replace(items=None)
-        return _held(base, index)
+        return held_at(base, index)
     if base.kind is Kind.NUMPY:
         return Value(Kind.NUMPY)
     if base.kind in (Kind.MODULE, Kind.METRIC):
-        held = inside_module(base, _held(base, index))
+        held = inside_module(base, held_at(base, index))
         if held.kind is Kind.METRIC or base.kind is Kind.METRIC:
             return held
         return Value(Kind.MODULE, base.device, because=base.because)
     return Value(device=base.device, because=base.because) if base.device.on_accelerator else UNKNOWN
 
 
-def _held(base: Value, index: Value) -> Value:
+def held_at(base: Value, index: Value) -> Value:
     """The element of a container at a literal place, or else any element."""
     if base.items is not None and index.constant is not None:
         for key, value in base.items:

@@ -231,7 +231,7 @@ def derived(value: Value) -> Value:
     return value if value.origin is None else value._replace(origin=Origin.DERIVED)
 
 
-MAX_NESTING = 4
+MAX_NESTING = 5
 """Containers in containers are known this deep; what lies deeper is unknown."""
 
 MAX_ITEMS = 64
