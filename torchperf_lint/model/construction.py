@@ -53,6 +53,8 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
     name, inner = shape.method_name(node), shape.receiver(node)
     if inner is None or name is None or any(argument.star or argument.keyword is not None for argument in node.args):
         return None
+    if name == "type" and len(node.args) == 1 and _asks_type(node.args[0].value):
+        return built_on_host(model, inner, False, False)
     if name in ("to", "type"):
         same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.DTYPE
         return built_on_host(model, inner, exact, False) if same else None
@@ -64,6 +66,11 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
     if name in _ALIASING_STEPS or name in _RANDOM_STEPS:
         return built_on_host(model, inner, False, False)
     return None
+
+
+def _asks_type(node: cst.BaseExpression) -> bool:
+    """`x.type()`, the name of a tensor's type."""
+    return isinstance(node, cst.Call) and not node.args and shape.method_name(node) == "type"
 
 
 def makers_on_host(model: Model, move: Move) -> tuple[Maker, ...]:

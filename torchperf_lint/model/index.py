@@ -101,6 +101,7 @@ class AttributeStore(NamedTuple):
 
     function: FunctionInfo
     target: ast.expr
+    annotation: ast.expr | None = None
 
 
 class ClassInfo:
@@ -258,9 +259,10 @@ class Index:
     def _assignment(self, statement: ast.Assign | ast.AnnAssign, function: FunctionInfo, cls: ClassInfo | None) -> None:
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         value = statement.value
+        annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
         for target in targets:
             self._alias(target, value)
-            self._attribute_stores(target, function, cls)
+            self._attribute_stores(target, function, cls, annotation)
 
     def _alias(self, target: ast.expr, value: ast.expr | None) -> None:
         """`f = g`, `self.f = g`, `f = a if c else b`, `f = partial(g, x)`: another name by which g may be called."""
@@ -272,16 +274,19 @@ class Index:
             if new is not None and old is not None and new != old:
                 self._aliases.setdefault(old, set()).add(new)
 
-    def _attribute_stores(self, target: ast.expr, function: FunctionInfo, cls: ClassInfo | None) -> None:
+    def _attribute_stores(
+        self, target: ast.expr, function: FunctionInfo, cls: ClassInfo | None, annotation: ast.expr | None
+    ) -> None:
+        store = AttributeStore(function, target, annotation)
         if isinstance(target, (ast.Tuple, ast.List)):
             for item in target.elts:
-                self._attribute_stores(item, function, cls)
+                self._attribute_stores(item, function, cls, None)
         elif isinstance(target, ast.Name) and cls is not None:
-            cls.attributes.setdefault(target.id, []).append(AttributeStore(function, target))
+            cls.attributes.setdefault(target.id, []).append(store)
         elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
             owner = function
             if owner.cls is not None and target.value.id == owner.self_name:
-                owner.cls.attributes.setdefault(target.attr, []).append(AttributeStore(function, target))
+                owner.cls.attributes.setdefault(target.attr, []).append(store)
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
         for alias in statement.names:

@@ -210,6 +210,8 @@ class World:
             stores = owner.attributes.get(name)
             if stores:
                 value = join_all([self._stored(store) for store in stores if _is_bound(store, owner)])
+                if value.kind is Kind.UNKNOWN or parameters.holds_unknown(value):
+                    value = parameters.declared(self, stores) or value
                 if value.kind is not Kind.UNKNOWN or value.device.on_accelerator:
                     return conventional(name, value)
         registered = self._registered(cls, name)

@@ -14,7 +14,7 @@ from torchperf_lint.model.tensors import element_of_mapping, placed
 from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.index import AttributeStore, FunctionInfo
     from torchperf_lint.model.interpret import Env, Frame, World
 
 MOST_CALLERS = 60
@@ -62,17 +62,19 @@ def initial(world: World, frame: Frame) -> Env:
             env[name] = _self(world, function)
             continue
         value = by_calls.get(name, UNKNOWN)
-        if value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or _holds_unknown(value):
+        if _is_mere_attribute(value):
+            value = _python_data(promises.get(name)) or value
+        if value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or holds_unknown(value):
             promised = promises.get(name)
             named = conventional(name, UNKNOWN)
-            if promised is not None and _holds_unknown(promised) and named.kind is not Kind.UNKNOWN:
+            if promised is not None and holds_unknown(promised) and named.kind is not Kind.UNKNOWN:
                 promised = named
             plain = promised is not None and promised.kind in (Kind.NUMBER, Kind.STRING)
             if promised is not None and (plain or value.kind in (Kind.UNKNOWN, promised.kind)):
                 value = promised
-        if contract is not None and (value.kind in (Kind.UNKNOWN, Kind.TENSOR) or _holds_unknown(value)):
+        if contract is not None and (value.kind in (Kind.UNKNOWN, Kind.TENSOR) or holds_unknown(value)):
             promised = _by_contract(
-                function, contract, name, UNKNOWN if _holds_unknown(value) else value, defaults.get(name)
+                function, contract, name, UNKNOWN if holds_unknown(value) else value, defaults.get(name)
             )
             value = value if promised.kind is Kind.UNKNOWN else promised
         from_host = name in on_host or conventions.stays_on_host(name)
@@ -95,11 +97,32 @@ def _says_enough(promised: Value | None) -> bool:
     return promised is not None and promised.kind in (Kind.STRING, Kind.INSTANCE)
 
 
-def _holds_unknown(value: Value) -> bool:
+def _is_mere_attribute(value: Value) -> bool:
+    """`module.x`, of which nothing is known but its owner."""
+    return value.kind is Kind.METHOD and value.function is None and (value.element or UNKNOWN).kind is Kind.MODULE
+
+
+def declared(world: World, stores: list[AttributeStore]) -> Value | None:
+    """The Python data that an attribute is declared to hold where it is stored: `self.x: dict[str, float] = {}`."""
+    promises = [
+        annotated(each.annotation, world, None, each.function) for each in stores if each.annotation is not None
+    ]
+    return next((promise for promise in map(_python_data, promises) if promise is not None), None)
+
+
+def _python_data(promised: Value | None) -> Value | None:
+    """What an annotation promises if that is a number, a string, or a container of such or of anything."""
+    inner = promised
+    while inner is not None and inner.kind is Kind.CONTAINER:
+        inner = inner.element
+    return promised if inner is not None and inner.kind in (Kind.NUMBER, Kind.STRING, Kind.UNKNOWN) else None
+
+
+def holds_unknown(value: Value) -> bool:
     """A container of which no more is known than that it is one, or holds such ones."""
     if value.kind is not Kind.CONTAINER:
         return False
-    return value.element is None or value.element.kind is Kind.UNKNOWN or _holds_unknown(value.element)
+    return value.element is None or value.element.kind is Kind.UNKNOWN or holds_unknown(value.element)
 
 
 def _self(world: World, function: FunctionInfo) -> Value:
@@ -336,6 +359,8 @@ def _generic(
     if name in ("list", "List", "Sequence", "Iterable", "set", "Set", "Iterator"):
         return container(annotated(inner, world, frame, function))
     if name in ("tuple", "Tuple") and isinstance(inner, ast.Tuple):
+        if len(inner.elts) == 2 and isinstance(inner.elts[1], ast.Constant) and inner.elts[1].value is ...:
+            return container(annotated(inner.elts[0], world, frame, function) or UNKNOWN, ref="tuple")
         parts = [annotated(part, world, frame, function) or UNKNOWN for part in inner.elts]
         return container(join_all(parts), list(enumerate(parts)), "tuple")
     if name in ("dict", "Dict", "Mapping") and isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
