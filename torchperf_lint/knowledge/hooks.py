@@ -166,11 +166,17 @@ FORWARD_HOOK_REGISTRARS = _words(
     "register_full_backward_pre_hook register_post_accumulate_grad_hook register_hook"
 )
 
+GRADIENT_BUCKET = "GradBucket"
+"""The annotation by which a communication hook of DistributedDataParallel is known: it gets one per backward."""
+
+BUCKET_TENSOR = "buffer"
+BUCKET_TENSORS = _words("gradients parameters")
+
 IGNITE_HOT_EVENTS = _words("ITERATION_STARTED ITERATION_COMPLETED GET_BATCH_STARTED GET_BATCH_COMPLETED")
 
 MODULE_BASES = _words(
     "Module LightningModule PreTrainedModel ModelMixin ComposerModel BaseModule GenerationMixin PyTorchModelHubMixin "
-    "Sequential ModuleList ModuleDict"
+    "Sequential ModuleList ModuleDict ObserverBase FakeQuantizeBase FakeQuantize"
 )
 
 STAR_IMPORTS = {

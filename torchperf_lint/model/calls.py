@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions, torch_api
+from torchperf_lint.knowledge import conventions, hooks, torch_api
 from torchperf_lint.model.devices import as_device, moved, named_device
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.library import library_call
@@ -139,6 +139,8 @@ def _method(
     if base.kind is Kind.STRING:
         return Value(Kind.STRING, as_device(base) or Device.UNKNOWN) if name == "format" else STRING
     if base.kind is Kind.INSTANCE and base.ref is not None:
+        if base.ref.rpartition(".")[2] == hooks.GRADIENT_BUCKET:
+            return _in_bucket(evaluator, node, name)
         return _placing(node, base.ref, name, arguments)
     if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.STRUCTURE:
         return tensor_method(evaluator, node, base.element._replace(ref=None), name, arguments, keywords)
@@ -160,6 +162,17 @@ def _container_method(base: Value, name: str, arguments: list[Value]) -> Value:
     if name == "copy":
         return base
     return NUMBER if name in ("index", "count") else UNKNOWN
+
+
+def _in_bucket(evaluator: Evaluator, node: ast.Call, name: str) -> Value:
+    """What a bucket of gradients holds, on the device if the program has to do with one."""
+    tensor = Value(Kind.TENSOR)
+    if not evaluator.world.cpu_only:
+        says = "gradients live where the model is trained"
+        tensor = tensor._replace(device=Device.LIKELY, because=(Because(node.lineno, says),))
+    if name == hooks.BUCKET_TENSOR:
+        return tensor._replace(vector=True)
+    return container(tensor) if name in hooks.BUCKET_TENSORS else UNKNOWN
 
 
 def _placing(node: ast.Call, ref: str, name: str, arguments: list[Value]) -> Value:

@@ -172,9 +172,66 @@ def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
         handled = decorator.args if isinstance(decorator, ast.Call) and last_name(decorator.func) == "on" else []
         if any(map(_is_hot_event, handled)):
             return Contract(True, "ignite calls this handler at every iteration")
+    if takes_gradients(function):
+        return Contract(True, "DistributedDataParallel calls its communication hook in every backward pass")
     if function.cls is not None:
-        return None
+        return _registered_method(world, function)
     return next(filter(None, (_handed_over(home, function) for home in world.handing_on(function))), None)
+
+
+def takes_gradients(function: FunctionInfo) -> bool:
+    """Whether a parameter is annotated as a bucket of gradients: a communication hook, or a part of one."""
+    arguments = function.arguments
+    named = [] if arguments is None else [*arguments.posonlyargs, *arguments.args]
+    return any(
+        hooks.GRADIENT_BUCKET in (last_name(each.annotation), getattr(each.annotation, "value", None))
+        for each in named
+        if each.annotation is not None
+    )
+
+
+def without_partial(node: ast.expr) -> ast.expr:
+    """`f` of `partial(f, ...)`."""
+    return node.args[0] if isinstance(node, ast.Call) and last_name(node.func) == "partial" and node.args else node
+
+
+def made_by(node: ast.expr) -> str | None:
+    """`make` of `make(...)`, which may give back a function that stands in it."""
+    return last_name(node.func) if isinstance(node, ast.Call) else None
+
+
+def _is_given_back(function: FunctionInfo) -> bool:
+    """Whether the function around returns this one."""
+    return function.outer is not None and any(
+        isinstance(each, ast.Return) and isinstance(each.value, ast.Name) and each.value.id == function.name
+        for each in function.outer.body
+    )
+
+
+def _registered_method(world: World, function: FunctionInfo) -> Contract | None:
+    """The contract of a method that its class, or a base of it, registers as a module's hook: `self.f`."""
+    assert function.cls is not None
+    for owner in world.lineage(function.cls):
+        for registrar in hooks.FORWARD_HOOK_REGISTRARS:
+            for record in owner.index.calls.get(registrar, ()):
+                caller, given = record.function, record.call.args[:1]
+                own = f"{caller.self_name}.{function.name}"
+                is_own = any(dotted(without_partial(each)) == own for each in given)
+                if is_own and caller.cls is owner and not _is_taken_off(record):
+                    return _of_registrar(registrar, record, owner.index.path)
+    return None
+
+
+def _is_taken_off(record: CallRecord) -> bool:
+    """Whether a hook stays for a look at the model only: registered in a context, or removed where it is registered."""
+    caller = record.function
+    in_context = caller.cls is not None and "__exit__" in caller.cls.methods
+    return in_context or any(last_name(each.call.func) == "remove" for each in caller.calls_made)
+
+
+def _of_registrar(registrar: str, record: CallRecord, path: str) -> Contract:
+    says = f"`{registrar}` has it called for every batch"
+    return Contract(True, says, Device.LIKELY, all_tensors=True, row=record.call.lineno, path=path)
 
 
 def _handed_over(world: World, function: FunctionInfo) -> Contract | None:
@@ -211,9 +268,13 @@ def _handed_over(world: World, function: FunctionInfo) -> Contract | None:
                 return contract(record, says)
     for registrar in hooks.FORWARD_HOOK_REGISTRARS:
         for record in calls.get(registrar, ()):
-            if record.call.args and means(record.call.args[0], record):
-                says = f"`{registrar}` has it called for every batch"
-                return contract(record, says)._replace(device=Device.LIKELY, all_tensors=True)
+            given = record.call.args[:1]
+            made = bool(given) and function.outer is not None and made_by(given[0]) == function.outer.name
+            is_meant = (made and _is_given_back(function)) or any(
+                means(without_partial(each), record) for each in given
+            )
+            if is_meant and not _is_taken_off(record):
+                return _of_registrar(registrar, record, world.index.path)
     return None
 
 

@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks
+from torchperf_lint.model import frameworks
 from torchperf_lint.model.index import last_name
 
 if TYPE_CHECKING:
@@ -93,19 +94,22 @@ class Seeds:
         for function in self._index.functions:
             for name in (function.name, *self._index.also_called(function.name)):
                 by_name.setdefault(name, []).append(function)
-        handed = {
-            argument.id
+        given = [
+            argument
             for taker in _CALLBACK_TAKERS
             for record in self._index.calls.get(taker, ())
             for argument in (*record.call.args, *(keyword.value for keyword in record.call.keywords))
-            if isinstance(argument, ast.Name)
-        }
+        ]
+        handed = {last_name(frameworks.without_partial(argument)) for argument in given}
+        makers = {frameworks.made_by(argument) for argument in given}
         found: set[FunctionInfo] = set()
         pending = [
             function
             for function in self._index.functions
             if function.name in self._named
             or function.name in handed
+            or (function.outer is not None and function.outer.name in makers)
+            or frameworks.takes_gradients(function)
             or _is_handler(function)
             or _is_hook(function)
             or (self._program is not None and self._program.known_elsewhere(function))

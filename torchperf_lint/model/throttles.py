@@ -110,8 +110,15 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
 def _counts_elements(node: ast.expr) -> bool:
     """`x.size(0)`, `len(x)`, `x.numel()`, `x.shape[0]`: zero only for a batch that has nothing in it."""
     if isinstance(node, ast.Call):
-        return last_name(node.func) in ("len", "size", "numel", "nelement")
+        name = last_name(node.func)
+        asks_rank = name == "len" and bool(node.args) and _is_shape(node.args[0])
+        return name in ("len", "size", "numel", "nelement") and not asks_rank
     return isinstance(node, ast.Subscript) and last_name(node.value) == "shape"
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """`x.shape`, `x.size()`: as many numbers as the tensor has dimensions."""
+    return last_name(node.func if isinstance(node, ast.Call) else node) in ("shape", "size")
 
 
 def _is_period(test: ast.BinOp) -> bool:
