@@ -316,8 +316,8 @@ class Evaluator:
         assert isinstance(node, ast.IfExp)
         self(node.test, env)
         holds = narrowing.runs_eagerly(node.test)
-        if holds is None and self.frame.is_call:
-            holds = narrowing.outcome(node.test, env, self.frame.values)
+        if holds is None:
+            holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
         if holds is not None:
             return self(node.body if holds else node.orelse, env)
         lean = asks_about_accelerator(node.test)

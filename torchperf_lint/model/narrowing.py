@@ -18,6 +18,8 @@ _INSTANCES = {
     "torch.Tensor": {"tensor"},
     "numpy.ndarray": {"array"},
     "builtins.str": {"string"},
+    "builtins.int": {"int"},
+    "builtins.float": set(),
     "builtins.list": {"list"},
     "builtins.tuple": {"tuple"},
     "builtins.dict": {"dict"},
@@ -45,17 +47,18 @@ def runs_eagerly(test: ast.expr) -> bool | None:
     return False if asks else None
 
 
-def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value]) -> bool | None:
+def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:
     """Whether `isinstance(x, T)`, `torch.is_tensor(x)` or `hasattr(x, "to")` holds; None if that cannot be told.
 
-    `env` tells what `x` is, `values` what the expressions of the test are.
+    `env` tells what `x` is, `values` what the expressions of the test are. Where they are not those of a particular
+    call, only what has been reckoned from sizes is known well enough.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = outcome(test.operand, env, values)
+        inner = outcome(test.operand, env, values, is_call)
         return None if inner is None else not inner
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     kind = None if path is None else _type_of(env.get(path, UNKNOWN))
-    if kind is None:
+    if kind is None or not (is_call or kind == "int"):
         return None
     assert isinstance(test, ast.Call)
     asks = values.get(test.func, UNKNOWN).ref
@@ -78,4 +81,6 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
 def _type_of(value: Value) -> str | None:
     if value.kind is Kind.CONTAINER:
         return value.ref if value.ref in _CONTAINERS else None
+    if value.kind is Kind.NUMBER:
+        return "int" if value.dtype == "int" else None
     return None if value.mixed else _PLAIN.get(value.kind)

@@ -182,8 +182,7 @@ class Slices:
                 if parent in entered:
                     continue
                 entered.add(parent)
-                narrows = self._effects[parent].narrows
-                if (narrows is not None and narrows in read) or _may_place(parent):
+                if self._effects[parent].narrows is not None or _may_place(parent):
                     pending.append(parent)
                 if isinstance(parent, _LOOPS):
                     for leave in self._leaving:
@@ -207,9 +206,9 @@ class Slices:
             pending += self._starred
             pending += (each for each in self._binding.get(_root(path), ()) if self._changes(each, path))
             for branch in self._narrowing.get(_root(path), ()):
-                # What is known of a value behind the branch matters if the branch is entered, or leaves.
+                # What is known of a value behind the branch rests on whether the branch leaves.
                 leaves_there = any(branch in self._effects[leave].parents for leave in self._leaving)
-                if _related(self._effects[branch].narrows or "", path) and (branch in entered or leaves_there):
+                if leaves_there and _related(self._effects[branch].narrows or "", path):
                     pending.append(branch)
                     entered.add(branch)
         return Slice(frozenset(run), frozenset(entered), frozenset(map(_root, read)))

@@ -205,8 +205,8 @@ class Runner:
             if is_run:
                 self.evaluate(node.test, env)
             holds = narrowing.runs_eagerly(node.test)
-            if holds is None and self.frame.is_call and is_run:
-                holds = narrowing.outcome(node.test, env, self.frame.values)
+            if holds is None and is_run:
+                holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
             if holds is not False:
                 inner = self._narrowed(node.test, env, True) if is_run else env.copy()
                 arms.append((self.block(node.body, inner), asks_about_accelerator(node.test)))
