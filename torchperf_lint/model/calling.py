@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.exports import Imported, LibraryName
-from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, last_name
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, given_to, last_name
 from torchperf_lint.model.slices import slices_of
 from torchperf_lint.model.values import Kind
 
@@ -137,15 +137,11 @@ def handed_over(world: World, function: FunctionInfo) -> list[CallRecord]:
         record
         for index in files
         for record in index.handed.get(function.name, ())
-        if any(_is_meant(world, given, record, function) for given in (*record.call.args, *_keywords(record.call)))
+        if any(is_meant(world, given, record, function) for given in given_to(record.call))
     ]
 
 
-def _keywords(call: ast.Call) -> list[ast.expr]:
-    return [keyword.value for keyword in call.keywords]
-
-
-def _is_meant(world: World, node: ast.expr, record: CallRecord, function: FunctionInfo) -> bool:
+def is_meant(world: World, node: ast.expr, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether an argument of the call is the function: by value, or as `self.f` in a class whose `f` it overrides."""
     caller = record.function
     if caller.cls is not None and function.cls is not None and dotted(node) == f"{caller.self_name}.{function.name}":

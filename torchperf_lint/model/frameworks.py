@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS, CPU_TUNING_WORDS
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model import calling
+from torchperf_lint.model.index import last_name, names_in
 from torchperf_lint.model.optimizers import is_optimizer
 from torchperf_lint.model.values import Device, Kind, Origin, Value
 
@@ -140,18 +141,43 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
 
 def _process_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
     """A method that a subclass of ignite's Engine hands to `super().__init__` as its process function."""
-    lineage = world.lineage(cls)
-    for owner in lineage:
-        for record in owner.index.handed.get(function.name, ()):
-            maker = record.function
-            if maker.cls is not owner or maker.name != "__init__" or last_name(record.call.func) != "__init__":
-                continue
-            own = any(dotted(given) == f"{maker.self_name}.{function.name}" for given in record.call.args)
-            if own and any(name.rpartition(".")[2] == "Engine" for name in world.base_names(owner)):
-                says = "ignite's Engine calls this method for every batch"
-                batch = frozenset(function.parameter_names[2:3])
-                return Contract(True, says, tensors=batch, row=record.call.lineno, path=owner.index.path)
+    for record in calling.handed_over(world, function):
+        maker = record.function
+        if maker.name != "__init__" or last_name(record.call.func) != "__init__" or maker.cls is None:
+            continue
+        if any(name.rpartition(".")[2] == "Engine" for name in world.base_names(maker.cls)):
+            says = "ignite's Engine calls this method for every batch"
+            return _processes(function, says)._replace(row=record.call.lineno, path=maker.index.path)
     return None
+
+
+def _processes(function: FunctionInfo, says: str) -> Contract:
+    """What ignite promises to a process function: it gets the engine, and a batch as the loader gives it."""
+    given = function.parameter_names[function.self_name is not None :]
+    return Contract(True, says, tensors=frozenset(given[1:2]))
+
+
+def _by_annotation(world: World, function: FunctionInfo) -> Contract | None:
+    """A function or method `f(engine: Engine, batch)`: only a process function of ignite gets these two."""
+    arguments = function.arguments
+    given = [] if arguments is None else arguments.args[function.self_name is not None :]
+    if len(given) != 2 or given[0].annotation is None or not given[1].arg.startswith("batch"):
+        return None
+    engine = next(filter(None, (_engine(world, name) for name in names_in(given[0].annotation))), None)
+    if engine is None:
+        return None
+    says = "ignite's Engine calls a function of this and a batch for every batch"
+    contract = _processes(function, says)
+    cls = engine.cls
+    return contract if cls is None else contract._replace(row=cls.node.lineno, path=cls.index.path)
+
+
+def _engine(world: World, name: str) -> Value | None:
+    """What the name stands for, if that is ignite's Engine or a class that descends from it."""
+    value = world.at_top(name)
+    names = [value.ref or ""] if value.cls is None else world.library_bases(value.cls)
+    is_engine = any(each.startswith("ignite.") and each.endswith(".Engine") for each in names)
+    return value if is_engine else None
 
 
 def _is_a(ref: str, table: hooks.HookTable) -> bool:
@@ -174,9 +200,19 @@ def _callback_contract(world: World, function: FunctionInfo) -> Contract | None:
             return Contract(True, "ignite calls this handler at every iteration")
     if takes_gradients(function):
         return Contract(True, "DistributedDataParallel calls its communication hook in every backward pass")
-    if function.cls is not None:
-        return _registered_method(world, function)
-    return next(filter(None, (_handed_over(home, function) for home in world.handing_on(function))), None)
+    taken = next(filter(None, (_handed_over(home, function) for home in _handing_on(world, function))), None)
+    return taken or _by_annotation(world, function)
+
+
+def _handing_on(world: World, function: FunctionInfo) -> list[World]:
+    """The files that may hand the function to a framework: as it is, in an object, or as what another one makes."""
+    cls, outer = function.cls, function.outer
+    if cls is None and outer is function.index.module:
+        return world.handing_on(function)
+    if cls is not None and function.name != "__call__":
+        homes = (world.home(index) for index in dict.fromkeys(owner.index for owner in world.lineage(cls)))
+        return [home for home in homes if home is not None]
+    return [world, *world.making(cls or outer, "Engine")]
 
 
 def takes_gradients(function: FunctionInfo) -> bool:
@@ -193,33 +229,6 @@ def takes_gradients(function: FunctionInfo) -> bool:
 def without_partial(node: ast.expr) -> ast.expr:
     """`f` of `partial(f, ...)`."""
     return node.args[0] if isinstance(node, ast.Call) and last_name(node.func) == "partial" and node.args else node
-
-
-def made_by(node: ast.expr) -> str | None:
-    """`make` of `make(...)`, which may give back a function that stands in it."""
-    return last_name(node.func) if isinstance(node, ast.Call) else None
-
-
-def _is_given_back(function: FunctionInfo) -> bool:
-    """Whether the function around returns this one."""
-    return function.outer is not None and any(
-        isinstance(each, ast.Return) and isinstance(each.value, ast.Name) and each.value.id == function.name
-        for each in function.outer.body
-    )
-
-
-def _registered_method(world: World, function: FunctionInfo) -> Contract | None:
-    """The contract of a method that its class, or a base of it, registers as a module's hook: `self.f`."""
-    assert function.cls is not None
-    for owner in world.lineage(function.cls):
-        for registrar in hooks.FORWARD_HOOK_REGISTRARS:
-            for record in owner.index.calls.get(registrar, ()):
-                caller, given = record.function, record.call.args[:1]
-                own = f"{caller.self_name}.{function.name}"
-                is_own = any(dotted(without_partial(each)) == own for each in given)
-                if is_own and caller.cls is owner and not _is_taken_off(record):
-                    return _of_registrar(registrar, record, owner.index.path)
-    return None
 
 
 def _is_taken_off(record: CallRecord) -> bool:
@@ -239,10 +248,16 @@ def _handed_over(world: World, function: FunctionInfo) -> Contract | None:
     calls = world.index.calls
 
     def means(node: ast.expr, record: CallRecord) -> bool:
-        if function.index is world.index:
+        if isinstance(node, ast.IfExp):
+            return means(node.body, record) or means(node.orelse, record)
+        if function.cls is not None and function.name != "__call__":
+            return calling.is_meant(world, node, record, function)
+        if function.cls is None and function.index is world.index and not isinstance(node, ast.Call):
             return isinstance(node, ast.Name) and node.id == function.name
-        is_name = isinstance(node, (ast.Name, ast.Attribute))
-        return is_name and world.frame_value(record.function, node).function is function
+        given = world.frame_value(record.function, node)
+        if given.cls is not None and given.kind is Kind.INSTANCE:
+            return world.method(given.cls, "__call__") is function
+        return given.function is function
 
     def contract(record: CallRecord, says: str) -> Contract:
         return Contract(True, says, row=record.call.lineno, path=world.index.path)
@@ -251,8 +266,8 @@ def _handed_over(world: World, function: FunctionInfo) -> Contract | None:
         if record.call.args and means(record.call.args[0], record):
             ref = world.frame_value(record.function, record.call.func).ref or ""
             if ref.startswith("ignite."):
-                says = "ignite's Engine calls this function for every batch"
-                return contract(record, says)._replace(tensors=frozenset({"batch"}))
+                made = _processes(function, "ignite's Engine calls this function for every batch")
+                return made._replace(row=record.call.lineno, path=world.index.path)
     for record in calls.get("add_event_handler", ()):
         given = record.call.args
         if len(given) > 1 and _is_hot_event(given[0]) and means(given[1], record):
@@ -268,11 +283,7 @@ def _handed_over(world: World, function: FunctionInfo) -> Contract | None:
                 return contract(record, says)
     for registrar in hooks.FORWARD_HOOK_REGISTRARS:
         for record in calls.get(registrar, ()):
-            given = record.call.args[:1]
-            made = bool(given) and function.outer is not None and made_by(given[0]) == function.outer.name
-            is_meant = (made and _is_given_back(function)) or any(
-                means(without_partial(each), record) for each in given
-            )
+            is_meant = any(means(without_partial(given), record) for given in record.call.args[:1])
             if is_meant and not _is_taken_off(record):
                 return _of_registrar(registrar, record, world.index.path)
     return None

@@ -305,7 +305,7 @@ class Index:
                 name = last_name(node.func) or ""  # type: ignore[attr-defined]
                 self.calls.setdefault(name, []).append(record)
                 function.calls_made.append(record)
-                for given in (*node.args, *(keyword.value for keyword in node.keywords)):  # type: ignore[attr-defined]
+                for given in given_to(node):  # type: ignore[arg-type]
                     handed = last_name(given)
                     if handed is not None:
                         self.handed.setdefault(handed, []).append(record)
@@ -337,6 +337,20 @@ def _bindings(block: Block) -> list[str]:
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             found += node.names
         pending.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def given_to(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call; of `f(a if c else b)` and `f(a or b)` each that it may be."""
+    found: list[ast.expr] = []
+    pending = [*call.args, *(keyword.value for keyword in call.keywords)]
+    for node in pending:
+        if isinstance(node, ast.IfExp):
+            pending += [node.body, node.orelse]
+        elif isinstance(node, ast.BoolOp):
+            pending += node.values
+        else:
+            found.append(node)
     return found
 
 

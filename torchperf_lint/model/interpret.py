@@ -371,6 +371,12 @@ class World:
             return [self]
         return [self, *(unit.world(self.level - 1) for unit in self.program.handing_on(function))]
 
+    def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> list[World]:
+        """The other files that may hand what the function or class makes to something called `taker`."""
+        if self.program is None or self.level == 0 or maker is None:
+            return []
+        return [unit.world(self.level - 1) for unit in self.program.making(maker, taker)]
+
     def callers(self, function: FunctionInfo) -> list[CallRecord]:
         """The calls in the program that reach the function."""
         return calling.callers(self, function)

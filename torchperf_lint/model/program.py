@@ -376,6 +376,13 @@ class Program:
         units = (unit for unit in map(self.unit, keys) if unit is not None)
         return list(itertools.islice(units, MOST_FILES))
 
+    def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[Unit]:
+        """The other files that import the function or class, and call it as well as something of the other name."""
+        own = self._by_index[maker.index][0]
+        keys = sorted({*self._calling.get(taker, ())}.intersection(self._calling.get(maker.name, ())) - {own})
+        units = (self.unit(key) for key in keys if self._imports(key, maker.name, maker))
+        return list(itertools.islice((unit for unit in units if unit is not None), MOST_FILES))
+
     def _imported_files(self, key: str) -> set[str]:
         known = self._links.get(key)
         if known is None:

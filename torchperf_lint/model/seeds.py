@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model import frameworks
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.index import given_to, last_name
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
@@ -95,24 +95,23 @@ class Seeds:
             for name in (function.name, *self._index.also_called(function.name)):
                 by_name.setdefault(name, []).append(function)
         given = [
-            argument
+            frameworks.without_partial(argument)
             for taker in _CALLBACK_TAKERS
             for record in self._index.calls.get(taker, ())
-            for argument in (*record.call.args, *(keyword.value for keyword in record.call.keywords))
+            for argument in given_to(record.call)
         ]
-        handed = {last_name(frameworks.without_partial(argument)) for argument in given}
-        makers = {frameworks.made_by(argument) for argument in given}
+        handed = {last_name(each.func if isinstance(each, ast.Call) else each) for each in given}
         found: set[FunctionInfo] = set()
         pending = [
             function
             for function in self._index.functions
             if function.name in self._named
             or function.name in handed
-            or (function.outer is not None and function.outer.name in makers)
+            or _maker_of(function) in handed
             or frameworks.takes_gradients(function)
             or _is_handler(function)
             or _is_hook(function)
-            or (self._program is not None and self._program.known_elsewhere(function))
+            or (self._program is not None and self._known_elsewhere(function, self._program))
         ]
         for function in self._index.functions:
             for record in function.calls_made:
@@ -127,6 +126,12 @@ class Seeds:
                     pending += self._meant(record, by_name)
         return found
 
+    @staticmethod
+    def _known_elsewhere(function: FunctionInfo, program: Program) -> bool:
+        """Whether other files may call the function, or the one around it, which may hand it out."""
+        makes = function.outer is not None and function.outer.name == _maker_of(function)
+        return program.known_elsewhere(function) or (makes and program.known_elsewhere(function.outer))  # type: ignore[arg-type]
+
     def _meant(self, record: CallRecord, by_name: dict[str, list[FunctionInfo]]) -> list[FunctionInfo]:
         """The functions of the file that a call may mean by its last name, and those that it is given.
 
@@ -140,6 +145,13 @@ class Seeds:
         for given in (*record.call.args, *(keyword.value for keyword in record.call.keywords)):
             found += by_name.get(last_name(given) or "", ())
         return found
+
+
+def _maker_of(function: FunctionInfo) -> str | None:
+    """The name of what is called to have the function: of the one around it, or of the class with this `__call__`."""
+    if function.cls is not None:
+        return function.cls.name if function.name == "__call__" else None
+    return None if function.outer is None or function.outer is function.index.module else function.outer.name
 
 
 def _is_hook(function: FunctionInfo) -> bool:
