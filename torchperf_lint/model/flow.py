@@ -22,7 +22,8 @@ class Use(NamedTuple):
     """One occurrence of a name in its function.
 
     `kind` is load, store, augment (`x += ...`) or delete. `inside` says that it stands in the loop asked about
-    (body or else-branch), `after` that it stands behind it; `throttled` that it runs there only now and then;
+    (body or else-branch), `after` that it stands behind it; `throttled` that it runs there, or in a function that is
+    asked about without a loop, only now and then;
     `nested` that it stands in a function, lambda or class inside the function. `constant` is the literal that
     a plain `x = <literal>` binds. `formatted_with_name` marks `{x=}` or `{x / 2=}` in an f-string. `displayed` says
     that the use is printed, formatted or logged; `decides` that a branch, a size or an index depends on it; `call` is
@@ -136,7 +137,8 @@ def uses_of(
         end = source.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
         inside = loop is not None and loop.lineno <= node.lineno <= (loop.end_lineno or 0)
         after = loop is not None and node.lineno > (loop.end_lineno or 0)
-        throttled = inside and statement is not None and not context.nested and heat.throttled(statement)
+        in_step = (inside or loop is None) and statement is not None and not context.nested
+        throttled = in_step and statement is not None and heat.throttled(statement)
         siblings = index.places[loop].block if loop is not None else []
         later = heat.of(statement) if after and statement is not None else None
         return Use(

@@ -180,6 +180,8 @@ def _is_tensor(model: Model, node: cst.BaseExpression) -> bool:
 def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Role, str, cst.CSTNode | None]:
     needed = needed_at_once(model, site)
     walked = _walked_over(model, site, tensor) if needed in (None, Role.INDEX) else None
+    if walked is None and needed is Role.INDEX:
+        walked = _walked_in_comprehension(model, site, tensor)
     if walked is not None:
         return Role.ELEMENT, walked, None  # one copy of all would give the indices as well
     if needed is not None:
@@ -217,6 +219,7 @@ def needed_at_once(model: Model, site: Site) -> Role | None:
 
 def _walked_over(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:
     """What a loop inside the step walks over, if the read takes one element of it per pass: `t` for `t[i].item()`."""
+    tensor = _element(tensor)
     for targets, iterated in model.inner_walks(site):
         if isinstance(tensor, cst.Subscript):
             indices = [part.slice.value for part in tensor.slice if isinstance(part.slice, cst.Index)]
@@ -224,6 +227,24 @@ def _walked_over(model: Model, site: Site, tensor: cst.BaseExpression) -> str | 
                 return model.text(tensor.value)
         elif isinstance(tensor, cst.Name) and tensor.value in targets and iterated is not None:
             return iterated
+    return None
+
+
+def _element(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`t[i]` of `t[i].long().sum()`: what is made of an element alone is read once per element as well."""
+    while isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
+        node = node.func.value
+    return node
+
+
+def _walked_in_comprehension(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:
+    """The same for a comprehension around the read: `labels` for `[names[label.item()] for label in labels]`."""
+    node: cst.CSTNode | None = model.parent(site.node)
+    while node is not None and isinstance(tensor, cst.Name):
+        loop = getattr(node, "for_in", None)
+        if loop is not None and isinstance(loop.target, cst.Name) and loop.target.value == tensor.value:
+            return model.text(loop.iter)
+        node = model.parent(node)
     return None
 
 

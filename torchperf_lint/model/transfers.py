@@ -105,6 +105,8 @@ def destination(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> Device
         if value.holds_tensors:
             return value.device
         device = named_device(node, value) if call.func.attr == "to" else None
+        if device is None and value.kind is Kind.NUMBER and node in call.args:
+            return Device.LIKELY  # the index of an accelerator
         if device is not None:
             return device
     return Device.UNKNOWN
