@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model import calls, narrowing, optimizers
+from torchperf_lint.model.binding import bind, subscript_path
 from torchperf_lint.model.devices import as_device, inside_module, moved
 from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.modules import module_attribute
@@ -361,7 +362,7 @@ class Evaluator:
         inner = env.copy()
         for generator in node.generators:  # type: ignore[attr-defined]
             source = self(generator.iter, inner)
-            self.world.bind(self, generator.target, element_of(source), inner)
+            bind(self, generator.target, element_of(source), inner)
             for condition in generator.ifs:
                 self(condition, inner)
         if isinstance(node, ast.DictComp):
@@ -384,7 +385,7 @@ class Evaluator:
         for name, value in held.items:
             inner = env.copy()
             pair = container(None, [(0, Value(Kind.STRING, constant=name)), (1, value)], "tuple")
-            self.world.bind(self, generator.target, pair, inner)
+            bind(self, generator.target, pair, inner)
             items.append((self(node.key, inner).constant, self(node.value, inner)))
         return items if all(isinstance(name, str) for name, _ in items) else None
 
@@ -406,7 +407,7 @@ class Evaluator:
     def _walrus(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.NamedExpr)
         value = self(node.value, env)
-        self.world.bind(self, node.target, value, env)
+        bind(self, node.target, value, env)
         return value
 
     def _starred(self, node: ast.expr, env: Env) -> Value:
@@ -433,14 +434,6 @@ class Evaluator:
 def _text_after(start: object) -> Value:
     """A string put together at run time that begins so: `"cuda:" + str(rank)` names a device."""
     return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
-
-
-def subscript_path(node: ast.Subscript) -> str | None:
-    """`batch["x"]` as a key of the environment; None unless the index is a literal."""
-    base = dotted(node.value)
-    if base is None or not isinstance(node.slice, ast.Constant):
-        return None
-    return f"{base}[{node.slice.value!r}]"
 
 
 def asks_about_accelerator(test: ast.expr) -> Device | None:

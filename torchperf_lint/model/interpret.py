@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.model import calling, frameworks, optimizers, parameters
 from torchperf_lint.model.answers import Answers
-from torchperf_lint.model.evaluate import Evaluator, subscript_path
+from torchperf_lint.model.evaluate import Evaluator
 from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.naming import conventional
 from torchperf_lint.model.slices import slices_of
 from torchperf_lint.model.statements import Runner, merge_all, names_sent_backward
-from torchperf_lint.model.tensors import element_of
 from torchperf_lint.model.values import (
-    STRING,
     UNKNOWN,
     Device,
     Kind,
-    Origin,
     Value,
     container,
     derived,
-    join,
     join_all,
     located,
 )
@@ -435,50 +431,6 @@ class World:
             frame.env = merged[0] if len(merged) == 1 else merge_all(merged)
         return frame
 
-    def bind(self, evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None:
-        """Assign a value to a target: a name, an attribute, a literal subscript, or a tuple of targets."""
-        if isinstance(target, (ast.Tuple, ast.List)):
-            self._bind_parts(evaluator, target, value, env)
-            return
-        if isinstance(target, ast.Starred):
-            self.bind(evaluator, target.value, container(value), env)
-            return
-        path = subscript_path(target) if isinstance(target, ast.Subscript) else dotted(target)
-        if isinstance(target, (ast.Subscript, ast.Attribute)):
-            evaluator(target.value, env)
-            index = evaluator(target.slice, env) if isinstance(target, ast.Subscript) else STRING
-            self._store_item(target, index, value, env)
-        if path is None:
-            return
-        if not isinstance(target, ast.Subscript):
-            value = conventional(path.rpartition(".")[2], value)
-            for key in [key for key in env if key.startswith((path + ".", path + "["))]:
-                del env[key]
-        env[path] = value
-        evaluator.frame.values[target] = value
-
-    def _bind_parts(self, evaluator: Evaluator, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
-        literal = value.items if value.kind is Kind.CONTAINER else None
-        for position, part in enumerate(target.elts):
-            item = element_of(value)
-            if literal is not None and position < len(literal) and literal[position][0] == position:
-                item = literal[position][1]
-            self.bind(evaluator, part, item, env)
-
-    def _store_item(self, target: ast.Subscript | ast.Attribute, index: Value, value: Value, env: Env) -> None:
-        base = dotted(target.value)
-        held = env.get(base) if base is not None else None
-        if base is None or held is None:
-            return
-        if held.holds_tensors and _replaces_entry(index, value):
-            env[base] = derived(held)
-        if held.kind is Kind.CONTAINER and isinstance(target, ast.Subscript):
-            element = value if held.element is None else join(held.element, value)
-            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
-            known = held.ref == "dict" and held.items is not None and isinstance(key, str)
-            items = {**dict(held.items or ()), key: value}.items() if known else None
-            env[base] = container(element, items, held.ref or "list")
-
 
 def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
     """Whether the place gives the attribute a value: `x: Tensor` in a class body only names its type."""
@@ -486,14 +438,6 @@ def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
         isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
         for statement in owner.node.body
     )
-
-
-def _replaces_entry(index: Value, value: Value) -> bool:
-    """Whether `batch[index] = value` may give the batch an entry that lies elsewhere, and not only write in place."""
-    if value.origin is Origin.BATCH or value.device.on_accelerator:
-        return False
-    is_key = not index.holds_tensors and index.kind is not Kind.NUMBER
-    return value.origin is not None or (is_key and value.kind not in (Kind.NUMBER, Kind.STRING, Kind.NONE))
 
 
 def _default_device(index: Index) -> Device | None:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.model import frameworks, narrowing, parameters
+from torchperf_lint.model.binding import bind
 from torchperf_lint.model.evaluate import asks_about_accelerator
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.tensors import element_of
@@ -118,11 +119,11 @@ class Runner:
     def _assign(self, node: ast.Assign, env: Env) -> Env:
         value = self.evaluate(node.value, env)
         for target in node.targets:
-            self.world.bind(self.evaluate, target, self._backward_evidence(target, node.value, value), env)
+            bind(self.evaluate, target, self._backward_evidence(target, node.value, value), env)
             for part in target.elts if isinstance(target, ast.Tuple) else ():
                 held = env.get(dotted(part) or "")
                 if held is not None and held.kind in (Kind.STRUCTURE, Kind.UNKNOWN):
-                    self.world.bind(self.evaluate, part, self._backward_evidence(part, node.value, held), env)
+                    bind(self.evaluate, part, self._backward_evidence(part, node.value, held), env)
         return env
 
     def _backward_evidence(self, target: ast.expr, source: ast.expr, value: Value) -> Value:
@@ -159,7 +160,7 @@ class Runner:
                 # Of an empty list of tensors, what is put into it tells more.
                 if promised is not None and (value.kind is Kind.UNKNOWN or element_of(promised).kind is Kind.NUMBER):
                     value = promised
-            self.world.bind(self.evaluate, node.target, value, env)
+            bind(self.evaluate, node.target, value, env)
         return env
 
     def _augassign(self, node: ast.AugAssign, env: Env) -> Env:
@@ -173,7 +174,7 @@ class Runner:
             value = self.evaluate.combine(left, right, node.op)
             if left.holds_tensors and value.holds_tensors:
                 value = value._replace(origin=left.origin)  # written in place
-        self.world.bind(self.evaluate, target, value, env)
+        bind(self.evaluate, target, value, env)
         return env
 
     def _expr(self, node: ast.Expr, env: Env) -> Env:
@@ -276,7 +277,7 @@ class Runner:
         source = self.evaluate(node.iter, env)
 
         def advance(inner: Env) -> None:
-            self.world.bind(self.evaluate, node.target, element_of(source), inner)
+            bind(self.evaluate, node.target, element_of(source), inner)
 
         return self._loop(node, env, advance)
 
@@ -307,7 +308,7 @@ class Runner:
         for item in node.items if self._is_run(node) else ():
             value = self.evaluate(item.context_expr, env)
             if item.optional_vars is not None:
-                self.world.bind(self.evaluate, item.optional_vars, value, env)
+                bind(self.evaluate, item.optional_vars, value, env)
             if value.kind is Kind.DEVICE:
                 self.evaluate.default_device = value.device
         after = self.block(node.body, env)
