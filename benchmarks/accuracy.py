@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,7 +96,8 @@ def outcomes(sites: Iterable[Site], corpus: Path, only: str | None) -> Iterator[
         if any(site.version != project.version for site in mine):
             raise SystemExit(f"{project.name}: labelled at another version than the corpus holds")
         files = tuple(sorted({site.path for site in mine}))  # each is judged as a part of the whole project
-        report = lint(corpus / project.name, "--no-cache", paths=files)
+        with tempfile.TemporaryDirectory() as facts:  # without a place for them, those of a large project are left out
+            report = lint(corpus / project.name, "--cache-dir", facts, paths=files)
         if report.crashed or report.complaints:  # a file that cannot be read would count as silent
             raise SystemExit("\n".join([f"{project.name}: the linter failed", *report.complaints[-5:]]))
         reported: dict[tuple[str, int], set[str]] = defaultdict(set)
