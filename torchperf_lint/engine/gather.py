@@ -32,7 +32,7 @@ MOST_ENTRIES = 500_000
 MOST_UNKEPT = 25_000_000
 """Bytes of Python files, besides those that are linted, that are read for a run that may not keep what it learns."""
 
-_FORMAT = 3
+_FORMAT = 4
 _LARGEST = 20_000_000
 _LARGEST_STORE = 500_000_000
 _SETTLED = 2_000_000_000

@@ -42,14 +42,12 @@ class Exports(NamedTuple):
 
     meanings: dict[str, FunctionInfo | ClassInfo | Imported]
     variables: frozenset[str]
-    stars: tuple[str, ...]  # modules that are imported whole
 
 
 def exports_of(index: Index) -> Exports:
     """The top level of the file; where a name is bound in several ways, a definition goes before an import."""
     meanings: dict[str, FunctionInfo | ClassInfo | Imported] = {}
     variables: set[str] = set()
-    stars: list[str] = []
     pending: list[ast.AST] = list(reversed(index.module.body))
     while pending:
         node = pending.pop()
@@ -59,9 +57,7 @@ def exports_of(index: Index) -> Exports:
             root = "." * node.level + (node.module or "")
             joint = "" if root.endswith(".") else "."
             for alias in node.names:
-                if alias.name == "*":
-                    stars.append(root)
-                else:
+                if alias.name != "*":
                     _import(meanings, alias.asname or alias.name, f"{root}{joint}{alias.name}")
         elif isinstance(node, ast.Import):
             for alias in node.names:
@@ -72,7 +68,7 @@ def exports_of(index: Index) -> Exports:
                 variables.add(node.id)
         elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             pending += reversed(list(ast.iter_child_nodes(node)))
-    return Exports(meanings, frozenset(variables - set(meanings)), tuple(stars))
+    return Exports(meanings, frozenset(variables - set(meanings)))
 
 
 def _import(meanings: dict[str, FunctionInfo | ClassInfo | Imported], name: str, ref: str) -> None:

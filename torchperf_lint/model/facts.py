@@ -39,7 +39,9 @@ class Facts(NamedTuple):
     `imports` are names as they are written (`a.b` of `from a import b`, `..c.*` of `from ..c import *`);
     `called` are the names that stand before a parenthesis, `renamed` the pairs of old and new name of `as`;
     `steps` are functions that send something backward, by themselves or through another one of the file; `bound` are
-    the names that its top level may bind, `handed` the imported ones that may be arguments as they are.
+    the names that its top level may bind otherwise than by an import, `handed` the imported ones that may be arguments
+    as they are; `links` are the names that it imports, each with what it stands for at the top level, or with an empty
+    text where that is not certain.
     """
 
     digest: str
@@ -49,13 +51,14 @@ class Facts(NamedTuple):
     bound: frozenset[str] = frozenset()
     handed: frozenset[str] = frozenset()
     renamed: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
     accelerated: bool = False  # it speaks of an accelerator, or of a framework that would use one
 
     def plain(self) -> list[Any]:
         """As JSON can hold it."""
-        renamed = [list(pair) for pair in self.renamed]
+        pairs = [[list(pair) for pair in each] for each in (self.renamed, self.links)]
         names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed)]
-        return [self.digest, list(self.imports), *names, renamed, self.accelerated]
+        return [self.digest, list(self.imports), *names, *pairs, self.accelerated]
 
     @classmethod
     def from_plain(cls, plain: Any) -> Facts:
@@ -68,14 +71,16 @@ class Facts(NamedTuple):
                 [*steps],
                 [*bound],
                 [*handed],
-                [*pairs],
+                [*old_and_new],
+                [*linked],
                 bool() as accelerated,
             ]:
-                renamed = tuple((old, new) for old, new in pairs)
-                names = (*imports, *called, *steps, *bound, *handed, *(name for pair in renamed for name in pair))
-                if all(isinstance(each, str) for each in names):
+                renamed = tuple((old, new) for old, new in old_and_new)
+                links = tuple((name, ref) for name, ref in linked)
+                in_pairs = (name for pair in (*renamed, *links) for name in pair)
+                if all(isinstance(each, str) for each in (*imports, *called, *steps, *bound, *handed, *in_pairs)):
                     sets = [frozenset(each) for each in (called, steps, bound, handed)]
-                    return cls(digest, tuple(imports), sets[0], sets[1], sets[2], sets[3], renamed, accelerated)
+                    return cls(digest, tuple(imports), sets[0], sets[1], sets[2], sets[3], renamed, links, accelerated)
         raise ValueError("these are no facts")
 
 
@@ -83,16 +88,18 @@ def facts_of(data: bytes) -> Facts:
     """The facts of a file with these bytes, whatever they hold."""
     imports: dict[str, None] = {}
     renamed: dict[tuple[str, str], None] = {}
-    bound = _bound(data)
+    links: dict[str, str] = {}
+    bound = _bound(_IMPORT.sub(b"", _FROM.sub(b"", data)))
     given = {name.decode() for name in set(_HANDED.findall(data)) if name.isascii()}
-    for name, new_name in _imported_from(data):
+    for name, new_name, at_top in _imported_from(data):
         imports[name] = None
-        bound.add(new_name or name.rpartition(".")[2])
+        _link(links, new_name or name.rpartition(".")[2], name if at_top else "", bound)
         if new_name is not None:
             renamed[name.rpartition(".")[2], new_name] = None
-    for name, new_name in _imported(data):
+    for name, new_name, at_top in _imported(data):
         imports[name] = None
-        bound.add(new_name or name.partition(".")[0])
+        root = name.partition(".")[0]
+        _link(links, new_name or root, (name if new_name else root) if at_top else "", bound)
     called = {name.decode() for name in set(_CALLED.findall(data)) if name.isascii()}
     return Facts(
         digest_of(data),
@@ -102,6 +109,7 @@ def facts_of(data: bytes) -> Facts:
         frozenset(bound),
         frozenset(given & {name.rpartition(".")[2] for name in imports}),
         tuple(renamed),
+        tuple(links.items()),
         _ACCELERATOR.search(data) is not None,
     )
 
@@ -111,8 +119,13 @@ def digest_of(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _imported_from(data: bytes) -> Iterator[tuple[str, str | None]]:
-    """Every name that `from ... import` brings, with the name that it is given by `as`."""
+def _link(links: dict[str, str], name: str, ref: str, bound: set[str]) -> None:
+    """Note what a name is imported for; one that is imported twice, or bound otherwise as well, may be either."""
+    links[name] = "" if name in bound or links.get(name, ref) != ref else ref
+
+
+def _imported_from(data: bytes) -> Iterator[tuple[str, str | None, bool]]:
+    """What `from ... import` brings, each with its name by `as`, and whether it stands at the top for certain."""
     for match in _FROM.finditer(data):
         module = match.group(1).replace(b" ", b"").replace(b"\t", b"").decode(errors="replace")
         listed = _COMMENT.sub(b"", match.group(2)).strip(b"()\\ \t\r\n")
@@ -121,16 +134,16 @@ def _imported_from(data: bytes) -> Iterator[tuple[str, str | None]]:
             if alias is not None:
                 name = alias.group(1).decode(errors="replace")
                 joint = "" if module.endswith(".") else "."
-                yield f"{module}{joint}{name}", _new_name(alias)
+                yield f"{module}{joint}{name}", _new_name(alias), match.group().startswith(b"from")
 
 
-def _imported(data: bytes) -> Iterator[tuple[str, str | None]]:
+def _imported(data: bytes) -> Iterator[tuple[str, str | None, bool]]:
     """The same for `import ...`."""
     for match in _IMPORT.finditer(data):
         for part in match.group(1).split(b","):
             alias = _ALIAS.match(part.strip(b" \t\r\n\\"))
             if alias is not None:
-                yield alias.group(1).decode(errors="replace"), _new_name(alias)
+                yield alias.group(1).decode(errors="replace"), _new_name(alias), match.group().startswith(b"import")
 
 
 def _new_name(alias: re.Match[bytes]) -> str | None:

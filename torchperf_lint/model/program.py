@@ -44,9 +44,7 @@ LARGEST = 2_000_000
 """Bytes of the largest file that is read for what another one asks."""
 
 _MOST_HOPS = 20
-_TOLD_BY_FACTS = (
-    "_modules _offered _calling _renamed _new_names _importing _handing _imported_by _links _reached step_names".split()
-)
+_TOLD_BY_FACTS = "_modules _links_of _offered _calling _renamed _new_names _importing _handing _imported_by _links _reached step_names".split()
 _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
 
@@ -174,21 +172,42 @@ class Program:
         name, _, more = rest.partition(".")
         if (rest, file) in asked or len(asked) > _MOST_HOPS or not self._may_offer(file, name):
             return None
-        unit = self.unit(file)
-        if unit is None:
-            return None
         asked.add((rest, file))
-        found = unit.exports.meanings.get(name)
-        if isinstance(found, Imported):
-            return self._look_up(found.ref + (f".{more}" if more else ""), file, asked)
-        if found is not None or name in unit.exports.variables:
-            return None if more else found or Variable(unit.index, name)
-        for module in unit.exports.stars:
+        link = self._link(name, file)
+        if link:
+            return self._look_up(link + (f".{more}" if more else ""), file, asked)
+        if link is not None or name in self._facts[file].bound or not name.isascii():
+            unit = self.unit(file)
+            if unit is None:
+                return None
+            found = unit.exports.meanings.get(name)
+            if isinstance(found, Imported):
+                return self._look_up(found.ref + (f".{more}" if more else ""), file, asked)
+            if found is not None or name in unit.exports.variables:
+                return None if more else found or Variable(unit.index, name)
+        for module in self._stars(file):
             starred = self._module(module, file)
             meant = None if starred is None else self._look_up(f"{starred[1]}.{rest}", file, asked)
             if meant is not None and not isinstance(meant, LibraryName):
                 return meant
         return None
+
+    def _link(self, name: str, key: str) -> str | None:
+        """What a name that the file imports stands for there, or an empty text; None if it imports no such name."""
+        links = self._links_of.get(key)
+        if links is None:
+            links = self._links_of[key] = dict(self._facts[key].links)
+        return links.get(name)
+
+    @functools.cached_property
+    def _links_of(self) -> dict[str, dict[str, str]]:
+        """The links of each file, as far as it has been asked for."""
+        return {}
+
+    def _stars(self, key: str) -> list[str]:
+        """The modules that the file imports whole."""
+        refs = (ref for ref in self._facts[key].imports if ref.endswith("*"))
+        return [ref[:-1] if ref.strip(".") == "*" else ref[:-2] for ref in refs]
 
     def _may_offer(self, key: str, name: str) -> bool:
         """Whether the name may be had from the file: its facts tell that of most names before it has to be parsed."""
@@ -207,12 +226,12 @@ class Program:
         found: set[str] = set()
         for file in files:
             found |= self._facts[file].bound
-            for ref in self._facts[file].imports:
-                if ref.endswith("*"):
-                    found |= self._modules.last_names  # modules of a package come with the package
-                    starred = self._module(ref[:-1] if ref.strip(".") == "*" else ref[:-2], file)
-                    if starred is not None and starred[0] not in files:
-                        files.append(starred[0])
+            found.update(name for name, _ in self._facts[file].links)
+            for module in self._stars(file):
+                found |= self._modules.last_names  # modules of a package come with the package
+                starred = self._module(module, file)
+                if starred is not None and starred[0] not in files:
+                    files.append(starred[0])
         return found
 
     def _module(self, ref: str, key: str) -> tuple[str, str] | None:
@@ -239,8 +258,8 @@ class Program:
 
     def starred(self, name: str, index: Index) -> str | None:
         """What a name imports that `from module import *` binds in the file, if it comes from a file of the project."""
-        key, unit = self._by_index[index]
-        for module in () if name.startswith("_") else unit.exports.stars:
+        key = self._by_index[index][0]
+        for module in () if name.startswith("_") else self._stars(key):
             starred = self._module(module, key)
             ref = None if starred is None else f"{starred[1]}.{name}"
             if ref is not None and self._meaning(ref, key) is not None:
@@ -356,17 +375,35 @@ class Program:
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
         """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
         names = self._names(name)
+        home = self._by_index[meant.index][0]
         for ref in self._facts[key].imports:
             last = ref.rpartition(".")[2]
             if last not in ("*", *names) and last not in self._modules.last_names and last not in self._new_names:
                 continue
             for each in names:
-                found = self._meaning(f"{ref[:-1]}{each}" if ref.endswith(".*") else ref, key)
+                written = f"{ref[:-1]}{each}" if ref.endswith(".*") else ref
+                if not self._may_lead_to(home, written, each, key):
+                    continue
+                found = self._meaning(written, key)
                 if isinstance(found, ModuleName):
                     found = self._meaning(f"{found.name}.{each}", key)
                 if found is meant:
                     return True
         return False
+
+    def _may_lead_to(self, home: str, ref: str, name: str, key: str) -> bool:
+        """Whether facts allow that what is imported is in the file `home`, or that a module has it by that name."""
+        for _ in range(_MOST_HOPS):
+            place = self._modules.split(self._modules.absolute(ref, key), key)
+            if place is None:
+                return False
+            file, rest = place
+            first, dot, more = (rest or name).partition(".")
+            link = self._link(first, file)
+            if not link:
+                return file == home or link is not None or first not in self._facts[file].bound
+            ref, key = f"{link}{dot}{more}", file
+        return True
 
     def handing_on(self, function: FunctionInfo) -> list[Unit]:
         """The other files that import the function by its name and hand it on."""
