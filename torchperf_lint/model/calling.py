@@ -48,9 +48,9 @@ def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
     written = _written(world, record, function)
     if written is not None:
         return written
-    callee = world.seen_alone(record.function, record.call.func)
-    if callee.kind is Kind.UNKNOWN and rests_on_parameters(record.function, record.call.func):
-        callee = world.frame_value(record.function, record.call.func)
+    callee = world.alone(lambda: world.parts(record, record.call.func))[0]
+    if callee.kind is Kind.UNKNOWN and rests_on_parameters(record):
+        callee = world.parts(record, record.call.func)[0]
     if function.name == "__init__" and callee.kind is Kind.CLASS:
         return callee.cls is function.cls
     if callee.function is not None:
@@ -67,10 +67,11 @@ def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
     return False
 
 
-def rests_on_parameters(function: FunctionInfo, expression: ast.expr) -> bool:
-    """Whether the value of the expression may come from a parameter of the function, its own object aside."""
-    part = slices_of(function).of(expression)
-    return part is None or not part.names.isdisjoint(set(function.parameter_names) - {function.self_name})
+def rests_on_parameters(record: CallRecord) -> bool:
+    """Whether what the call calls may come from a parameter of the function around it, its own object aside."""
+    function = record.function
+    part = slices_of(function).of_parts(record.statement, (record.call.func,))
+    return not part.names.isdisjoint(set(function.parameter_names) - {function.self_name})
 
 
 def _written(world: World, record: CallRecord, function: FunctionInfo) -> bool | None:

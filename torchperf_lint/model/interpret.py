@@ -307,6 +307,13 @@ class World:
         value = self.frame(function, slices_of(function).of(node)).values.get(node, UNKNOWN)
         return value if function.index is self.index else located(value, function.index.path)
 
+    def parts(self, record: CallRecord, *nodes: ast.expr) -> list[Value]:
+        """The values of expressions in a call, whatever else there is in its statement."""
+        function = record.function
+        values = self.frame(function, slices_of(function).of_parts(record.statement, nodes)).values
+        found = [values.get(node, UNKNOWN) for node in nodes]
+        return found if function.index is self.index else [located(value, function.index.path) for value in found]
+
     def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
         """The values of what a statement of the function holds, but for the statements in it."""
         return self.frame(function, slices_of(function).of_statement(statement)).values
@@ -396,7 +403,11 @@ class World:
 
     def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression as the function alone shows it, without regard to its callers."""
-        return self._with_calls_up(0, lambda: self.frame_value(function, node))
+        return self.alone(lambda: self.frame_value(function, node))
+
+    def alone(self, answer: Callable[[], _R]) -> _R:
+        """An answer without regard to the callers of any function."""
+        return self._with_calls_up(0, answer)
 
     def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
         """An answer from those who call a function; None where that leads too far."""

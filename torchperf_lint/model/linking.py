@@ -42,10 +42,17 @@ class Modules:
                 self._path_of.setdefault(place, path)
         self._source_roots = sorted({posixpath.dirname(package) for package in self._packages} - self._packages)
         self.last_names = {posixpath.basename(place) for place in self._path_of}
+        self._names: dict[str, str] = {}
         self._found: dict[tuple[str, str], str | None] = {}
 
     def name_of(self, path: str) -> str:
         """The dotted name under which the file is imported: from the folder that holds its outermost package."""
+        known = self._names.get(path)
+        if known is None:
+            known = self._names[path] = self._name_of(path)
+        return known
+
+    def _name_of(self, path: str) -> str:
         place = path.removesuffix(".py")
         if posixpath.basename(place) == "__init__":
             place = posixpath.dirname(place)

@@ -209,11 +209,12 @@ def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple
         call = record.call
         if any(isinstance(a, ast.Starred) for a in call.args):
             return {}, set()
-        spread = [element_of_mapping(world.frame_value(record.function, k.value)) for k in call.keywords if not k.arg]
-        arguments = [world.frame_value(record.function, argument) for argument in call.args]
-        keywords = {k.arg: world.frame_value(record.function, k.value) for k in call.keywords if k.arg}
-        if function.self_name is not None and not _names_class(call, function):
-            arguments.insert(0, UNKNOWN)
+        takes_self = function.self_name is not None and not _names_class(call, function)
+        asked = _given_for(function, call, wanted, takes_self)
+        values = dict(zip(asked, world.parts(record, *asked), strict=True))
+        spread = [element_of_mapping(values.get(k.value, UNKNOWN)) for k in call.keywords if not k.arg]
+        arguments = [UNKNOWN] * takes_self + [values.get(argument, UNKNOWN) for argument in call.args]
+        keywords = {k.arg: values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
         given = _positional(function, arguments, keywords)
         unnamed = {} if spread else _left_out(function)  # `**mapping` may fill what the call leaves out
         per_call.append({**unnamed, **given, **_collected(function, arguments, keywords, spread)})
@@ -222,6 +223,21 @@ def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple
     joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
+
+
+def _given_for(function: FunctionInfo, call: ast.Call, wanted: set[str], takes_self: bool) -> list[ast.expr]:
+    """What the call gives for the wanted parameters."""
+    parameters = function.arguments
+    assert parameters is not None
+    named = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+    rest = None if parameters.vararg is None else parameters.vararg.arg
+    mapping = None if parameters.kwarg is None else parameters.kwarg.arg
+    accepted = {*named, *(a.arg for a in parameters.kwonlyargs)}
+    taken = named[takes_self:]
+    places = [*taken, *[rest] * max(0, len(call.args) - len(taken))]
+    pairs = list(zip(places, call.args, strict=False))
+    pairs += [(k.arg if k.arg in accepted else mapping, k.value) for k in call.keywords]
+    return [node for name, node in pairs if name in wanted]
 
 
 def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], spread: list[Value]) -> Env:

@@ -8,23 +8,21 @@ answer depends on which file is looked at first, and the work grows with the cod
 from __future__ import annotations
 
 import ast
-import functools
 import gc
 import itertools
 import os
 import posixpath
-import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.facts import Facts, digest_of, facts_of
 from torchperf_lint.model.index import ClassInfo, FunctionInfo
-from torchperf_lint.model.linking import Modules
+from torchperf_lint.model.links import MOST_HOPS, Links
 from torchperf_lint.model.unit import Unit
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.model.exports import Meaning
@@ -42,10 +40,6 @@ MOST_LOADED = 12_000_000
 
 LARGEST = 2_000_000
 """Bytes of the largest file that is read for what another one asks."""
-
-_MOST_HOPS = 20
-_TOLD_BY_FACTS = "_modules _links_of _offered _calling _renamed _new_names _importing _handing _imported_by _links _reached step_names".split()
-_TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
 
 class Program:
@@ -68,6 +62,7 @@ class Program:
         self._hints = hints
         self._read = read
         self._shown = shown
+        self._links = Links(self._facts, root)
         self._forget()
 
     def _forget(self) -> None:
@@ -109,9 +104,8 @@ class Program:
             self._facts.pop(key, None)
         else:
             self._facts[key] = facts
+        self._links = Links(self._facts, self._root)
         self._forget()
-        for name in _TOLD_BY_FACTS:
-            self.__dict__.pop(name, None)
 
     def _keep(self, key: str, source: Source, tree: ast.Module) -> Unit:
         unit = self._units[key] = Unit(source, tree, self._hints, self)
@@ -140,15 +134,16 @@ class Program:
         """The values of the file that an index belongs to."""
         return self._by_index[index][1].world(level)
 
-    @functools.cached_property
-    def _modules(self) -> Modules:
-        return Modules(self._facts, self._root)
+    @property
+    def step_names(self) -> frozenset[str]:
+        """Names of functions anywhere that make a training step."""
+        return self._links.step_names
 
     # -- names -----------------------------------------------------------------------------------------------------
 
     def absolute(self, name: str, index: Index) -> str:
         """An imported name without the leading dots that it has in its file."""
-        return self._modules.absolute(name, self._by_index[index][0])
+        return self._links.modules.absolute(name, self._by_index[index][0])
 
     def meaning(self, ref: str, index: Index) -> Meaning | None:
         """What a dotted name, as the file's imports give it, stands for; None where the project cannot tell."""
@@ -162,18 +157,18 @@ class Program:
 
     def _look_up(self, ref: str, key: str, asked: set[tuple[str, str]]) -> Meaning | None:
         """Follow re-exports; `asked` is what has been asked on the way, for imports may run in circles."""
-        ref = self._modules.absolute(ref, key)
-        place = self._modules.split(ref, key)
+        ref = self._links.modules.absolute(ref, key)
+        place = self._links.modules.split(ref, key)
         if place is None:
             return LibraryName(ref)
         file, rest = place
         if not rest:
-            return ModuleName(self._modules.name_of(file))
+            return ModuleName(self._links.modules.name_of(file))
         name, _, more = rest.partition(".")
-        if (rest, file) in asked or len(asked) > _MOST_HOPS or not self._may_offer(file, name):
+        if (rest, file) in asked or len(asked) > MOST_HOPS or not self._links.may_offer(file, name):
             return None
         asked.add((rest, file))
-        link = self._link(name, file)
+        link = self._links.link(name, file)
         if link:
             return self._look_up(link + (f".{more}" if more else ""), file, asked)
         if link is not None or name in self._facts[file].bound or not name.isascii():
@@ -185,122 +180,40 @@ class Program:
                 return self._look_up(found.ref + (f".{more}" if more else ""), file, asked)
             if found is not None or name in unit.exports.variables:
                 return None if more else found or Variable(unit.index, name)
-        for module in self._stars(file):
-            starred = self._module(module, file)
+        for module in self._links.stars(file):
+            starred = self._links.module(module, file)
             meant = None if starred is None else self._look_up(f"{starred[1]}.{rest}", file, asked)
             if meant is not None and not isinstance(meant, LibraryName):
                 return meant
         return None
 
-    def _link(self, name: str, key: str) -> str | None:
-        """What a name that the file imports stands for there, or an empty text; None if it imports no such name."""
-        links = self._links_of.get(key)
-        if links is None:
-            links = self._links_of[key] = dict(self._facts[key].links)
-        return links.get(name)
-
-    @functools.cached_property
-    def _links_of(self) -> dict[str, dict[str, str]]:
-        """The links of each file, as far as it has been asked for."""
-        return {}
-
-    def _stars(self, key: str) -> list[str]:
-        """The modules that the file imports whole."""
-        refs = (ref for ref in self._facts[key].imports if ref.endswith("*"))
-        return [ref[:-1] if ref.strip(".") == "*" else ref[:-2] for ref in refs]
-
-    def _may_offer(self, key: str, name: str) -> bool:
-        """Whether the name may be had from the file: its facts tell that of most names before it has to be parsed."""
-        offered = self._offered.get(key)
-        if offered is None:
-            offered = self._offered[key] = self._offered_by(key)
-        return name in offered or not name.isascii()
-
-    @functools.cached_property
-    def _offered(self) -> dict[str, set[str]]:
-        """All that may be had from each file, as far as it has been asked for."""
-        return {}
-
-    def _offered_by(self, key: str) -> set[str]:
-        files = [key]
-        found: set[str] = set()
-        for file in files:
-            found |= self._facts[file].bound
-            found.update(name for name, _ in self._facts[file].links)
-            for module in self._stars(file):
-                found |= self._modules.last_names  # modules of a package come with the package
-                starred = self._module(module, file)
-                if starred is not None and starred[0] not in files:
-                    files.append(starred[0])
-        return found
-
-    def _module(self, ref: str, key: str) -> tuple[str, str] | None:
-        """The file of a module that the file at `key` imports, and the module's absolute name; None if it has none."""
-        name = self._modules.absolute(ref, key)
-        place = self._modules.split(name, key)
-        return None if place is None or place[1] else (place[0], name)
-
     def name_of(self, cls: ClassInfo) -> str:
         """The dotted name of a class of the project."""
-        return f"{self._modules.name_of(self._by_index[cls.index][0])}.{cls.name}"
+        return f"{self._links.modules.name_of(self._by_index[cls.index][0])}.{cls.name}"
 
     def defines(self, ref: str, function: FunctionInfo) -> bool:
         """Whether a name that is taken for a library's is this function of the project: a library that is linted."""
         key = self._by_index[function.index][0]
         is_top = function.outer is function.index.module and function.cls is None
-        return is_top and ref == f"{self._modules.name_of(key)}.{function.name}"
+        return is_top and ref == f"{self._links.modules.name_of(key)}.{function.name}"
 
     def stands_in_file(self, ref: str, index: Index) -> bool:
         """Whether what a dotted name stands for, as the file's imports give it, is told by a file of the project."""
         key = self._by_index[index][0]
-        place = self._modules.split(self._modules.absolute(ref, key), key)
+        place = self._links.modules.split(self._links.modules.absolute(ref, key), key)
         return place is not None and bool(place[1])
 
     def starred(self, name: str, index: Index) -> str | None:
         """What a name imports that `from module import *` binds in the file, if it comes from a file of the project."""
         key = self._by_index[index][0]
-        for module in () if name.startswith("_") else self._stars(key):
-            starred = self._module(module, key)
+        for module in () if name.startswith("_") else self._links.stars(key):
+            starred = self._links.module(module, key)
             ref = None if starred is None else f"{starred[1]}.{name}"
             if ref is not None and self._meaning(ref, key) is not None:
                 return ref
         return None
 
     # -- callers ---------------------------------------------------------------------------------------------------
-
-    @functools.cached_property
-    def _calling(self) -> dict[str, list[str]]:
-        """Name -> the files that call something of that name."""
-        return _inverted((key, facts.called) for key, facts in sorted(self._facts.items()))
-
-    @functools.cached_property
-    def _renamed(self) -> dict[str, list[str]]:
-        """Name -> the other names that files import it under."""
-        pairs = sorted({pair for facts in self._facts.values() for pair in facts.renamed})
-        return _inverted((new, [old]) for old, new in pairs)
-
-    @functools.cached_property
-    def _new_names(self) -> set[str]:
-        """The names that some file gives to what it imports."""
-        return {new for facts in self._facts.values() for _, new in facts.renamed}
-
-    @functools.cached_property
-    def _importing(self) -> dict[str, list[str]]:
-        """Name -> the files that import something of that name."""
-        return _inverted(
-            (key, dict.fromkeys(ref.rpartition(".")[2] for ref in facts.imports))
-            for key, facts in sorted(self._facts.items())
-        )
-
-    @functools.cached_property
-    def _handing(self) -> dict[str, list[str]]:
-        """Name -> the files that import something of that name and hand it on."""
-        return _inverted((key, sorted(facts.handed)) for key, facts in sorted(self._facts.items()))
-
-    @functools.cached_property
-    def step_names(self) -> frozenset[str]:
-        """Names of functions anywhere that make a training step."""
-        return frozenset().union(*(facts.steps for facts in self._facts.values()))
 
     def known_elsewhere(self, function: FunctionInfo) -> bool:
         """Whether another file calls or imports anything of the function's name."""
@@ -311,7 +224,7 @@ class Program:
             family = self.world(function.index, 0).lineage(function.cls)[1:]
             if any(cls.index is not function.index and name in cls.index.handed for cls in family):
                 return True
-        tables = (self._calling, self._importing)
+        tables = (self._links.calling, self._links.importing)
         return any(other != key for each in self._names(name) for table in tables for other in table.get(each, ()))
 
     def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
@@ -347,12 +260,14 @@ class Program:
 
     def _callers(self, function: FunctionInfo, name: str) -> list[str]:
         own = self._by_index[function.index][0]
-        tested = self._is_test(own)
+        tested = self._links.is_test(own)
         if name == "__call__" and function.cls is not None:
-            made = [key for key in self._calling.get(function.cls.name, ()) if tested or not self._is_test(key)]
+            made = [
+                key for key in self._links.calling.get(function.cls.name, ()) if tested or not self._links.is_test(key)
+            ]
             return [key for key in made if key != own and self._imports(key, function.cls.name, function.cls)]
-        calling = sorted({key for each in self._names(name) for key in self._calling.get(each, ())})
-        files = [key for key in calling if key != own and (tested or not self._is_test(key))]
+        calling = sorted({key for each in self._names(name) for key in self._links.calling.get(each, ())})
+        files = [key for key in calling if key != own and (tested or not self._links.is_test(key))]
         is_method = function.cls is not None and function.name != "__init__"
         if not is_method:
             if function.outer is not function.index.module:
@@ -366,11 +281,11 @@ class Program:
         family = {self._by_index[cls.index][0] for cls in lineage}
         # Who knows only a base class calls a method of it by way of one without a body there.
         known_by = {own, *(self._by_index[cls.index][0] for cls in lineage if _promises(cls, name))}
-        return [key for key in files if key in family or self._imported_files(key) & known_by]
+        return [key for key in files if key in family or self._links.imported_files(key) & known_by]
 
     def _names(self, name: str) -> list[str]:
         """The name, and those that some file gives to it by `as`."""
-        return [name, *self._renamed.get(name, ())]
+        return [name, *self._links.renamed.get(name, ())]
 
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
         """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
@@ -378,11 +293,15 @@ class Program:
         home = self._by_index[meant.index][0]
         for ref in self._facts[key].imports:
             last = ref.rpartition(".")[2]
-            if last not in ("*", *names) and last not in self._modules.last_names and last not in self._new_names:
+            if (
+                last not in ("*", *names)
+                and last not in self._links.modules.last_names
+                and last not in self._links.new_names
+            ):
                 continue
             for each in names:
                 written = f"{ref[:-1]}{each}" if ref.endswith(".*") else ref
-                if not self._may_lead_to(home, written, each, key):
+                if not self._links.may_lead_to(home, written, each, key):
                     continue
                 found = self._meaning(written, key)
                 if isinstance(found, ModuleName):
@@ -391,24 +310,10 @@ class Program:
                     return True
         return False
 
-    def _may_lead_to(self, home: str, ref: str, name: str, key: str) -> bool:
-        """Whether facts allow that what is imported is in the file `home`, or that a module has it by that name."""
-        for _ in range(_MOST_HOPS):
-            place = self._modules.split(self._modules.absolute(ref, key), key)
-            if place is None:
-                return False
-            file, rest = place
-            first, dot, more = (rest or name).partition(".")
-            link = self._link(first, file)
-            if not link:
-                return file == home or link is not None or first not in self._facts[file].bound
-            ref, key = f"{link}{dot}{more}", file
-        return True
-
     def handing_on(self, function: FunctionInfo) -> list[Unit]:
         """The other files that import the function by its name and hand it on."""
         own = self._by_index[function.index][0]
-        handing = self._handing.get(function.name, ())
+        handing = self._links.handing.get(function.name, ())
         keys = (key for key in handing if key != own and self._imports(key, function.name, function))
         units = (unit for unit in map(self.unit, keys) if unit is not None)
         return list(itertools.islice(units, MOST_FILES))
@@ -416,25 +321,11 @@ class Program:
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[Unit]:
         """The other files that import the function or class, and call it as well as something of the other name."""
         own = self._by_index[maker.index][0]
-        keys = sorted({*self._calling.get(taker, ())}.intersection(self._calling.get(maker.name, ())) - {own})
+        keys = sorted(
+            {*self._links.calling.get(taker, ())}.intersection(self._links.calling.get(maker.name, ())) - {own}
+        )
         units = (self.unit(key) for key in keys if self._imports(key, maker.name, maker))
         return list(itertools.islice((unit for unit in units if unit is not None), MOST_FILES))
-
-    def _imported_files(self, key: str) -> set[str]:
-        known = self._links.get(key)
-        if known is None:
-            places = (self._modules.split(self._modules.absolute(ref, key), key) for ref in self._facts[key].imports)
-            known = self._links[key] = {place[0] for place in places if place is not None}
-        return known
-
-    @functools.cached_property
-    def _links(self) -> dict[str, set[str]]:
-        """The files that each file imports, as far as it has been asked for."""
-        return {}
-
-    def _is_test(self, key: str) -> bool:
-        """Whether what the file calls tells nothing of how a program runs."""
-        return _TESTS.search(key.removeprefix(self._root)) is not None
 
     # -- neighbours ------------------------------------------------------------------------------------------------
 
@@ -444,25 +335,20 @@ class Program:
         Where the file is no test, tests are none of them; for a test, which shows no program, there are none.
         """
         own = self._by_index[index][0]
-        if self._is_test(own):
+        if self._links.is_test(own):
             return []
-        direct = self._imported_by.get(own, [])
+        direct = self._links.imported_by.get(own, [])
         by_package = {
             key
             for package in direct
             if posixpath.basename(package) == "__init__.py"
-            for key in self._imported_by.get(package, ())
+            for key in self._links.imported_by.get(package, ())
             if any(_home(self._meaning(ref, key)) is index for ref in self._facts[key].imports)
         }
-        importing = [key for key in sorted({*direct, *by_package} - {own}) if not self._is_test(key)]
-        imported = sorted(self._imported_files(own) - {own, *importing})
+        importing = [key for key in sorted({*direct, *by_package} - {own}) if not self._links.is_test(key)]
+        imported = sorted(self._links.imported_files(own) - {own, *importing})
         units = map(self.unit, [*importing[:MOST_FILES], *imported[:MOST_FILES]])
         return [unit for unit in units if unit is not None]
-
-    @functools.cached_property
-    def _imported_by(self) -> dict[str, list[str]]:
-        """File -> the files with an import of it, or of a name in it."""
-        return _inverted((key, sorted(self._imported_files(key))) for key in sorted(self._facts))
 
     # -- accelerators ----------------------------------------------------------------------------------------------
 
@@ -472,28 +358,7 @@ class Program:
 
     def reached(self, path: str) -> bool:
         """The same for a file that need not have been read."""
-        return key_of(path) in self._reached
-
-    @functools.cached_property
-    def _reached(self) -> set[str]:
-        found = {key for key, facts in self._facts.items() if facts.accelerated}
-        pending = [key for key in found if not self._is_test(key)]
-        # Packages bring modules in, their own and those built upon them, in ways that no import shows: by registries
-        # and by names put together.
-        package_of = self._modules.package_of
-        packages = {name for name in map(package_of, pending) if name is not None}
-        for key in self._facts:
-            if key in found or self._is_test(key):
-                continue
-            if package_of(key) in packages or any(package_of(file) in packages for file in self._imported_files(key)):
-                found.add(key)
-                pending.append(key)
-        while pending:
-            for key in self._imported_files(pending.pop()):
-                if key not in found:
-                    found.add(key)
-                    pending.append(key)
-        return found
+        return key_of(path) in self._links.reached
 
 
 def key_of(path: str) -> str:
@@ -515,11 +380,3 @@ def _promises(cls: ClassInfo, name: str) -> bool:
 
 def _called_name(function: FunctionInfo) -> str:
     return function.cls.name if function.cls is not None and function.name == "__init__" else function.name
-
-
-def _inverted(table: Iterator[tuple[str, Iterable[str]]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for key, names in table:
-        for name in names:
-            found.setdefault(name, []).append(key)
-    return found

@@ -20,6 +20,8 @@ _MAKE_HOLDERS = frozenset({"list", "dict", "defaultdict", "OrderedDict"})
 _BUILTINS = frozenset(dir(builtins))
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
+_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -31,15 +33,18 @@ def slices_of(function: FunctionInfo) -> Slices:
 class Slice:
     """What has to be run: whole statements, and such as are only entered for what stands in them.
 
-    `names` are the names that the slice reads, parameters among them. Equal slices of a function are one object.
+    `names` are the names that the slice reads, parameters among them; `asked` are expressions that are worked out when
+    the statement `at` is reached, which need not be run. Equal slices of a function are one object.
     """
 
-    __slots__ = ("entered", "names", "run")
+    __slots__ = ("asked", "at", "entered", "names", "run")
 
     def __init__(self, run: frozenset[ast.stmt], entered: frozenset[ast.stmt], names: frozenset[str]) -> None:
         self.run = run
         self.entered = entered
         self.names = names
+        self.at: ast.stmt | None = None
+        self.asked: tuple[ast.expr, ...] = ()
 
 
 class _Effect(NamedTuple):
@@ -62,6 +67,7 @@ class Slices:
         self._starred: list[ast.stmt] = []
         self._leaving: list[ast.stmt] = []
         self._own_holders = set(_holders(function.body))
+        self._in_scopes: dict[ast.stmt, set[ast.AST]] = {}
         self._known: dict[object, Slice] = {}
         self._same: dict[object, Slice] = {}
         self._collect(function.body, ())
@@ -78,6 +84,20 @@ class Slices:
     def of_statement(self, statement: ast.stmt) -> Slice:
         """What the values of the expressions in a statement rest on, without those of statements in it."""
         return self._remember(statement, lambda: self._close([statement], []))
+
+    def of_parts(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> Slice:
+        """What the values of some expressions in a statement rest on, whatever else it holds."""
+        if not isinstance(statement, _SIMPLE) or self._are_in_scopes(statement, nodes):
+            return self.of_statement(statement)
+        return self._remember((statement, *nodes), lambda: self._close_parts(statement, nodes))
+
+    def _are_in_scopes(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> bool:
+        """Whether one of the expressions reads names that only a comprehension or lambda around it knows."""
+        inside = self._in_scopes.get(statement)
+        if inside is None:
+            scopes = (each for part in _own(statement) for each in ast.walk(part) if isinstance(each, _SCOPES))
+            inside = self._in_scopes[statement] = {each for scope in scopes for each in ast.walk(scope)}
+        return not inside.isdisjoint(nodes)
 
     def may_bind(self, name: str) -> bool:
         """Whether a statement of the function, or a parameter, may give the name a value."""
@@ -117,7 +137,8 @@ class Slices:
         known = self._known.get(question)
         if known is None:
             found = close()
-            known = self._known[question] = self._same.setdefault((found.run, found.entered, found.names), found)
+            same = (found.run, found.entered, found.names, found.at, found.asked)
+            known = self._known[question] = self._same.setdefault(same, found)
         return known
 
     def _statement_of(self, node: ast.expr) -> ast.stmt | None:
@@ -169,6 +190,14 @@ class Slices:
             binds.update(name for name in names_of if isinstance(name, str))
 
     # -- what a value rests on -------------------------------------------------------------------------------------
+
+    def _close_parts(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> Slice:
+        reads: set[str] = set()
+        for node in nodes:
+            _read(node, reads, set(), self._own_holders)
+        part = self._close([], list(reads), [statement])
+        part.at, part.asked = statement, nodes
+        return part
 
     def _close(self, statements: list[ast.stmt], paths: list[str], leaves: Iterable[ast.stmt] = ()) -> Slice:
         run: set[ast.stmt] = set()

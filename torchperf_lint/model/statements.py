@@ -51,6 +51,9 @@ class Runner:
 
     def statement(self, node: ast.stmt, env: Env) -> Env | None:
         """Run one statement; the environment behind it."""
+        if self.part is not None and node is self.part.at:
+            for asked in self.part.asked:
+                self.evaluate(asked, env)
         if not self._is_run(node):
             assert self.part is not None
             if isinstance(node, (ast.Return, ast.Raise)):
