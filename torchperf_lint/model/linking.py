@@ -43,6 +43,7 @@ class Modules:
         self._source_roots = sorted({posixpath.dirname(package) for package in self._packages} - self._packages)
         self.last_names = {posixpath.basename(place) for place in self._path_of}
         self._names: dict[str, str] = {}
+        self._folders: dict[str, tuple[list[str], list[str]]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
 
     def name_of(self, path: str) -> str:
@@ -99,13 +100,9 @@ class Modules:
         return self._found[key]
 
     def _search(self, inner: str, folder: str) -> str | None:
-        around = [folder]
-        while around[-1] != self._root and around[-1].startswith(self._root + "/"):
-            around.append(posixpath.dirname(around[-1]))
+        outside, inside = self._around(folder)
         # Inside a package a neighbour's bare name is meant only by what is also run as a script.
-        places = [at for at in around if at not in self._packages]
-        places += [at for at in around if at in self._packages and inner.partition("/")[0] not in _STANDARD]
-        for at in places:
+        for at in outside if inner.partition("/")[0] in _STANDARD else (*outside, *inside):
             found = self._path_of.get(f"{at}/{inner}")
             if found is not None:
                 return found
@@ -116,6 +113,17 @@ class Modules:
                 near.setdefault(len(posixpath.commonpath([root, folder])), []).append(found)
         nearest = near[max(near)] if near else []
         return nearest[0] if len(nearest) == 1 else None
+
+    def _around(self, folder: str) -> tuple[list[str], list[str]]:
+        """The folder and those around it up to the root: the ones that are no packages, and the packages."""
+        known = self._folders.get(folder)
+        if known is None:
+            around = [folder]
+            while around[-1] != self._root and around[-1].startswith(self._root + "/"):
+                around.append(posixpath.dirname(around[-1]))
+            packages = [at for at in around if at in self._packages]
+            known = self._folders[folder] = [at for at in around if at not in self._packages], packages
+        return known
 
     def split(self, name: str, path: str) -> tuple[str, str] | None:
         """The file of the longest part of a dotted name that is a module, and the rest of the name.
