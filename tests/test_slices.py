@@ -1,0 +1,135 @@
+"""Slices leave nothing out that matters: the value of every expression is that of the whole function."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.model.slices import slices_of
+from torchperf_lint.model.unit import Unit
+from torchperf_lint.model.values import UNKNOWN
+from torchperf_lint.syntax.source import Source
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+PROGRAMS = sorted([*FIXTURES.glob("model/*.py"), *FIXTURES.glob("rules/*/*/*.py")])
+
+
+def unit_of(code: str) -> Unit:
+    source = Source("example.py", code.encode())
+    return Unit(source, source.parse(), Hints())
+
+
+def named(path: Path) -> str:
+    return path.relative_to(FIXTURES).as_posix()
+
+
+def lines_run(code: str, line: int) -> set[int]:
+    """The lines of the statements that are run for the values of the statement in a line."""
+    unit = unit_of(code)
+    statement, place = next((each, at) for each, at in unit.index.places.items() if each.lineno == line)
+    return {each.lineno for each in slices_of(place.function).of_statement(statement).run}
+
+
+LEAVES_A_LOOP = """\
+import torch
+def f(items):
+    x = None
+    for item in items:
+        x = torch.zeros(1)
+        if item:
+            break
+        x = 1
+    return x
+"""
+TELLS_BY_ITS_USE = """\
+import torch
+DEVICE = "cuda"
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = mystery()
+        z = y.detach()
+        return y
+"""
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=named)
+def test_a_slice_gives_the_values_of_the_whole_function(path: Path) -> None:
+    source = Source(str(path), path.read_bytes())
+    compare(Unit(source, source.parse(), Hints()))
+
+
+@pytest.mark.parametrize("code", [LEAVES_A_LOOP, TELLS_BY_ITS_USE], ids=["break", "use"])
+def test_what_leaves_a_loop_or_tells_a_type_is_part_of_it(code: str) -> None:
+    unit = unit_of(code)
+    compare(unit)
+    assert "tensor" in {value.kind.value for value in unit.world().frame(unit.index.functions[1]).values.values()}
+
+
+def compare(unit: Unit) -> None:
+    """Hold the value of each expression against that in a run of the whole function."""
+    world = unit.world()
+    compared = 0
+    for statement, place in unit.index.places.items():
+        whole, part = world.frame(place.function).values, world.values_of(place.function, statement)
+        own = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+        for node in (inner for child in own for inner in ast.walk(child) if isinstance(inner, ast.expr)):
+            if node in whole:
+                compared += 1
+                assert part.get(node, UNKNOWN) == whole[node], f"line {node.lineno}: {ast.unparse(node)}"
+    assert compared
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=named)
+def test_arguments_alone_have_their_values_in_the_whole_function(path: Path) -> None:
+    source = Source(str(path), path.read_bytes())
+    unit = Unit(source, source.parse(), Hints())
+    world = unit.world()
+    for record in (each for records in unit.index.calls.values() for each in records):
+        whole = world.frame(record.function).values
+        for node in (record.call.func, *record.call.args):
+            if node in whole:
+                assert world.parts(record, node) == [whole[node]], f"line {node.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=named)
+def test_names_at_the_end_are_those_of_the_whole_function(path: Path) -> None:
+    source = Source(str(path), path.read_bytes())
+    unit = Unit(source, source.parse(), Hints())
+    world = unit.world()
+    for function in unit.index.functions:
+        for name, value in world.frame(function).env.items():
+            if name.isidentifier():
+                assert world.at_end(function, name) == value, f"{name} in {function.name}"
+
+
+def test_what_a_value_does_not_rest_on_is_left_out() -> None:
+    code = "def f(a, b):\n    x = a + 1\n    y = b + 1\n    log(y)\n    return x\n"
+    assert lines_run(code, 5) == {2, 5}
+
+
+def test_other_attributes_of_the_object_are_left_out() -> None:
+    code = "class C:\n    def f(self):\n        self.a = 1\n        self.b = g()\n        return self.a\n"
+    assert lines_run(code, 5) == {3, 5}
+
+
+@pytest.mark.parametrize(
+    "change", ["x.append(1)", "x[0] = 1", "fill(x)", "x += y", "x.clear(); x.extend(y)", "for x in y: pass", "del x"]
+)
+def test_what_changes_a_value_is_run(change: str) -> None:
+    assert lines_run(f"def f(y):\n    x = []\n    {change}\n    return x\n", 4) >= {2, 3, 4}
+
+
+def test_a_test_that_leaves_tells_what_the_value_is_behind_it() -> None:
+    code = "def f(x, y):\n    if not isinstance(x, int):\n        return 0\n    if y:\n        return 1\n    return x\n"
+    assert lines_run(code, 6) == {2, 6}
+
+
+def test_what_a_function_does_not_return_is_not_run_for_a_call_of_it() -> None:
+    unit = unit_of("def f(a):\n    log(a)\n\ndef g(a):\n    log(a)\n    return 1\n")
+    silent, giving = (slices_of(function).of_results() for function in unit.index.functions[1:])
+    assert not silent.run
+    assert [statement.lineno for statement in giving.run] == [6]
+    assert "a" not in giving.names
