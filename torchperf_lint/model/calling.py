@@ -6,11 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.exports import Imported, LibraryName
-from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, given_to, last_name
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, given_to, last_name, names_in
 from torchperf_lint.model.slices import slices_of
 from torchperf_lint.model.values import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.interpret import World
     from torchperf_lint.model.values import Value
@@ -118,7 +120,7 @@ def _by_name(world: World, record: CallRecord, function: FunctionInfo) -> bool |
 
 
 def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord]:
-    """The calls of a parameter that the function is given as: `run_epoch(loader, step_fn=train_step)`."""
+    """The calls of a parameter that the function is given as, or is by default: `run_epoch(loader, fn=train_step)`."""
     found: dict[int, CallRecord] = {}
     for home in world.handing_on(function):
         for record in home.index.handed.get(function.name, ()):
@@ -126,7 +128,27 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
             if callee is not None:
                 names = _given_as(home, record, callee, function)
                 found.update((id(each), each) for each in callee.calls_made if last_name(each.call.func) in names)
+        for taker, name in home.index.defaults.get(function.name, ()):
+            if home.at_top(function.name).function is function:
+                found.update((id(each), each) for each in _calls_of_parameter(taker, name))
     return list(found.values())
+
+
+def _calls_of_parameter(function: FunctionInfo, name: str) -> Iterator[CallRecord]:
+    """The calls of a parameter, and in its file those of the attributes that keep it."""
+    yield from (each for each in function.calls_made if last_name(each.call.func) == name)
+    for attribute, stores in (function.cls.attributes if function.cls is not None else {}).items():
+        if any(store.function is function and _keeps(function, store.target, name) for store in stores):
+            yield from function.index.calls.get(attribute, ())
+
+
+def _keeps(function: FunctionInfo, target: ast.expr, name: str) -> bool:
+    """Whether the function assigns what the name stands for to the target."""
+    return any(
+        target in statement.targets and name in names_in(statement.value)
+        for statement in ast.walk(function.node)
+        if isinstance(statement, ast.Assign)
+    )
 
 
 def handed_over(world: World, function: FunctionInfo) -> list[CallRecord]:

@@ -73,6 +73,20 @@ class FunctionInfo:
         return [argument.arg for argument in named]
 
     @property
+    def defaults(self) -> dict[str, ast.expr]:
+        """The parameters that have a default, and what it is."""
+        arguments = self.arguments
+        if arguments is None:
+            return {}
+        positional = [*arguments.posonlyargs, *arguments.args]
+        last = positional[len(positional) - len(arguments.defaults) :]
+        found = dict(zip((each.arg for each in last), arguments.defaults, strict=True))
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            if default is not None:
+                found[argument.arg] = default
+        return found
+
+    @property
     def is_static(self) -> bool:
         """Whether it is a staticmethod."""
         return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in self.decorators)
@@ -133,6 +147,7 @@ class Index:
         self.classes: list[ClassInfo] = []
         self.calls: dict[str, list[CallRecord]] = {}
         self.handed: dict[str, list[CallRecord]] = {}  # name -> the calls that are given something of that name
+        self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}  # name -> the parameters that are it by default
         self.places: dict[ast.stmt, Place] = {}
         self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}
         self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
@@ -254,6 +269,9 @@ class Index:
         for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
             if expression is not None:
                 self._expression(expression, node, outer)
+        for parameter, default in info.defaults.items():
+            if isinstance(default, (ast.Name, ast.Attribute)):
+                self.defaults.setdefault(last_name(default) or "", []).append((info, parameter))
         self._block(node.body, info, None, "body", None)
 
     def _assignment(self, statement: ast.Assign | ast.AnnAssign, function: FunctionInfo, cls: ClassInfo | None) -> None:

@@ -53,7 +53,7 @@ def initial(world: World, frame: Frame) -> Env:
     nothing: tuple[Env, set[str]] = ({}, set())
     by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, open_to_calls)) or nothing
     contract = frameworks.contract_of(world, function)
-    defaults = _defaults(function)
+    defaults = function.defaults
     for argument in everything:
         name = argument.arg
         if name not in wanted:
@@ -81,7 +81,7 @@ def initial(world: World, frame: Frame) -> Env:
         if name not in defaults and not from_host and (there := world.placed(function)):
             value = placed(value, there)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
-            value = _by_default(name, defaults.get(name))
+            value = _by_default(world, function, name, defaults.get(name))
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
             value = Value(Kind.DEVICE, Device.LIKELY, because=(Because(argument.lineno, f"parameter `{name}`"),))
         env[name] = conventional(name, value)
@@ -152,7 +152,7 @@ def _by_contract(
     return value._replace(kind=kind, device=contract.device, because=(step,), origin=contract.origin)
 
 
-def _by_default(name: str, default: ast.expr | None) -> Value:
+def _by_default(world: World, function: FunctionInfo, name: str, default: ast.expr | None) -> Value:
     if isinstance(default, ast.Constant):
         if isinstance(default.value, (bool, int, float)):
             return NUMBER
@@ -161,20 +161,19 @@ def _by_default(name: str, default: ast.expr | None) -> Value:
     elements = default.elts if isinstance(default, (ast.Tuple, ast.List)) else []
     if elements and all(_literal(element).kind is Kind.NUMBER for element in elements):
         return container(NUMBER, ref=type(default).__name__.lower())
-    return UNKNOWN
+    return _called_by_default(world, function, default)
 
 
-def _defaults(function: FunctionInfo) -> dict[str, ast.expr]:
-    arguments = function.arguments
-    assert arguments is not None
-    positional = [*arguments.posonlyargs, *arguments.args]
-    found = dict(
-        zip((a.arg for a in positional[len(positional) - len(arguments.defaults) :]), arguments.defaults, strict=True)
-    )
-    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if default is not None:
-            found[argument.arg] = default
-    return found
+def _called_by_default(world: World, function: FunctionInfo, default: ast.expr | None) -> Value:
+    """The function or class of the program that a parameter is by default: `def fit(batches, prepare=to_device)`."""
+    if not isinstance(default, ast.Name):
+        return UNKNOWN
+    outer, value = function.outer, None
+    while outer is not None and value is None:
+        value = world.at_end(outer, default.id)
+        outer = outer.outer
+    value = value or world.imported_late(default.id) or UNKNOWN
+    return value if value.kind in (Kind.FUNCTION, Kind.CLASS) else UNKNOWN
 
 
 def placing(world: World, function: FunctionInfo) -> tuple[Because, ...]:
@@ -287,7 +286,7 @@ def _names_class(call: ast.Call, function: FunctionInfo) -> bool:
 
 def _left_out(function: FunctionInfo) -> Env:
     """What each parameter with a default is in a call that leaves it out."""
-    return {name: _literal(default) for name, default in _defaults(function).items()}
+    return {name: _literal(default) for name, default in function.defaults.items()}
 
 
 def _literal(default: ast.expr) -> Value:
@@ -312,13 +311,16 @@ def bind(world: World, function: FunctionInfo, arguments: list[Value], keywords:
     """The environment of one particular call: given arguments, the rest by default or annotation."""
     env = _positional(function, arguments, keywords)
     assert function.arguments is not None
-    defaults = _defaults(function)
+    defaults = function.defaults
     parameters = (*function.arguments.posonlyargs, *function.arguments.args, *function.arguments.kwonlyargs)
     for argument in parameters:
         name = argument.arg
         value = env.get(name, UNKNOWN)
-        if name not in env and isinstance(defaults.get(name), ast.Constant):
-            value = NUMBER if isinstance(defaults[name].value, (bool, int, float)) else UNKNOWN  # type: ignore[attr-defined]
+        default = None if name in env else defaults.get(name)
+        if isinstance(default, ast.Constant):
+            value = NUMBER if isinstance(default.value, (bool, int, float)) else UNKNOWN
+        elif default is not None:
+            value = _called_by_default(world, function, default)
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:
             known = annotated(argument.annotation, world, None, function)
             value = value if known is None else known._replace(device=value.device, because=value.because)
@@ -357,7 +359,7 @@ def annotated(
         return Value(Kind.MODULE, ref=ref)
     if known is None and ref.startswith("torch.optim.") and ".lr_scheduler" not in ref:
         return Value(Kind.OPTIMIZER)
-    if known is None and not ref.startswith(("builtins.", "typing.")) and ref.rpartition(".")[2][:1].isupper():
+    if known is None and not ref.startswith(("builtins.", "typing.", "collections.abc.")) and ref.rpartition(".")[2][:1].isupper():
         return Value(Kind.INSTANCE, ref=ref)
     return known
 

@@ -63,11 +63,14 @@ def _hot_moves(model: Model) -> Iterator[Move]:
 
 
 def _understood(model: Model, site: Site, call: cst.Call, moved: cst.BaseExpression, heat: Heat) -> Move | None:
-    """The move taken apart; None where `*args` or `**kwargs` may hold anything."""
-    if any(argument.star for argument in call.args):
+    """The move taken apart; None where `*args`, or `**kwargs` beside no named device, may hold anything."""
+    stars = {argument.star for argument in call.args} - {""}
+    if "*" in stars:
         return None
-    positional = [argument.value for argument in call.args if argument.keyword is None]
+    positional = [argument.value for argument in call.args if argument.keyword is None and not argument.star]
     named = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    if stars and not positional and "device" not in named:
+        return None
     device, dtype, like, taken = named.pop("device", None), named.pop("dtype", None), False, 0
     name = shape.method_name(call)
     if name == "type_as":
@@ -88,8 +91,8 @@ def _understood(model: Model, site: Site, call: cst.Call, moved: cst.BaseExpress
                 dtype, taken = positional[1], 2
     elif "other" in named:
         device, like = named.pop("other"), True
-    non_blocking = len(positional) > taken or "non_blocking" in named or "async" in named
-    extra = len(positional) > taken + 1 or bool(set(named) - {"non_blocking", "async"})
+    non_blocking = bool(stars) or len(positional) > taken or "non_blocking" in named or "async" in named
+    extra = bool(stars) or len(positional) > taken + 1 or bool(set(named) - {"non_blocking", "async"})
     because = model.value(call).because
     return Move(site, moved, device, like, dtype, non_blocking, not extra, heat, because)
 
