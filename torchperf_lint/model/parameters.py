@@ -14,6 +14,8 @@ from torchperf_lint.model.tensors import element_of_mapping, placed
 from torchperf_lint.model.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchperf_lint.model.index import AttributeStore, FunctionInfo
     from torchperf_lint.model.interpret import Env, Frame, World
 
@@ -63,7 +65,7 @@ def initial(world: World, frame: Frame) -> Env:
             continue
         value = by_calls.get(name, UNKNOWN)
         if _is_mere_attribute(value):
-            value = _python_data(promises.get(name)) or value
+            value = python_data(promises.get(name)) or value
         if value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or holds_unknown(value):
             promised = promises.get(name)
             named = conventional(name, UNKNOWN)
@@ -107,10 +109,10 @@ def declared(world: World, stores: list[AttributeStore]) -> Value | None:
     promises = [
         annotated(each.annotation, world, None, each.function) for each in stores if each.annotation is not None
     ]
-    return next((promise for promise in map(_python_data, promises) if promise is not None), None)
+    return next((promise for promise in map(python_data, promises) if promise is not None), None)
 
 
-def _python_data(promised: Value | None) -> Value | None:
+def python_data(promised: Value | None) -> Value | None:
     """What an annotation promises if that is a number, a string, or a container of such or of anything."""
     inner = promised
     while inner is not None and inner.kind is Kind.CONTAINER:
@@ -327,8 +329,8 @@ def bind(world: World, function: FunctionInfo, arguments: list[Value], keywords:
         env[name] = conventional(name, value)
     for collected in (function.arguments.vararg, function.arguments.kwarg):
         if collected is not None:
-            env[collected.arg] = container(UNKNOWN, ref="tuple")
-    return env
+            env[collected.arg] = container(UNKNOWN, ref="tuple" if collected is function.arguments.vararg else "dict")
+    return {**env, **_collected(function, arguments, keywords, [])}
 
 
 def annotated(
@@ -341,10 +343,7 @@ def annotated(
         except (SyntaxError, ValueError):
             return None
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
-        sides = [annotated(side, world, frame, function) for side in (annotation.left, annotation.right)]
-        some = [side for side in sides if side is not None]
-        is_optional = any(isinstance(s, ast.Constant) and s.value is None for s in (annotation.left, annotation.right))
-        return some[0] if is_optional and len(some) == 1 else None
+        return _one_of((annotation.left, annotation.right), world, frame, function)
     if isinstance(annotation, ast.Subscript):
         return _generic(annotation, world, frame, function)
     ref = _resolve(annotation, world, frame, function)
@@ -364,6 +363,21 @@ def annotated(
     return known
 
 
+def _one_of(
+    parts: Sequence[ast.expr], world: World, frame: Frame | None, function: FunctionInfo | None
+) -> Value | None:
+    """What a union promises: the one thing that it names beside None, or what the classes that it names descend from."""
+    named = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
+    promised = [annotated(part, world, frame, function) for part in named]
+    if len(promised) == 1:
+        return promised[0]
+    if any(each is None or each.cls is None or each.kind is not Kind.INSTANCE for each in promised):
+        return None
+    lineages = [world.lineage(each.cls) for each in promised]  # type: ignore[union-attr, arg-type]
+    common = next((cls for cls in lineages[0] if all(cls in other for other in lineages[1:])), None)
+    return None if common is None else world.instance(common)
+
+
 def _generic(
     annotation: ast.Subscript, world: World, frame: Frame | None, function: FunctionInfo | None
 ) -> Value | None:
@@ -372,6 +386,8 @@ def _generic(
     inner = annotation.slice
     if name == "Optional":
         return annotated(inner, world, frame, function)
+    if name == "Union" and isinstance(inner, ast.Tuple):
+        return _one_of(inner.elts, world, frame, function)
     if name == "DataLoader":
         return conventional("loader", UNKNOWN)
     if name in ("list", "List", "Sequence", "Iterable", "set", "Set", "Iterator"):

@@ -289,7 +289,7 @@ class Runner:
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, advance: Callable[[Env], object]) -> Env | None:
         left: list[Env] = []
         deep = len(self.breaks) >= MAX_LOOP_DEPTH
-        head = _without_stores(env, node) if deep else env
+        head = self._forgetting(env, node) if deep else env
         for attempt in range(MAX_LOOP_PASSES):
             self.breaks.append([])
             self.continues.append([])
@@ -301,10 +301,19 @@ class Runner:
             widened = merge_all([head, *again])
             if deep or widened == head:
                 break
-            head = _without_stores(widened, node) if attempt == MAX_LOOP_PASSES - 2 else widened
+            head = self._forgetting(widened, node) if attempt == MAX_LOOP_PASSES - 2 else widened
         after = self.block(node.orelse, head.copy())
         outcomes = [*left, *([] if after is None else [after])]
         return merge_all(outcomes) if outcomes else None
+
+    def _forgetting(self, env: Env, loop: ast.stmt) -> Env:
+        """The environment without what the loop may change, but for the Python data that names are declared to hold."""
+        kept = _without_stores(env, loop)
+        for name, annotation in _declared_names(self.frame.function).items():
+            if kept.get(name) == UNKNOWN:
+                promised = parameters.annotated(annotation, self.world, self.frame)
+                kept[name] = parameters.python_data(promised) or UNKNOWN
+        return kept
 
     def _with(self, node: ast.With | ast.AsyncWith, env: Env) -> Env | None:
         before = self.evaluate.default_device
@@ -376,6 +385,18 @@ class Runner:
 def _for_type_checkers(test: ast.expr) -> bool:
     """`if TYPE_CHECKING:`: what it imports is what the other branch finds at run time, if it can."""
     return (dotted(test) or "").rpartition(".")[2] == "TYPE_CHECKING"
+
+
+def _declared_names(function: FunctionInfo) -> dict[str, ast.expr]:
+    """The annotations of the function's local names: `rows: list[float] = []`."""
+    return function.index.note(
+        ("declared", function),
+        lambda: {
+            node.target.id: node.annotation
+            for node in ast.walk(function.node)
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        },
+    )
 
 
 def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
