@@ -33,6 +33,9 @@ def stays_on_host(name: str) -> bool:
     return _ON_HOST.search(name.lower()) is not None
 
 
+HOST_TENSORS = frozenset({"batch_sizes"})
+"""Names of tensors that stay on the host beside what is on the device: the sizes that a PackedSequence holds."""
+
 MOVING_HELPERS = re.compile(r"(?:^|_)to_(cuda|gpu|device)$")
 """Functions that give what they are given on the accelerator: `move_to_cuda(batch)`, `send_to_device(x, device)`."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.values import Kind, Origin, Value
+from torchperf_lint.model.values import Device, Kind, Origin, Value
 
 WHOLE_BATCH = "batch"
 BATCH = Value(Kind.STRUCTURE, origin=Origin.BATCH, ref=WHOLE_BATCH)
@@ -11,7 +11,9 @@ BATCH = Value(Kind.STRUCTURE, origin=Origin.BATCH, ref=WHOLE_BATCH)
 
 
 def conventional(name: str, value: Value) -> Value:
-    """`value`, or, where it is unknown, what the field means by such a name."""
+    """What the field means by such a name where the value, or the place of its tensors, is unknown; else `value`."""
+    if name in conventions.HOST_TENSORS and value.holds_tensors:
+        return Value(Kind.TENSOR, Device.CPU)
     if value.kind is not Kind.UNKNOWN:
         return value
     lower = name.lower()

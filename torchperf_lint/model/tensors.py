@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model.devices import as_device, inside_module, moved
 from torchperf_lint.model.values import (
     INTEGER,
@@ -80,6 +80,8 @@ def tensor_attribute(base: Value, name: str) -> Value:
         return NUMBER
     if name in torch_api.METADATA_ATTRIBUTES:
         return UNKNOWN
+    if name in conventions.HOST_TENSORS:
+        return Value(Kind.TENSOR, Device.CPU)
     if base.kind is Kind.STRUCTURE and name in ("loss", "losses"):
         return base._replace(
             kind=Kind.TENSOR if name == "loss" else Kind.STRUCTURE, scalar=True if name == "loss" else None
