@@ -358,7 +358,8 @@ def annotated(
         return Value(Kind.MODULE, ref=ref)
     if known is None and ref.startswith("torch.optim.") and ".lr_scheduler" not in ref:
         return Value(Kind.OPTIMIZER)
-    if known is None and not ref.startswith(("builtins.", "typing.", "collections.abc.")) and ref.rpartition(".")[2][:1].isupper():
+    names_class = ref.rpartition(".")[2][:1].isupper()
+    if known is None and names_class and not ref.startswith(("builtins.", "typing.", "collections.abc.")):
         return Value(Kind.INSTANCE, ref=ref)
     return known
 
@@ -366,7 +367,7 @@ def annotated(
 def _one_of(
     parts: Sequence[ast.expr], world: World, frame: Frame | None, function: FunctionInfo | None
 ) -> Value | None:
-    """What a union promises: the one thing that it names beside None, or what the classes that it names descend from."""
+    """What a union promises: the one thing that it names beside None, or what all the classes in it descend from."""
     named = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
     promised = [annotated(part, world, frame, function) for part in named]
     if len(promised) == 1:
