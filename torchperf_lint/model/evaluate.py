@@ -15,7 +15,7 @@ from torchperf_lint.model.devices import as_device, inside_module, moved
 from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.modules import module_attribute
 from torchperf_lint.model.naming import conventional
-from torchperf_lint.model.slices import slices_of
+from torchperf_lint.model.slices import GROWERS, slices_of
 from torchperf_lint.model.tensors import (
     element_of,
     element_of_mapping,
@@ -237,16 +237,14 @@ class Evaluator:
         if not isinstance(node.func, ast.Attribute):
             return
         path, name = dotted(node.func.value), node.func.attr
+        if isinstance(node.func.value, ast.Subscript) and name in GROWERS and arguments:
+            self._grow_within(node.func.value, element_of(arguments[-1]) if name == "extend" else arguments[-1], env)
         if path is None:
             return
         receiver = self.frame.values.get(node.func.value, UNKNOWN)
         if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
             env[path] = moved(node, receiver, name, arguments, keywords)
-        elif (
-            receiver.kind is Kind.CONTAINER
-            and name in ("append", "add", "extend", "insert", "appendleft")
-            and arguments
-        ):
+        elif receiver.kind is Kind.CONTAINER and name in GROWERS and arguments:
             added = arguments[-1]
             if name == "extend":
                 added = element_of(added)
@@ -256,6 +254,20 @@ class Evaluator:
             # What comes in is another mapping's, or a default: its values join those that are known.
             given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
             env[path] = receiver._replace(element=join_all([*given, *filter(None, [receiver.element])]), items=None)
+
+    @staticmethod
+    def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:
+        """`rows[key].append(x)`, `rows[key][i].append(x)`: what the entry holds, and with it what holds the entry."""
+        path = subscript_path(entry)
+        if path is not None and path in env:
+            env[path] = _grown(env[path], [], added)
+        keys, holder = [entry.slice], entry.value
+        while isinstance(holder, ast.Subscript):
+            keys.insert(0, holder.slice)
+            holder = holder.value
+        root = dotted(holder)
+        if root is not None and root in env:
+            env[root] = _grown(env[root], keys, added)
 
     def _binary(self, node: ast.expr, env: Env) -> Value:
         spine: list[ast.BinOp] = []
@@ -429,6 +441,20 @@ class Evaluator:
     def _slice(self, node: ast.expr, env: Env) -> Value:
         self._formatted(node, env)
         return UNKNOWN
+
+
+def _grown(held: Value, keys: list[ast.expr], added: Value) -> Value:
+    """A container, with something put into what it holds under these keys, one level after the other."""
+    if held.kind is not Kind.CONTAINER:
+        return held
+    ref = held.ref or "list"
+    if not keys:
+        return container(added if held.element is None else join(held.element, added), ref=ref)
+    key = keys[0].value if isinstance(keys[0], ast.Constant) else None
+    items = None
+    if key is not None and held.items is not None:
+        items = [(name, _grown(value, keys[1:], added) if name == key else value) for name, value in held.items]
+    return container(_grown(held.element or container(None), keys[1:], added), items, ref)
 
 
 def _text_after(start: object) -> Value:

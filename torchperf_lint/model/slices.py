@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.index import FunctionInfo
 
-_CHANGE_RECEIVER = frozenset("append add extend insert appendleft update setdefault to cuda cpu".split())
+GROWERS = frozenset("append add extend insert appendleft".split())
+"""Methods by which a list or set gets more."""
+
+_CHANGE_RECEIVER = GROWERS | frozenset("update setdefault to cuda cpu".split())
 _MAKE_HOLDERS = frozenset({"list", "dict", "defaultdict", "OrderedDict"})
 _BUILTINS = frozenset(dir(builtins))
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
@@ -316,7 +319,10 @@ def _read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) ->
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _BUILTINS):
             binds.update(given.id for given in node.args if isinstance(given, ast.Name) and given.id in holders)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGE_RECEIVER:
-            receiver = dotted(node.func.value)
+            changed = node.func.value
+            while isinstance(changed, ast.Subscript) and node.func.attr in GROWERS:
+                changed = changed.value
+            receiver = dotted(changed)
             if receiver is not None:
                 binds.add(receiver)
         if isinstance(node, (ast.Name, ast.Attribute)):
