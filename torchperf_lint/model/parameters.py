@@ -367,16 +367,9 @@ def annotated(
 def _one_of(
     parts: Sequence[ast.expr], world: World, frame: Frame | None, function: FunctionInfo | None
 ) -> Value | None:
-    """What a union promises: the one thing that it names beside None, or what all the classes in it descend from."""
+    """What a union promises: the one thing that it names beside None."""
     named = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
-    promised = [annotated(part, world, frame, function) for part in named]
-    if len(promised) == 1:
-        return promised[0]
-    if any(each is None or each.cls is None or each.kind is not Kind.INSTANCE for each in promised):
-        return None
-    lineages = [world.lineage(each.cls) for each in promised]  # type: ignore[union-attr, arg-type]
-    common = next((cls for cls in lineages[0] if all(cls in other for other in lineages[1:])), None)
-    return None if common is None else world.instance(common)
+    return annotated(named[0], world, frame, function) if len(named) == 1 else None
 
 
 def _generic(
