@@ -221,6 +221,7 @@ def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple
         per_call.append({**unnamed, **given, **_collected(function, arguments, keywords, spread)})
     names = {name for env in per_call for name in env} & wanted
     on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
+    on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
     joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
@@ -273,7 +274,7 @@ def _seen(given: list[Value]) -> Value:
     if len(shown) < len(given) and value.constant is not None:
         value = value._replace(constant=None)
     has_place = value.holds_tensors or value.kind is Kind.DEVICE
-    if has_place and value.device is Device.UNKNOWN and all(v.device is not Device.CPU for v in shown):
+    if has_place and value.device is Device.UNKNOWN:
         placed = next((v for v in shown if v.device.on_accelerator), None)
         if placed is not None:
             value = value._replace(device=Device.LIKELY, because=placed.because)
