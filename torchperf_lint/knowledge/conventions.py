@@ -39,6 +39,9 @@ HOST_TENSORS = frozenset({"batch_sizes"})
 MOVING_HELPERS = re.compile(r"(?:^|_)to_(cuda|gpu|device)$")
 """Functions that give what they are given on the accelerator: `move_to_cuda(batch)`, `send_to_device(x, device)`."""
 
+CLIPPING_METHODS = ("clip_grad_norm", "clip_grad_norm_")
+"""Methods of optimizers that wrap another one: they give the norm of all gradients, some as a number."""
+
 ACCUMULATION_WORDS = ("accum", "accumulate", "grad_acc", "acc_steps", "iter_size", "update_freq", "cumulative")
 """A modulus over one of these is once per optimizer step, which is no throttle."""
 

@@ -128,6 +128,8 @@ def _method(
         if name in ("set_dtype", "train", "eval", "requires_grad_"):
             return base
         return Value(Kind.TENSOR, base.device, because=base.because) if name in ("compute", "forward") else UNKNOWN
+    if base.kind is Kind.OPTIMIZER and name in conventions.CLIPPING_METHODS:
+        return evaluator.trained(Value(Kind.TENSOR, scalar=True, mixed=True), node)
     if base.kind is Kind.SCALER:
         return arguments[0] if name == "scale" and arguments else UNKNOWN
     if base.kind is Kind.CONTAINER:

@@ -161,7 +161,8 @@ class Evaluator:
                 return Value(Kind.NUMBER, dtype="float")
             return self.world.imported(ref)
         if base.holds_tensors:
-            return tensor_attribute(base, name)
+            held = tensor_attribute(base, name)
+            return self.trained(held, node) if name == "grad" and kind is Kind.TENSOR else held
         if kind is Kind.OPTIMIZER and name == "param_groups":
             step = self.because(node, "an optimizer's parameters are where the model is trained")
             return optimizers.param_groups(self.world, base, step)
@@ -196,11 +197,17 @@ class Evaluator:
                 return tensor_attribute(base, name)
             return Value(Kind.METHOD, element=base, ref=name, device=base.device, because=base.because)
         if name == "grad" and kind is Kind.UNKNOWN and not self.world.cpu_only:
-            step = self.because(node, "gradients live where the model is trained")
-            return Value(Kind.TENSOR, Device.LIKELY, because=(step,))
+            return self.trained(Value(Kind.TENSOR), node)
         value = Value(Kind.METHOD, element=base, ref=name) if kind is not Kind.UNKNOWN or base.ref else UNKNOWN
         named = conventional(name, UNKNOWN)
         return named if named.kind is not Kind.UNKNOWN else value
+
+    def trained(self, gradient: Value, node: ast.AST) -> Value:
+        """What is made of gradients alone: on the accelerator, in a program that has to do with one."""
+        if self.world.cpu_only or gradient.device is not Device.UNKNOWN:
+            return gradient
+        step = self.because(node, "gradients live where the model is trained")
+        return gradient._replace(device=Device.LIKELY, because=(step,))
 
     def _call(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions, torch_api, torchmetrics_api
+from torchperf_lint.knowledge import conventions, other_libraries, torch_api, torchmetrics_api
 from torchperf_lint.model.devices import as_device, named_device
 from torchperf_lint.model.naming import BATCH
 from torchperf_lint.model.tensors import BY_WORD, computed, element_of, element_of_mapping, placed, tensor_from
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     import ast
 
     from torchperf_lint.model.evaluate import Evaluator
+
+
+_NORMS_OF_GRADIENTS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+_NORMS = (*_NORMS_OF_GRADIENTS, "torch.nn.utils.get_total_norm", "torch.nn.utils.clip_grad.get_total_norm")
 
 
 def _builtin(
@@ -178,7 +182,7 @@ def library_call(
         return made if name[:1].isupper() else UNKNOWN
     if root == "torch.utils.data" and name[:1].isupper():
         return Value(Kind.INSTANCE, ref=ref, created=node)
-    if ref in ("typing.cast", "typing_extensions.cast") and len(arguments) > 1:
+    if ref in ("typing.cast", "typing_extensions.cast", "torch.jit.annotate") and len(arguments) > 1:
         return arguments[1]
     if name == "_group_tensors_by_device_and_dtype" and root.startswith("torch."):
         # For each device and dtype: the lists as they are given, of fewer tensors, and where these stood.
@@ -187,8 +191,14 @@ def library_call(
         return NONE if name.endswith("_") else container(element_of(first)._replace(scalar=None, vector=None))
     if ref.startswith("torch."):
         made = _torch_function(ref, root, name, arguments, keywords)
+        if ref in _NORMS_OF_GRADIENTS:
+            return evaluator.trained(made, node)
         unknown = any(value.kind is Kind.UNKNOWN for value in arguments)
         return placed(made, evaluator.placed) if unknown and evaluator.placed else made
+    if ref in other_libraries.TENSOR_FUNCTIONS and first.holds_tensors:
+        return tensor_from([first])._replace(scalar=None)
+    if ref in other_libraries.SCORES and first.holds_tensors:
+        return container(tensor_from([first])._replace(scalar=True, dtype="float"))
     if ref.startswith("numpy."):
         return Value(Kind.NUMPY)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):
@@ -231,7 +241,7 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
     given = [*arguments, *keywords.values()]
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
     tensor = tensor_from([value for value in flat if value.holds_tensors or value.device.on_accelerator])
-    if ref in ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.get_total_norm"):
+    if ref in _NORMS:
         return tensor._replace(scalar=True)
     if ref in torch_api.LIKE_FACTORIES:
         return _like(arguments[0] if arguments else UNKNOWN, keywords)

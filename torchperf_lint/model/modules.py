@@ -82,7 +82,7 @@ def module_method(
         return base
     parameter = Value(Kind.TENSOR, base.device, because=base.because)
     if name == "clip_grad_norm_":  # of FullyShardedDataParallel: gives the norm
-        return parameter._replace(scalar=True)
+        return evaluator.trained(parameter._replace(scalar=True), node)
     if name in ("parameters", "buffers"):
         return container(parameter)
     if name in ("named_parameters", "named_buffers"):

@@ -1,0 +1,20 @@
+"""What functions of other libraries give of the tensors that they are given, on the same device."""
+
+from __future__ import annotations
+
+TENSOR_FUNCTIONS = frozenset(
+    {
+        *("einops." + name for name in "rearrange reduce repeat einsum".split()),
+        *("accelerate.utils." + name for name in "gather reduce pad_across_processes".split()),
+        "timm.utils.reduce_tensor",
+        *(
+            "torchvision.ops." + name
+            for name in "nms batched_nms box_area box_convert box_iou clip_boxes_to_image complete_box_iou "
+            "distance_box_iou generalized_box_iou masks_to_boxes roi_align roi_pool sigmoid_focal_loss".split()
+        ),
+    }
+)
+"""Give a tensor where their first argument is one."""
+
+SCORES = frozenset({"timm.utils.accuracy", "timm.utils.metrics.accuracy"})
+"""Give a list of tensors with one element each, where their first argument lives."""
