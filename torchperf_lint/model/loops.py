@@ -136,10 +136,18 @@ class Loops:
             callee = self.world.frame_value(function, func).function
             if callee is not None and callee is not function:
                 return self._home(callee).makes_step(callee)
+        if isinstance(func, ast.Attribute) and func.attr in _BACKWARD:
+            return True
+        return self._takes_step(record, function)
+
+    def _takes_step(self, record: CallRecord, function: FunctionInfo) -> bool:
+        """`optimizer.step()`, or a method that is given the optimizer: `task.optimizer_step(self.optimizer)`."""
+        func = record.call.func
         if not isinstance(func, ast.Attribute):
             return False
-        if func.attr in _BACKWARD:
-            return True
+        if func.attr == "optimizer_step":
+            given = record.call.args[:1]
+            return any(self.world.frame_value(function, each).kind is Kind.OPTIMIZER for each in given)
         return func.attr in _STEP and self.world.frame_value(function, func.value).kind in _STEP_RECEIVERS
 
     def _names_of_steps(self) -> frozenset[str]:
@@ -167,7 +175,15 @@ class Loops:
                 callee = self.world.frame_value(function, record.call.func).function
                 if callee is not None and callee is not function and self._home(callee).makes_step(callee, hops - 1):
                     return True
-        return False
+        return self._steps_once(function)
+
+    def _steps_once(self, function: FunctionInfo) -> bool:
+        """Whether the function gathers gradients of several small batches, not of a loader's, and then takes one step."""
+        steps = [record for record in function.calls_made if self._takes_step(record, function)]
+        if not steps or any(self._step_loop(record, function) is not None for record in steps):
+            return False
+        loops = [loop for loop, owner in self.world.index.loops if owner is function and isinstance(loop, ast.For)]
+        return not any(self.loader_in(loop.iter, function) for loop in loops)
 
     def _step_loop(self, record: CallRecord, function: FunctionInfo) -> ast.stmt | None:
         """The innermost loop around a training call that is not a walk over optimizers, losses or models."""
