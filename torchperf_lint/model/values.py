@@ -246,8 +246,15 @@ def container(element: Value | None, items: Iterable[tuple[object, Value]] | Non
     return Value(Kind.CONTAINER, element=None if element is None else _clipped(element), items=held, ref=ref)
 
 
-def _clipped(value: Value) -> Value:
-    return value if _fits(value, MAX_NESTING - 1) else UNKNOWN
+def _clipped(value: Value, levels: int = MAX_NESTING - 1) -> Value:
+    """The value without what lies deeper in it than so many levels."""
+    if _fits(value, levels):
+        return value
+    if levels == 0:
+        return UNKNOWN
+    element = None if value.element is None else _clipped(value.element, levels - 1)
+    items = None if value.items is None else tuple((key, _clipped(item, levels - 1)) for key, item in value.items)
+    return value._replace(element=element, items=items)
 
 
 def _fits(value: Value, levels: int) -> bool:
