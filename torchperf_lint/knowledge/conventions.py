@@ -16,6 +16,9 @@ MODEL_NAMES = frozenset(
     "text_encoder image_encoder policy critic actor model_engine ddp_model model_without_ddp".split()
 )
 MODEL_ENDINGS = ("_model", "_net", "_network", "_encoder", "_decoder")
+MAKERS = re.compile(r"_?(?:build|make|create|get|load|init|setup|prepare|wrap|unwrap|save|compile)_")
+"""Verbs before `_model`, `_optimizer` and their like: a function that does something to one, or gives one."""
+
 CRITERION_NAMES = frozenset("criterion loss_fn loss_func criteria loss_function objective lossfn".split())
 CRITERION_ENDINGS = ("_criterion", "_loss_fn", "_loss_func")
 OPTIMIZER_NAMES = frozenset("optimizer optim opt optimizers optimizerG optimizerD optimizer_g optimizer_d".split())

@@ -20,6 +20,8 @@ def conventional(name: str, value: Value) -> Value:
     if lower.endswith(conventions.LOADER_ENDINGS):
         batch = BATCH._replace(device=value.device, because=value.because, sources=value.sources)
         return Value(Kind.LOADER, element=batch, sources=value.sources)
+    if conventions.MAKERS.match(lower):
+        return value
     if name in conventions.MODEL_NAMES or lower.endswith(conventions.MODEL_ENDINGS):
         return Value(Kind.MODULE, value.device, because=value.because)
     if name in conventions.CRITERION_NAMES or lower.endswith(conventions.CRITERION_ENDINGS):
