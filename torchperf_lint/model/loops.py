@@ -78,6 +78,8 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{loader}`", False)
             if self._evaluates(loop, function):
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one item per pass", False)
+            if self._moves_batches(loop, function):
+                return LoopInfo(LoopKind.BATCH, "this loop moves one item per pass to the device, for the model", False)
             cut = self._cuts_batches(loop, function)
             if cut is not None:
                 return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
@@ -178,7 +180,7 @@ class Loops:
         return self._steps_once(function)
 
     def _steps_once(self, function: FunctionInfo) -> bool:
-        """Whether the function gathers gradients of several small batches, not of a loader's, and then takes one step."""
+        """Whether the function gathers gradients of parts of a batch, not of a loader's batches, and takes one step."""
         steps = [record for record in function.calls_made if self._takes_step(record, function)]
         if not steps or any(self._step_loop(record, function) is not None for record in steps):
             return False
@@ -230,6 +232,32 @@ class Loops:
         targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
         return any(targets & _names_given(record) for record in runs)
 
+    def _moves_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
+        """`for batch in batches: batch = batch.to(device); scorer.score(models, batch)`: each item goes to a model."""
+        called = last_name(loop.iter.func) if isinstance(loop.iter, ast.Call) else None
+        if called in ("range", "trange", "items", "values", "keys") or not _names_batches(loop.iter):
+            return False
+        made = _made_of_item(loop)
+        direct = [each for each in function.calls_made if loop in self.enclosing(each.statement)[:1]]
+        if not any(_names_model(record) and made & _names_given(record) for record in direct):
+            return False
+        return any(self._moves(record.call, made, function) for record in direct)
+
+    def _moves(self, call: ast.Call, made: set[str], function: FunctionInfo) -> bool:
+        """Whether the call moves something of these names to the device."""
+        func = call.func
+        if conventions.MOVING_HELPERS.search(last_name(func) or ""):
+            moved = call.args[0] if call.args else None
+        else:
+            moved = func.value if isinstance(func, ast.Attribute) and func.attr in ("to", "cuda") else None
+        path = None if moved is None else dotted(moved)
+        if path is None or path.partition(".")[0] not in made:
+            return False
+        there = self.world.frame_value(function, call)
+        while there.kind is Kind.CONTAINER and there.element is not None:
+            there = there.element
+        return there.kind is not Kind.MODULE and there.device.on_accelerator
+
     def _runs_model(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
         """Whether a call directly in the loop is one of a whole model, not of a layer."""
         if loop not in self.enclosing(record.statement)[:1]:
@@ -252,6 +280,22 @@ def _evaluates_between_steps(function: FunctionInfo) -> bool:
 def _names_given(record: CallRecord) -> set[str]:
     given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
     return {node.id for argument in given for node in ast.walk(argument) if isinstance(node, ast.Name)}
+
+
+def _made_of_item(loop: ast.For | ast.AsyncFor) -> set[str]:
+    """The names of the loop's item, and of what its body makes of it."""
+    made = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Assign) and any(isinstance(n, ast.Name) and n.id in made for n in ast.walk(node.value)):
+            made.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return made
+
+
+def _names_model(record: CallRecord) -> bool:
+    """Whether a call is given a model, or several: `generator.generate(models, batch)`."""
+    given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+    names = {last_name(each) or "" for each in given if isinstance(each, (ast.Name, ast.Attribute))}
+    return any(name in conventions.MODEL_NAMES or name.removesuffix("s") in conventions.MODEL_NAMES for name in names)
 
 
 def _names_batches(iterable: ast.expr) -> bool:
