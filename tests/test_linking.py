@@ -293,6 +293,16 @@ def test_callers_are_the_files_that_import_the_function() -> None:
     assert callers("read") == {"by_name.py", "by_module.py", "by_other_name.py"}
 
 
+@pytest.mark.parametrize(
+    "package",
+    ["from .impl import *\nregister(read)\n", '"""Usage:\n\nfrom pkg import read\n"""\nfrom .impl import *\n'],
+)
+def test_a_name_that_a_package_has_by_a_star_leads_to_its_file(package: str) -> None:
+    files = {"pkg/__init__.py": package, "pkg/impl.py": "def read(): pass\n", "main.py": "import pkg\npkg.read()\n"}
+    assert place(meaning(files, "pkg.read")) == "pkg/impl.py:read"
+    assert callers("read", files, "pkg/impl.py") == {"main.py"}
+
+
 def test_callers_of_a_method_are_found_by_its_name() -> None:
     assert callers("update") == {"by_object.py"}
 

@@ -53,6 +53,73 @@ class Net(torch.nn.Module):
         z = y.detach()
         return y
 """
+LEAVES_BY_CONTEXT = """\
+import torch
+def f(n, c):
+    total = len(n)
+    if c:
+        total = torch.zeros(1, device="cuda")
+        with torch.no_grad():
+            return total
+    print(total)
+"""
+LEAVES_IN_BOTH_ARMS = """\
+import torch
+def f(n, c, d):
+    total = len(n)
+    if c:
+        total = torch.zeros(1, device="cuda")
+        if d:
+            return total
+        else:
+            raise ValueError
+    print(total)
+"""
+LEAVES_A_TRY = """\
+import torch
+def f(n, c):
+    total = len(n)
+    if c:
+        total = torch.zeros(1, device="cuda")
+        try:
+            return total
+        finally:
+            n.clear()
+    print(total)
+"""
+PLACED_BY_VALUE = """\
+import torch
+def pick():
+    return torch.device("cuda")
+def f(devices, c):
+    with pick():
+        a = torch.zeros(1)
+    with (torch.device("cuda") if c else torch.device("cpu")):
+        b = torch.zeros(1)
+    print(a, b)
+"""
+THROWS_AFTER_A_BRANCH = """\
+import torch
+def f(c):
+    x = q = 0
+    try:
+        if c:
+            q = 1
+        x = torch.zeros(1, device="cuda")
+        c()
+    except ValueError:
+        y = x
+        print(y)
+"""
+SHAPES = {
+    "break": LEAVES_A_LOOP,
+    "use": TELLS_BY_ITS_USE,
+    "context": LEAVES_BY_CONTEXT,
+    "arms": LEAVES_IN_BOTH_ARMS,
+    "try": LEAVES_A_TRY,
+    "placed": PLACED_BY_VALUE,
+    "thrown": THROWS_AFTER_A_BRANCH,
+}
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=named)
@@ -61,11 +128,12 @@ def test_a_slice_gives_the_values_of_the_whole_function(path: Path) -> None:
     compare(Unit(source, source.parse(), Hints()))
 
 
-@pytest.mark.parametrize("code", [LEAVES_A_LOOP, TELLS_BY_ITS_USE], ids=["break", "use"])
+@pytest.mark.parametrize("code", SHAPES.values(), ids=SHAPES)
 def test_what_leaves_a_loop_or_tells_a_type_is_part_of_it(code: str) -> None:
     unit = unit_of(code)
     compare(unit)
-    assert "tensor" in {value.kind.value for value in unit.world().frame(unit.index.functions[1]).values.values()}
+    values = [value for each in unit.index.functions for value in unit.world().frame(each).values.values()]
+    assert any(value.is_tensor for value in values)
 
 
 def compare(unit: Unit) -> None:

@@ -121,7 +121,8 @@ def digest_of(data: bytes) -> str:
 
 def _link(links: dict[str, str], name: str, ref: str, bound: set[str]) -> None:
     """Note what a name is imported for; one that is imported twice, or bound otherwise as well, may be either."""
-    links[name] = "" if name in bound or links.get(name, ref) != ref else ref
+    if name != "*":
+        links[name] = "" if name in bound or links.get(name, ref) != ref else ref
 
 
 def _imported_from(data: bytes) -> Iterator[tuple[str, str | None, bool]]:
@@ -163,7 +164,7 @@ def _bound(data: bytes) -> set[str]:
         found.add(block.group(1))
         following = _LINE_AT_TOP.search(data, block.end())
         place = len(data) if following is None else following.start()
-    return {name.decode() for name in found if name.isascii()}
+    return {name.decode() for name in found if name and name.isascii()}
 
 
 def _steps(data: bytes) -> set[str]:

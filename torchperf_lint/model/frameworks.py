@@ -235,7 +235,7 @@ def _is_taken_off(record: CallRecord) -> bool:
     """Whether a hook stays for a look at the model only: registered in a context, or removed where it is registered."""
     caller = record.function
     in_context = caller.cls is not None and "__exit__" in caller.cls.methods
-    return in_context or any(last_name(each.call.func) == "remove" for each in caller.calls_made)
+    return in_context or any(last_name(each.call.func) == "remove" and not each.call.args for each in caller.calls_made)
 
 
 def _of_registrar(registrar: str, record: CallRecord, path: str) -> Contract:

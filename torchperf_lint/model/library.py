@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _NORMS_OF_GRADIENTS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
-_NORMS = (*_NORMS_OF_GRADIENTS, "torch.nn.utils.get_total_norm", "torch.nn.utils.clip_grad.get_total_norm")
+_NORMS = (*_NORMS_OF_GRADIENTS, "torch.nn.utils.get_total_norm")
 
 
 def _builtin(
@@ -188,7 +188,8 @@ def library_call(
         # For each device and dtype: the lists as they are given, of fewer tensors, and where these stood.
         return container(container(None, [(0, first), (1, container(INTEGER))], "tuple"), ref="dict")
     if ref.startswith("torch._foreach_"):
-        return NONE if name.endswith("_") else container(element_of(first)._replace(scalar=None, vector=None))
+        given = next((value for value in arguments if value.kind is Kind.CONTAINER), first)
+        return container(element_of(given)._replace(scalar=None, vector=None))
     if ref.startswith("torch."):
         made = _torch_function(ref, root, name, arguments, keywords)
         if ref in _NORMS_OF_GRADIENTS:

@@ -95,6 +95,8 @@ class Links:
             first, dot, more = (rest or name).partition(".")
             link = self.link(first, file)
             if not link:
+                if link is None and self.stars(file):
+                    return True
                 return file == home or link is not None or first not in self._facts[file].bound
             ref, key = f"{link}{dot}{more}", file
         return True

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import COMPILE_QUESTIONS, EXPORT_QUESTIONS
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.index import dotted
 from torchperf_lint.model.values import UNKNOWN, Kind
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _INSTANCES = {
 }
 _CONTAINERS = ("list", "tuple", "dict")
 _PLAIN = {Kind.TENSOR: "tensor", Kind.NUMPY: "array", Kind.STRING: "string"}
+_ASKED_OF = ("torch", "jit", "compiler", "onnx", "_dynamo")
 _OF_TENSORS = ("to", "cuda", "cpu", "detach")
 
 
@@ -42,8 +43,11 @@ def runs_eagerly(test: ast.expr) -> bool | None:
         if decisive in parts:
             return decisive
         return None if None in parts else not decisive
-    name = last_name(test.func) if isinstance(test, ast.Call) else None
-    asks = name is not None and (EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name))
+    path = dotted(test.func) if isinstance(test, ast.Call) else None
+    owner, _, name = (path or "").rpartition(".")
+    if owner and owner.partition(".")[0] not in _ASKED_OF:
+        return None  # a method of an object: what that traces is not known
+    asks = EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name)
     return False if asks else None
 
 

@@ -169,8 +169,9 @@ class Program:
             return None
         asked.add((rest, file))
         link = self._links.link(name, file)
-        if link:
-            return self._look_up(link + (f".{more}" if more else ""), file, asked)
+        meant = self._look_up(link + (f".{more}" if more else ""), file, asked) if link else None
+        if meant is not None:
+            return meant
         if link is not None or name in self._facts[file].bound or not name.isascii():
             unit = self.unit(file)
             if unit is None:

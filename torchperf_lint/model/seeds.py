@@ -100,7 +100,7 @@ class Seeds:
             for record in self._index.calls.get(taker, ())
             for argument in given_to(record.call)
         ]
-        handed = {last_name(each.func if isinstance(each, ast.Call) else each) for each in given}
+        handed = {last_name(each.func if isinstance(each, ast.Call) else each) for each in given} - {None}
         found: set[FunctionInfo] = set()
         pending = [
             function

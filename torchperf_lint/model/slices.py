@@ -19,6 +19,12 @@ GROWERS = frozenset("append add extend insert appendleft".split())
 """Methods by which a list or set gets more."""
 
 _CHANGE_RECEIVER = GROWERS | frozenset("update setdefault to cuda cpu".split())
+_PLACE_NOTHING = frozenset(
+    "no_grad enable_grad set_grad_enabled inference_mode autocast open nullcontext suppress profile record_function "
+    "no_sync accumulate join catch_warnings patch raises warns".split()
+)
+"""Contexts by name that are no devices."""
+
 _MAKE_HOLDERS = frozenset({"list", "dict", "defaultdict", "OrderedDict"})
 _BUILTINS = frozenset(dir(builtins))
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
@@ -216,10 +222,11 @@ class Slices:
                 entered.add(parent)
                 if self._effects[parent].narrows is not None or _may_place(parent):
                     pending.append(parent)
-                if isinstance(parent, _LOOPS):
-                    for leave in self._leaving:
-                        if isinstance(leave, (ast.Break, ast.Continue)) and parent in self._effects[leave].parents:
-                            enter(leave)
+                # A path that leaves takes what it has bound with it.
+                for leave in self._leaving:
+                    of_loop = isinstance(leave, (ast.Break, ast.Continue))
+                    if parent in self._effects[leave].parents and (isinstance(parent, _LOOPS) or not of_loop):
+                        enter(leave)
 
         for leave in leaves:
             enter(leave)
@@ -239,10 +246,11 @@ class Slices:
             pending += (each for each in self._binding.get(_root(path), ()) if self._changes(each, path))
             for branch in self._narrowing.get(_root(path), ()):
                 # What is known of a value behind the branch rests on whether the branch leaves.
-                leaves_there = any(branch in self._effects[leave].parents for leave in self._leaving)
-                if leaves_there and _related(self._effects[branch].narrows or "", path):
+                leaves = [leave for leave in self._leaving if branch in self._effects[leave].parents]
+                if leaves and _related(self._effects[branch].narrows or "", path):
                     pending.append(branch)
-                    entered.add(branch)
+                    for leave in leaves:
+                        enter(leave)
         return Slice(frozenset(run), frozenset(entered), frozenset(map(_root, read)))
 
     def _changes(self, statement: ast.stmt, path: str) -> bool:
@@ -353,8 +361,4 @@ def _may_place(statement: ast.stmt) -> bool:
     if not isinstance(statement, (ast.With, ast.AsyncWith)):
         return False
     made = (item.context_expr for item in statement.items)
-    return any(isinstance(each, (ast.Name, ast.Attribute)) or _names_device(each) for each in made)
-
-
-def _names_device(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) == "device"
+    return any(not isinstance(each, ast.Call) or last_name(each.func) not in _PLACE_NOTHING for each in made)

@@ -332,7 +332,7 @@ class Runner:
     def _try(self, node: ast.Try, env: Env) -> Env | None:
         before = env.copy()
         body = self.block(node.body, env)
-        thrown = merge_all([before, env])
+        thrown = merge_all([before, env, *([] if body is None else [body])])
         outcomes = []
         if body is not None:
             done = self.block(node.orelse, body)

@@ -108,7 +108,7 @@ def destination(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> Device
         if value.holds_tensors:
             return value.device
         device = named_device(node, value) if call.func.attr == "to" else None
-        if device is None and value.kind is Kind.NUMBER and node in call.args:
+        if device is None and value.kind is Kind.NUMBER and call.func.attr == "to" and node in call.args:
             return Device.LIKELY  # the index of an accelerator
         if device is not None:
             return device
@@ -120,7 +120,7 @@ def _is_move(model: Model, record: CallRecord) -> bool:
     func = record.call.func
     if not isinstance(func, ast.Attribute):
         return False
-    values = model._world.frame(record.function).values
+    values = model._world.values_of(record.function, record.statement)
     moved = values.get(func.value, UNKNOWN)
     there = moved.device.on_accelerator and moved.kind not in (Kind.MODULE, Kind.METRIC)
     return not there and destination(record.call, lambda node: values.get(node, UNKNOWN)).on_accelerator
