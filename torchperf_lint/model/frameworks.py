@@ -253,7 +253,7 @@ def _handed_over(world: World, function: FunctionInfo) -> Contract | None:
         if function.cls is not None and function.name != "__call__":
             return calling.is_meant(world, node, record, function)
         if function.cls is None and function.index is world.index and not isinstance(node, ast.Call):
-            return isinstance(node, ast.Name) and node.id == function.name
+            return isinstance(node, ast.Name) and node.id == function.name and _is_seen(function, record.function)
         given = world.frame_value(record.function, node)
         if given.cls is not None and given.kind is Kind.INSTANCE:
             return world.method(given.cls, "__call__") is function
@@ -287,6 +287,14 @@ def _handed_over(world: World, function: FunctionInfo) -> Contract | None:
             if is_meant and not _is_taken_off(record):
                 return _of_registrar(registrar, record, world.index.path)
     return None
+
+
+def _is_seen(function: FunctionInfo, caller: FunctionInfo) -> bool:
+    """Whether the function stands where the caller finds it by its name."""
+    around: FunctionInfo | None = caller
+    while around is not None and around is not function.outer:
+        around = around.outer
+    return around is not None
 
 
 def _evaluates_by_batch(world: World) -> bool:
