@@ -23,7 +23,7 @@ _TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "trainin
 _LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
 _ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset")
 _CALLBACK_TAKERS = (
-    *("Engine", "step", "add_event_handler"),
+    *("Engine", "__init__", "step", "add_event_handler"),
     *hooks.FUNCTION_KEYWORDS,
     *hooks.FORWARD_HOOK_REGISTRARS,
 )
