@@ -74,6 +74,10 @@ def test_what_a_fix_may_keep_on_the_device_is_a_value_for_each_wait():
     (said,) = objections(UNFIXED, run(memory=[*kept[:-1], 40]), EXACT, safe=True)
     assert said == "40 bytes more are held on the device, step upon step, for 4 waits less"
     assert objections(UNFIXED, run(memory=[99] * 7), EXACT, safe=True) == []
+    stated = Agreement(kept=10)
+    assert objections(UNFIXED, run(memory=[*kept[:-1], 40]), stated, safe=False) == []
+    assert "a safe fix has no tolerance" in objections(UNFIXED, run(memory=kept), stated, safe=True)
+    assert objections(UNFIXED, run(memory=[*kept[:-1], 80]), stated, safe=False) != []
 
 
 LANDING = event(Kind.TO_HOST, step=None, waits=False, pinned=True, asynchronous=True)
@@ -167,6 +171,8 @@ def test_directives_of_a_workload(tmp_path):
     path.write_text("# verify: with pytorch-lightning 2.6.6, tqdm 4.67.1\n")
     case = Case(read_workload(path, rule), "1.9.0")
     assert list(map(str, case.releases)) == ["torchmetrics 1.9.0", "pytorch-lightning 2.6.6", "tqdm 4.67.1"]
+    path.write_text("# verify: keeps 96 bytes per wait (the scores)\n# verify: results within 1e-6 (it rounds)\n")
+    assert read_workload(path, rule).agreement == Agreement(1e-6, False, "it rounds", 96)
     path.write_text("# verify: results differ\n")
     with pytest.raises(BadWorkload, match="not understood"):
         read_workload(path, rule)

@@ -167,7 +167,7 @@ FORWARD_HOOK_REGISTRARS = _words(
 )
 
 GRADIENT_BUCKET = "GradBucket"
-"""The annotation by which a communication hook of DistributedDataParallel is known: it gets one per backward."""
+"""The annotation that a communication hook of DistributedDataParallel is known by: one for each bucket of gradients."""
 
 BUCKET_TENSOR = "buffer"
 BUCKET_TENSORS = _words("gradients parameters")

@@ -239,13 +239,12 @@ class Model(SiteModel):
         place = self._index.places[self._statement_of[id(site.node)]]
         return heat.loop is not None and place.parent is heat.loop and place.field == "body"
 
-    def guarded_by_try(self, heat: Heat) -> bool:
-        """Whether the loop of `heat` stands where its function may catch an exception: a `try`, a `suppress()`."""
-        return walks.may_catch(heat.loop, self._index)
+    def ends_plainly(self, heat: Heat) -> bool:
+        """Whether what stands after the loop of `heat` is reached whenever the loop is left, and nowhere else.
 
-    def has_else(self, heat: Heat) -> bool:
-        """Whether the loop of `heat` has an else-branch."""
-        return heat.loop is not None and bool(heat.loop.orelse)
+        It is not where the function may catch an exception (a `try`, a `suppress()`), or the loop has an else-branch.
+        """
+        return heat.loop is not None and not heat.loop.orelse and not walks.may_catch(heat.loop, self._index)
 
     def insert_after(self, heat: Heat, line: str) -> Edit | None:
         """Put a line of code directly after the loop of `heat`, at the loop's indentation."""

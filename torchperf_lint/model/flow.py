@@ -58,6 +58,20 @@ class NameUses(NamedTuple):
         """The occurrences of these kinds."""
         return [use for use in self.uses if use.kind in kinds]
 
+    @property
+    def only_filled(self) -> bool:
+        """Whether it is a new list that the loop fills in one place, and that nothing sees before the loop ends."""
+        stores = self.of("store")
+        fills = [use for use in self.of("load", "augment") if use.inside]
+        fresh = len(stores) == 1 and stores[0].constant == "[]" and stores[0].same_block and not stores[0].inside
+        return (
+            self.local
+            and fresh
+            and len(fills) == 1
+            and not any(use.nested or use.kind == "delete" for use in self.uses)
+            and all(use.inside or (use.after and use.kind == "load") for use in self.of("load", "augment"))
+        )
+
 
 class _Context(NamedTuple):
     nested: bool

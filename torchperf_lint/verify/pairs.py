@@ -166,7 +166,7 @@ def objections(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> 
         return [] if before.status != OK else [f"the fixed program fails: {after.report['error']}"]
     return [
         *_costs(before, after),
-        *_hidden_costs(before, after),
+        *_hidden_costs(before, after, agreement),
         *_dangers(before, after),
         *_effects(before, after, agreement, safe=safe),
     ]
@@ -190,7 +190,7 @@ def _costs(before: Run, after: Run) -> Iterator[str]:
         yield f"waits are moved, not removed: the host waits {new} times in all, {old} before"
 
 
-def _hidden_costs(before: Run, after: Run) -> Iterator[str]:
+def _hidden_costs(before: Run, after: Run, agreement: Agreement) -> Iterator[str]:
     """What the steps pay instead of waiting."""
     old, new = _pinned_by_hand(before), _pinned_by_hand(after)
     if new > old:
@@ -199,7 +199,7 @@ def _hidden_costs(before: Run, after: Run) -> Iterator[str]:
     if _graph_growth(after) > _graph_growth(before):
         yield "autograd graphs are kept from step to step"
     kept = _growth(before, after)
-    if kept > KEPT_PER_WAIT[after.report["device"]["kind"]] * max(saved, 0):
+    if kept > max(KEPT_PER_WAIT[after.report["device"]["kind"]], agreement.kept) * max(saved, 0):
         yield f"{kept} bytes more are held on the device, step upon step, for {saved} waits less"
 
 
@@ -253,7 +253,7 @@ def _graph_growth(run: Run) -> int:
 
 def _effects(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> Iterator[str]:
     """What the program says, computes and leaves behind."""
-    if safe and (agreement.tolerance or agreement.differ):
+    if safe and (agreement.tolerance or agreement.differ or agreement.kept):
         yield "a safe fix has no tolerance"
     for warning in after.warnings - before.warnings:
         yield f"a warning is new: {warning}"

@@ -26,6 +26,7 @@ _DIRECTIVE = re.compile(r"#\s*verify:\s*(?P<text>.+?)\s*$")
 _VERSIONS = re.compile(r"torchmetrics\s+(?P<versions>[\d.]+(?:\s*,\s*[\d.]+)*)")
 _NEEDS = re.compile(r"with\s+(?P<needs>[\w.-]+\s+[\d.]+(?:\s*,\s*[\w.-]+\s+[\d.]+)*)")
 _RESULTS = re.compile(r"results\s+(?:(?P<differ>differ)|within\s+(?P<tolerance>[\d.e+-]+))\s+\((?P<reason>.+)\)")
+_KEEPS = re.compile(r"keeps\s+(?P<bytes>\d+)\s+bytes\s+per\s+wait\s+\(.+\)")
 
 
 class BadWorkload(ValueError):
@@ -33,11 +34,15 @@ class BadWorkload(ValueError):
 
 
 class Agreement(NamedTuple):
-    """How far the results of a fixed program may be from those of the unfixed one, and why."""
+    """How far the results of a fixed program may be from those of the unfixed one, and why.
+
+    `kept` is what an unsafe fix may hold on the device until later, in bytes for each wait that it saves.
+    """
 
     tolerance: float = 0.0
     differ: bool = False
     reason: str = ""
+    kept: int = 0
 
 
 class Workload(NamedTuple):
@@ -113,7 +118,11 @@ def read_workload(path: Path, rule: Rule | None = None) -> Workload:
         elif match := _NEEDS.fullmatch(directive["text"]):
             needs = tuple(Release(*each.split()) for each in match["needs"].split(","))
         elif match := _RESULTS.fullmatch(directive["text"]):
-            agreement = Agreement(float(match["tolerance"] or 0), bool(match["differ"]), match["reason"])
+            agreement = Agreement(
+                float(match["tolerance"] or 0), bool(match["differ"]), match["reason"], agreement.kept
+            )
+        elif match := _KEEPS.fullmatch(directive["text"]):
+            agreement = agreement._replace(kept=int(match["bytes"]))
         else:
             raise BadWorkload(f"{path}: `{line.strip()}` is not understood")
     return Workload(path, rule, versions, agreement, needs)

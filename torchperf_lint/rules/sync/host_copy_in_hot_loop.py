@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
+from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.helpers import helper_reads, stands_in_reader
 from torchperf_lint.model.reads import hot_reads
 from torchperf_lint.model.values import Kind
+from torchperf_lint.model.writes import writes_in_place
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -17,6 +19,19 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.flow import Use
+
+_BY_ELEMENT = frozenset("cpu to numpy tolist astype float double half long int bool".split())
+"""What does the same to tensors one by one as to all of them joined."""
+
+_JOINS = {
+    "torch.cat": "cat",
+    "torch.concat": "cat",
+    "torch.concatenate": "cat",
+    "torch.stack": "stack",
+    "numpy.concatenate": "cat",
+    "numpy.stack": "stack",
+}
 
 
 @rule(
@@ -26,7 +41,7 @@ if TYPE_CHECKING:
     summary="a tensor is copied from the device to the host in every step",
     message="`{copy}` copies from the device and waits for it {where}",
     severity=Severity.ERROR,
-    fix=Safety.SHOWN,
+    fix=Safety.UNSAFE,
     triggers=((".cpu", ".numpy", ".tolist", '"cpu"', "'cpu'", "cpu(", "numpy(", "np(", "host("),),
 )
 def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
@@ -116,25 +131,138 @@ def _used_on_host(model: Model, site: Site, heat: Heat, name: str) -> bool:
     return any(use.decides or _works_on_host(use.call or "") for use in in_step)
 
 
+# -- the fix --------------------------------------------------------------------------------------------------------
+
+
+class _Filling(NamedTuple):
+    """How a list takes what is copied: as one entry (`append`), or entry by entry (`extend`, `+=`)."""
+
+    name: str
+    node: cst.Call | cst.AugAssign
+    entry_by_entry: bool
+
+
 def _collect_on_device(model: Model, site: Site) -> Fix | None:
-    """Append the tensors as they are, and bring them over after the loop."""
-    outer, heat = _outermost(model, site.node), model.heat(site)
-    argument = model.parent(outer)
-    call = model.parent(argument) if isinstance(argument, cst.Arg) else None
-    if heat is None or not isinstance(call, cst.Call) or shape.method_name(call) != "append" or len(call.args) != 1:
+    """Fill the list with the tensors as they are, and copy them after the loop: joined, where that is the same."""
+    heat, outer, kept = model.heat(site), _outermost(model, site.node), shape.receiver(site.node)
+    filling = _filling(model, outer)
+    if heat is None or filling is None or kept is None or not model.ends_plainly(heat):
         return None
-    collected = shape.receiver(call)
-    kept = shape.receiver(site.node)
-    if not isinstance(collected, cst.Name) or kept is None:
+    uses = model.uses(filling.name, site, heat)
+    if not uses.only_filled:
         return None
-    name = collected.value
-    if sum(use.inside for use in model.uses(name, site, heat).uses) != 1:
-        return None  # the list is looked at, or made, within the loop
-    copy = "." + model.text(outer)[site.tree.span(site.node.func.attr)[0] - site.tree.span(outer)[0] :]
-    bare = shape.without_calls(kept, frozenset({"detach"}))
+    copy = "." + edits.text_of(site.tree, outer)[site.tree.span(site.node.func.attr)[0] - site.tree.span(outer)[0] :]
+    entry = f"{filling.name}.append({_kept(model, site, kept, copy)})"
     changed = edits.together(
-        edits.replace(site.tree, outer, edits.postfix(site.tree, bare) + ".detach()"),
-        model.insert_after(heat, f"{name} = [kept{copy} for kept in {name}]"),
+        edits.replace(site.tree, filling.node, entry),
+        _copied_after_loop(model, site, filling, copy, _methods(model, site.node, outer)),
     )
     title = "collect on the device, which takes its memory, and copy after the loop"
-    return None if changed is None else Fix(title, Safety.SHOWN, changed)
+    return None if changed is None else Fix(title, Safety.UNSAFE, changed)
+
+
+def _filling(model: Model, copied: cst.Call) -> _Filling | None:
+    parent = model.parent(copied)
+    if isinstance(parent, cst.AugAssign) and isinstance(parent.operator, cst.AddAssign):
+        target = parent.target
+        return _Filling(target.value, parent, True) if isinstance(target, cst.Name) else None
+    call = model.parent(parent) if isinstance(parent, cst.Arg) else None
+    if not isinstance(call, cst.Call) or len(call.args) != 1 or call.args[0].star or call.args[0].keyword is not None:
+        return None
+    method, filled = shape.method_name(call), shape.receiver(call)
+    if method not in ("append", "extend") or not isinstance(filled, cst.Name):
+        return None
+    return _Filling(filled.value, call, method == "extend")
+
+
+def _kept(model: Model, site: Site, tensor: cst.BaseExpression, copy: str) -> str:
+    """What the list is given: without its graph, and a copy of what would hold more memory or be written over."""
+    bare = shape.without_calls(tensor, frozenset({"detach"}))
+    text = edits.postfix(site.tree, bare)
+    viewed, is_part = _viewed(bare)
+    name = shape.dotted(viewed)
+    shares = (
+        is_part
+        or (name is not None and writes_in_place(model, name, site))
+        or model.mentions("reduce-overhead", "CUDAGraph", "max-autotune")
+    )
+    # NumPy takes no tensor with a graph, so without `detach` there was none.
+    detached = text if bare is tensor and ".numpy()" in copy and not shares else f"{text}.detach()"
+    return f"{detached}.clone()" if shares else detached
+
+
+def _viewed(tensor: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
+    """The tensor whose memory this one shares, and whether it is only a part of it."""
+    is_part = False
+    while True:
+        if isinstance(tensor, cst.Subscript):
+            is_part, tensor = True, tensor.value
+            continue
+        viewed = shape.receiver(tensor) if isinstance(tensor, cst.Call) else None
+        if viewed is None or not isinstance(tensor, cst.Call) or shape.method_name(tensor) not in VIEW_METHODS:
+            return tensor, is_part
+        is_part = is_part or shape.method_name(tensor) in ("select", "narrow")
+        tensor = viewed
+
+
+def _methods(model: Model, first: cst.Call, last: cst.Call) -> list[str]:
+    """The methods of the chain from the one call to the other."""
+    names = [shape.method_name(first) or ""]
+    while first is not last:
+        first = cst.ensure_type(model.parent(cst.ensure_type(model.parent(first), cst.Attribute)), cst.Call)
+        names.append(shape.method_name(first) or "")
+    return names
+
+
+def _copied_after_loop(
+    model: Model, site: Site, filling: _Filling, copy: str, methods: list[str]
+) -> Edit | tuple[Edit, ...] | None:
+    """What brings the collected tensors to the host behind the loop, so that the list's readers find what they did."""
+    heat, name = model.heat(site), filling.name
+    assert heat is not None
+    readers = model.uses(name, site, heat).of("load")
+    behind = [use for use in readers if use.after]
+    if not behind:
+        return None
+    by_element = _BY_ELEMENT.issuperset(methods)
+    if filling.entry_by_entry:
+        torch = model.name_of("torch", site)
+        receiver = shape.receiver(site.node)
+        if by_element and torch is not None and receiver is not None and model.value(receiver).vector:
+            joined = f"{torch}.cat({name}){copy}"
+            joined = joined if methods[-1] == "tolist" else f"list({joined})"
+            return model.insert_after(heat, f"{name} = {joined} if {name} else []")
+        return model.insert_after(heat, f"{name} = [each for kept in {name} for each in kept{copy}]")
+    joined_at = _joined_by(model, behind) if by_element and methods[-1] != "tolist" else None
+    joined_on_device = None if joined_at is None else _joined_on_device(model, joined_at, copy, "numpy" in methods)
+    return joined_on_device or model.insert_after(heat, f"{name} = [kept{copy} for kept in {name}]")
+
+
+def _joined_by(model: Model, readers: list[Use]) -> Site | None:
+    """The call that joins the list, if that is all that is done with it."""
+    for site in model.calls(*_JOINS) if len(readers) == 1 else ():
+        if site.node.args and site.tree.span(site.node.args[0].value) == (readers[0].start, readers[0].end):
+            return site
+    return None
+
+
+def _joined_on_device(model: Model, site: Site, copy: str, as_numpy: bool) -> tuple[Edit, ...] | None:
+    """`np.concatenate(x)` becomes `torch.cat(x).cpu().numpy()`."""
+    torch, end = model.name_of("torch", site), site.tree.span(site.node)[1]
+    changed: list[Edit | None] = [Edit(end, end, copy.encode())]
+    joins = model.value(site.node.func).ref or ""
+    if joins.startswith("numpy."):
+        others = site.node.args[1:]
+        if torch is None or not as_numpy or len(others) > 1 or not all(map(_is_axis, others)):
+            return None
+        changed.append(edits.replace(site.tree, site.node.func, f"{torch}.{_JOINS[joins]}"))
+        changed += [edits.replace(site.tree, other.keyword, "dim") for other in others if other.keyword is not None]
+    elif as_numpy:
+        return None
+    return edits.together(*changed)
+
+
+def _is_axis(argument: cst.Arg) -> bool:
+    """Whether it says along which dimension to join; without one (`axis=None`), NumPy would flatten first."""
+    named = argument.keyword is None or argument.keyword.value == "axis"
+    return named and not argument.star and isinstance(argument.value, (cst.Integer, cst.UnaryOperation))

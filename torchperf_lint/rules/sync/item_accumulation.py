@@ -65,7 +65,7 @@ class _Deferral(NamedTuple):
 def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
     """Keep the sum on the device in float64, in which Python itself would have added, and read it after the loop."""
     statement = read.parent
-    if not isinstance(statement, cst.AugAssign) or not name.isidentifier() or not _ends_plainly(model, read):
+    if not isinstance(statement, cst.AugAssign) or not name.isidentifier() or not model.ends_plainly(read.heat):
         return None
     uses = model.uses(name, read.site, read.heat)
     starts = [use.constant for use in uses.of("store")]
@@ -180,32 +180,20 @@ def _is_plain_counter(uses: NameUses, starts: list[object]) -> bool:
     )
 
 
-def _ends_plainly(model: Model, read: HostRead) -> bool:
-    """Whether what stands after the loop is reached whenever the loop is left, and nowhere else."""
-    heat = read.heat
-    return heat.loop is not None and not model.guarded_by_try(heat) and not model.has_else(heat)
-
-
 # -- lists ----------------------------------------------------------------------------------------------------------
 
 
 def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
     """Collect the tensors and bring them over in one copy after the loop."""
     append = read.parent
-    if not isinstance(append, cst.Call) or not name.isidentifier() or not _ends_plainly(model, read):
+    if not isinstance(append, cst.Call) or not name.isidentifier() or not model.ends_plainly(read.heat):
         return None
     if len(append.args) != 1 or append.args[0].value is not read.site.node or not _gives_the_same(model, read):
         return None
     if not _is_alike(model, read):
         return None
-    uses = model.uses(name, read.site, read.heat)
-    stores = uses.of("store")
-    fresh = len(stores) == 1 and stores[0].constant == "[]" and stores[0].same_block and not stores[0].inside
-    loads = uses.of("load")
-    alone = sum(use.inside for use in loads) == 1 and all(use.inside or use.after for use in loads)
     torch = model.name_of("torch", read.site)
-    others = uses.of("augment", "delete") or any(use.nested for use in uses.uses)
-    if not (uses.local and fresh and alone and torch) or others:
+    if torch is None or not model.uses(name, read.site, read.heat).only_filled:
         return None
     kept = ".detach()" if _is_never_written(model, read) else ".detach().clone()"
     changed = edits.together(
