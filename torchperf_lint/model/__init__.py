@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
-from torchperf_lint.model import flow, frameworks, meters, numbers, placing, scope, walks, writes
+from torchperf_lint.model import flow, frameworks, meters, numbers, placing, scope, scripts, walks, writes
 from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
@@ -253,6 +253,23 @@ class Model(SiteModel):
     def insert_before(self, heat: Heat, line: str) -> Edit | None:
         """Put a line of code directly before the loop of `heat`, at the loop's indentation."""
         return None if heat.loop is None else placing.before(self._source, heat.loop, line)
+
+    def script(self, site: Site, loader: str) -> scripts.Script | None:
+        """The script that the site stands in, which runs once and trains in epochs from the loader of that name."""
+        statement, function = self._statement_of[id(site.node)], self._function(site)
+        if not isinstance(function.node, ast.Module):
+            called = self._index.calls.get(function.name, [])
+            if len(called) != 1 or called[0].function is not self._index.module:
+                return None
+        return scripts.script_around(statement, loader, self._index, self._source)
+
+    def always_runs(self, site: Site, but_for: str) -> bool:
+        """Whether the site runs whenever its script does, but for tests of what a call of `but_for` gives."""
+        return scripts.always_runs(self._statement_of[id(site.node)], self._index, but_for)
+
+    def import_line(self, module: str) -> Edit | None:
+        """Put `import module` before the file's first import; None where it has none at its top."""
+        return scripts.import_line(module, self._index, self._source)
 
     def lift(self, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
         """Move the site's one-row statement in front of the loop of `heat`; None if that leaves the body empty."""

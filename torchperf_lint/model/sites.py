@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.versions import Stated
+from torchperf_lint.model import scope
 from torchperf_lint.model.values import UNKNOWN, Kind, Value
 from torchperf_lint.syntax.edits import code_of
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
@@ -72,6 +73,11 @@ class SiteModel:
             return value.kind is Kind.LIBRARY and value.ref in wanted
 
         yield from self._sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted)
+
+    def builtin_calls(self, *names: str) -> Iterator[Site]:
+        """Calls of these builtins, by their own names, which the file gives no other meaning."""
+        kept = tuple(name for name in names if not scope.binds(self._index.module.node, name))
+        yield from self._sites(kept, False, lambda record: isinstance(record.call.func, ast.Name))
 
     def calls_of_kind(self, kind: Kind, *names: str, hot: bool = False) -> Iterator[Site]:
         """Calls `x.name(...)` whose `x` is of the kind; the name `__call__` stands for `x(...)` itself."""

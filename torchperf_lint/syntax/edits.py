@@ -67,6 +67,14 @@ def postfix(tree: StatementTree, node: cst.BaseExpression) -> str:
     return text if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({text})"
 
 
+def put_before(tree: StatementTree, line: str) -> Edit:
+    """Put a line of code before the rows of the statement, at their indentation."""
+    source = tree.source
+    first = source.line(tree.rows[0])
+    indent, place = first[: len(first) - len(first.lstrip())], source.line_starts[tree.rows[0] - 1]
+    return Edit(place, place, f"{indent}{line}{source.newline}".encode())
+
+
 def put_under(tree: StatementTree, rows: tuple[int, int], header: str) -> tuple[Edit, ...] | None:
     """Indent the statement of these rows under a new header line; None where a string runs over several rows."""
     source = tree.source

@@ -75,6 +75,14 @@ def names_in(node: cst.CSTNode) -> Iterator[cst.Name]:
         yield from names_in(child)
 
 
+def calls_in(node: cst.CSTNode) -> Iterator[cst.Call]:
+    """Every call in the node."""
+    if isinstance(node, cst.Call):
+        yield node
+    for child in node.children:
+        yield from calls_in(child)
+
+
 def is_filled_text(node: cst.CSTNode) -> TypeGuard[cst.BinaryOperation]:
     """Whether the node is `"... %s ..." % values`."""
     return (

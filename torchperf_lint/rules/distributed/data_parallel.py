@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.model.arguments import given
 from torchperf_lint.model.values import Kind
-from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,9 @@ def data_parallel(model: Model) -> Iterator[Finding]:
         is_class = model.value(site.node.func).ref in _CLASSES
         if model.in_test(site) or _has_one_device(model, site, 1 if is_class else 2) or _is_unwrapped(model, site):
             continue
-        fix = _wrapped_for_ddp(model, site) if is_class and _rebinds_the_model(model, site) else None
+        fix = _run_once_per_gpu(model, site) if is_class else None
+        if fix is None and is_class and _rebinds_the_model(model, site):
+            fix = _wrapped_for_ddp(model, site)
         yield Finding(site, (), fix, {"call": f"{model.text(site.node.func)}(...)"})
 
 
@@ -78,13 +80,171 @@ def _rebinds_the_model(model: Model, site: Site) -> bool:
     return model.text(assigned.targets[0].target) == model.text(site.node.args[0].value)
 
 
+def _wrapper(model: Model, site: Site) -> str:
+    """What `DistributedDataParallel` is called beside the wrapper's name: `nn.parallel.DistributedDataParallel`."""
+    wrapper = model.text(site.node.func).removesuffix("DataParallel").removesuffix("parallel.")
+    return f"{wrapper}parallel.DistributedDataParallel" if wrapper else "DistributedDataParallel"
+
+
 def _wrapped_for_ddp(model: Model, site: Site) -> Fix | None:
     """The line as it stands in a program that is started once per GPU; the page has the rest of the recipe."""
-    wrapper = model.text(site.node.func).removesuffix("DataParallel").removesuffix("parallel.")
-    name = f"{wrapper}parallel.DistributedDataParallel" if wrapper else "DistributedDataParallel"
     if not site.node.args or site.node.args[0].star:
         return None
-    wrapped = f"{name}({model.text(site.node.args[0].value)}, device_ids=[local_rank])"
+    wrapped = f"{_wrapper(model, site)}({model.text(site.node.args[0].value)}, device_ids=[local_rank])"
     edit = edits.replace(site.tree, site.node, wrapped)
     title = "start one process per GPU with `torchrun`, give each a `DistributedSampler`, and wrap the model in"
     return None if edit is None else Fix(f"{title} `DistributedDataParallel`", Safety.SHOWN, (edit,))
+
+
+# -- a script of one file as one process per GPU ----------------------------------------------------------------------
+
+_UNLIKE_OTHERS = (
+    *("distributed", "Distributed", "local_rank", "RANK", "cuda:", "CUDA_VISIBLE_DEVICES", ".cuda(0", "set_device"),
+    *("reduction=", "ReduceLROnPlateau", "random_split", "sampler", "device_ids =", "input(", "exit("),
+    *("SummaryWriter", "wandb", "mlflow", "logging", "logger", "open(", "savefig", "makedirs", "mkdir", ".dump("),
+)
+"""Signs of a program that is already distributed, or that several processes cannot run side by side as it stands."""
+
+_BARS = ("tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm", "tqdm.auto.trange", "tqdm.notebook.tqdm")
+_SAYS_ONLY = frozenset("item format len float int str round sum min max time state_dict join device_count".split())
+"""Calls within a `print` or `torch.save` that a single process may make alone."""
+
+
+def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
+    """The whole file rewritten for `torchrun`, where it has the shape that most scripts have."""
+    torch = model.name_of("torch", site)
+    loader = _training_loader(model)
+    wraps = list(model.calls(*_CLASSES, *_FUNCTIONS))
+    if torch is None or loader is None or len(wraps) != 1 or model.mentions(*_UNLIKE_OTHERS):
+        return None
+    script = model.script(site, loader.name)
+    if script is None or model.script(loader.site, loader.name) != script:
+        return None
+    if not model.always_runs(site, "device_count") or not model.always_runs(loader.site, "device_count"):
+        return None
+    portable = model.mentions("is_available")
+    changed = edits.together(
+        () if model.name_of("os", site) else model.import_line("os"),
+        script.begin(*_process_group(torch, portable=portable)),
+        _split(model, torch, loader),
+        _each_on_its_device(model, site, portable=portable),
+        script.in_each_epoch(f"sampler.set_epoch({script.epoch})"),
+        _said_once(model),
+        *(
+            edits.replace(count.tree, count.node, f"{torch}.distributed.get_world_size()")
+            for count in model.calls("torch.cuda.device_count")
+        ),
+        script.end(f"{torch}.distributed.destroy_process_group()"),
+    )
+    title = "run one process per GPU, started with `torchrun --nproc-per-node=gpu`"
+    return None if changed is None else Fix(title, Safety.UNSAFE, changed)
+
+
+def _process_group(torch: str, *, portable: bool) -> tuple[str, ...]:
+    rank = 'local_rank = int(os.environ["LOCAL_RANK"])'
+    if not portable:
+        return rank, f"{torch}.cuda.set_device(local_rank)", f'{torch}.distributed.init_process_group("nccl")'
+    return (
+        rank,
+        f"device_ids = [local_rank] if {torch}.cuda.is_available() else None",
+        "if device_ids:",
+        f"    {torch}.cuda.set_device(local_rank)",
+        f'{torch}.distributed.init_process_group("nccl" if device_ids else "gloo")',
+    )
+
+
+class _Loader(NamedTuple):
+    """The loader that shuffles: its name, the call that makes it, and its arguments."""
+
+    name: str
+    site: Site
+    dataset: str
+    batch_size: cst.Arg
+    shuffle: cst.Arg
+
+
+def _training_loader(model: Model) -> _Loader | None:
+    """The only loader of the file that shuffles, if its dataset has a name."""
+    found = []
+    for site in model.calls("torch.utils.data.DataLoader"):
+        named = {argument.keyword.value: argument for argument in site.node.args if argument.keyword is not None}
+        if any(argument.star for argument in site.node.args):
+            return None
+        if "shuffle" not in named or shape.is_literal(named["shuffle"].value, "False"):
+            continue
+        assigned = model.parent(site.node)
+        dataset = shape.argument(site.node, "dataset", 0)
+        if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1 or not isinstance(dataset, cst.Name):
+            return None
+        target = assigned.targets[0].target
+        if not shape.is_literal(named["shuffle"].value, "True") or not isinstance(target, cst.Name):
+            return None
+        if "batch_size" not in named or "drop_last" in named:
+            return None
+        found.append(_Loader(target.value, site, dataset.value, named["batch_size"], named["shuffle"]))
+    return found[0] if len(found) == 1 else None
+
+
+def _split(model: Model, torch: str, loader: _Loader) -> tuple[Edit, ...] | None:
+    """Each process takes its share of the samples, and of the batch."""
+    tree, size = loader.site.tree, loader.batch_size.value
+    share = f"{edits.postfix(tree, size)} // {torch}.distributed.get_world_size()"
+    share = share if not isinstance(size, cst.Integer) else f"{size.value} // {torch}.distributed.get_world_size()"
+    shuffle = loader.shuffle
+    return edits.together(
+        edits.put_before(tree, f"sampler = {torch}.utils.data.DistributedSampler({loader.dataset})"),
+        edits.replace(tree, size, share),
+        edits.replace(tree, shuffle.value, "sampler"),
+        () if shuffle.keyword is None else edits.replace(tree, shuffle.keyword, "sampler"),
+    )
+
+
+def _each_on_its_device(model: Model, site: Site, *, portable: bool) -> Edit | None:
+    """The model on the process's own device first, and then in its wrapper."""
+    attribute = model.parent(site.node)
+    moved = model.parent(attribute) if isinstance(attribute, cst.Attribute) else None
+    wrapped: cst.Call = site.node
+    if isinstance(moved, cst.Call) and shape.method_name(moved) in ("to", "cuda"):
+        wrapped = moved
+    assigned = model.parent(wrapped)
+    if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1 or not site.node.args:
+        return None
+    inner = site.node.args[0]
+    if inner.star or inner.keyword is not None:
+        return None
+    move = _move_of(model, site, wrapped, model.text(assigned.targets[0].target))
+    if move is None:
+        return None
+    ids = "device_ids" if portable else "[local_rank]"
+    text = f"{_wrapper(model, site)}({edits.postfix(site.tree, inner.value)}{move}, device_ids={ids})"
+    return edits.replace(site.tree, wrapped, text)
+
+
+def _move_of(model: Model, site: Site, wrapped: cst.Call, name: str) -> str | None:
+    """What moves the model (`.to(device)`), as it stands at the wrapper or behind it; empty if it is on the device."""
+    if wrapped is not site.node:
+        return model.text(wrapped).removeprefix(model.text(site.node))
+    if model.value(site.node.args[0].value).device.on_accelerator:
+        return ""
+    for move in model.method_calls("to", "cuda"):
+        receiver = shape.receiver(move.node)
+        if receiver is not None and model.text(receiver) == name and move.start > site.end:
+            return model.text(move.node).removeprefix(name)
+    return None
+
+
+def _said_once(model: Model) -> tuple[Edit, ...] | None:
+    """What is printed, drawn and saved, by the first process alone."""
+    made: list[Edit | tuple[Edit, ...] | None] = []
+    for site in [*model.builtin_calls("print"), *model.calls("torch.save")]:
+        inner = [call for argument in site.node.args for call in shape.calls_in(argument)]
+        rows = model.statement_lines(site)
+        alone = isinstance(model.parent(site.node), cst.Expr) and rows is not None
+        if rows is None or not alone or not all(shape.method_name(call) in _SAYS_ONLY for call in inner):
+            return None
+        made.append(edits.put_under(site.tree, rows, 'if os.environ["RANK"] == "0":'))
+    for site in model.calls(*_BARS):
+        if shape.argument(site.node, "disable") is not None:
+            return None
+        made.append(edits.add_argument(site.tree, site.node, 'disable=os.environ["RANK"] != "0"'))
+    return edits.together(*made)
