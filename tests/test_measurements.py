@@ -45,7 +45,7 @@ def test_every_measured_fix_lessens_something():
     for code, rows in pages.measured()[SIMULATED].rules.items():
         assert (
             any(
-                row.waits[variant] < row.waits["unfixed"] or row.staged[variant] < row.staged["unfixed"]
+                row.others or row.waits[variant] < row.waits["unfixed"] or row.staged[variant] < row.staged["unfixed"]
                 for row in rows
                 for variant in row.waits
                 if variant != "unfixed"
@@ -74,6 +74,19 @@ def test_a_section_shows_each_device():
     text = measurements.section(rule, {SIMULATED: simulated, "Some GPU": gpu})
     assert "| `run_plain.py` | 2 | 0.5 | – | equal | 3.00 → 2.00 |" in text
     assert "Simulated only" not in text
+
+
+def test_what_else_becomes_less_is_shown_where_the_waits_do_not():
+    rule = registry.find_rule("TPL102")
+    fewer = CASE._replace(waits={"unfixed": 0.0, "safe": 0.0}, others={"operators": {"unfixed": 12.0, "safe": 8.0}})
+    devices = {SIMULATED: Device(SIMULATED, "2.13.0", "2026-01-02", {"TPL102": (CASE, fewer)})}
+    text = measurements.section(rule, devices)
+    assert "| `run_plain.py` | 2 | 0.5 | – | equal |  |" in text
+    assert "| `run_plain.py` | 0 | 0 | – | equal | operators 12 → 8 |" in text
+    assert measurements.summary(rule, devices) == "2 → 0.5"
+    devices[SIMULATED].rules["TPL102"] = (fewer,)
+    assert measurements.summary(rule, devices) == "operators 12 → 8"
+    assert measurements.parse(measurements.text_of(devices)) == devices
 
 
 def test_a_section_is_empty_where_nothing_is_measured():

@@ -17,7 +17,8 @@ class Measurement(NamedTuple):
     """One workload on one device: counts per step by variant; a grade whose fixes change nothing is missing.
 
     `torchmetrics` is the release that it was bound to, if any; `results` says how the fixed programs' results compare.
-    `step_ms` are medians in milliseconds, from a real GPU only.
+    `step_ms` are medians in milliseconds, from a real GPU only. `others` are counts of what else becomes less, where
+    the waits stay what they are.
     """
 
     workload: str
@@ -26,6 +27,7 @@ class Measurement(NamedTuple):
     staged: dict[str, float]
     results: str
     step_ms: dict[str, float] = {}  # noqa: RUF012 - never written to
+    others: dict[str, dict[str, float]] = {}  # noqa: RUF012 - never written to
 
 
 class Device(NamedTuple):
@@ -55,7 +57,10 @@ def text_of(devices: dict[str, Device]) -> str:
     data: dict[str, Any] = {}
     for name, device in sorted(devices.items(), key=lambda item: (item[0] != SIMULATED, item[0])):
         rules = {
-            code: [{key: value for key, value in row._asdict().items() if key != "step_ms" or value} for row in rows]
+            code: [
+                {key: value for key, value in row._asdict().items() if key not in ("step_ms", "others") or value}
+                for row in rows
+            ]
             for code, rows in sorted(device.rules.items())
         }
         data[name] = {"torch": device.torch, "date": device.date, "rules": rules}
@@ -87,7 +92,8 @@ def _table(rule: Rule, device: Device) -> str:
     rows = device.rules[rule.code]
     timed = any(row.step_ms for row in rows)
     place = "the simulated device" if device.name == SIMULATED else device.name
-    heads = ["workload", *VARIANTS, "results", *(["step time, ms"] if timed else [])]
+    counted = any(row.others for row in rows)
+    heads = ["workload", *VARIANTS, "results", *(["step time, ms"] if timed else []), *(["else"] if counted else [])]
     lines = [
         f"Waits of the host per step on {place} (torch {device.torch}), unfixed and after the fixes of each grade;",
         f"`torchperf-lint verify {rule.code}` counts them again.",
@@ -100,8 +106,14 @@ def _table(rule: Rule, device: Device) -> str:
         cells = [name, *(_cell(row, variant) for variant in VARIANTS), row.results]
         if timed:
             cells.append(" → ".join(f"{row.step_ms[each]:.2f}" for each in VARIANTS if each in row.step_ms))
+        if counted:
+            cells.append(", ".join(_other(row, what) for what in row.others))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _other(row: Measurement, what: str) -> str:
+    return f"{what} " + " → ".join(f"{row.others[what][each]:.3g}" for each in VARIANTS if each in row.others[what])
 
 
 def _cell(row: Measurement, variant: str) -> str:
@@ -116,14 +128,14 @@ def summary(rule: Rule, devices: dict[str, Device]) -> str:
 
     It is that of the workload which loses the largest share of its waits, and of several such the plainest.
     """
+    rows = [row for device in [*_simulated(devices), *real(devices)] for row in device.rules.get(rule.code, ())]
     changes = [
         (_total(row, UNFIXED), _total(row, list(row.waits)[-1]))
-        for device in [*_simulated(devices), *real(devices)]
-        for row in device.rules.get(rule.code, ())
-        if len(row.waits) > 1
+        for row in rows
+        if len(row.waits) > 1 and _total(row, UNFIXED)
     ]
     if not changes:
-        return "–"
+        return next((_other(row, what) for row in rows for what in row.others), "–")
     before, after = min(changes, key=lambda change: (change[1] / change[0], change[0]))
     return f"{before:.3g} → {after:.3g}"
 

@@ -24,6 +24,7 @@ def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout=
         "steady": [[step, "/program.py", 1] for step in steady],
         "events": [each.as_json() for each in events],
         "operators": [],
+        "operators_in": [],
         "counters": {},
         "files": [],
         "random_state": {"torch": encode(random)},

@@ -28,7 +28,7 @@ def test_fewer_waits_and_equal_results_are_accepted():
 @pytest.mark.parametrize(
     ("after", "said"),
     [
-        (UNFIXED, "neither waits nor copies become fewer"),
+        (UNFIXED, "neither waits nor copies become fewer, nor operators, graph nodes kept, warnings"),
         (run([*WAITS, event(step=0)]), "the host waits 1.25 times per step, 1 before"),
         (run(results=2), "results: 1 became 2"),
         (run(results=None), "the results are gone"),
@@ -59,6 +59,20 @@ def test_a_pinned_asynchronous_copy_is_a_gain():
     blocking = run([event(Kind.TO_DEVICE, step=step, pinned=True) for step in range(4)])
     fixed = run([event(Kind.TO_DEVICE, step=step, waits=False, pinned=True, asynchronous=True) for step in range(4)])
     assert objections(blocking, fixed, EXACT, safe=True) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (run(operators_in=[[step, 9] for step in range(4)]), run(operators_in=[[step, 8] for step in range(4)])),
+        (run(nodes=[[2, 5], [3, 9]]), run(nodes=[[2, 5], [3, 5]])),
+        (run(stderr="x.py:3: FutureWarning: old\n  x\n"), run()),
+    ],
+    ids=["operators", "graphs", "warnings"],
+)
+def test_what_is_no_wait_may_be_the_gain(before, after):
+    assert objections(before, after, EXACT, safe=True) == []
+    assert objections(after, before, EXACT, safe=True) != []
 
 
 def test_waits_outside_the_steady_steps_count_for_nothing_unless_they_make_up_for_those_within():

@@ -58,6 +58,7 @@ def run(*events: Event, status: str = OK, device: dict[str, str] = SIMULATED, **
         "steady": [[step, *LOOP] for step in (2, 3, 4, 5)],
         "events": [each.as_json() for each in events],
         "operators": [],
+        "operators_in": [],
         "counters": {},
         "results": ONE,
         **fields,

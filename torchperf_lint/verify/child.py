@@ -100,6 +100,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "steady": [[step, *place] for step, place in steps.steady().items()],
         "events": [each.as_json() for each in recorder.events],
         "operators": [[step, *where, name, count] for (step, where, name), count in recorder.operators.items()],
+        "operators_in": list(recorder.operators_in.items()),
         "counters": counters,
         "files": _user_files(script),
         **_outcome(names),
@@ -118,7 +119,7 @@ def _leave_path() -> None:
 
 def nothing_ran(status: str, error: str) -> dict[str, Any]:
     """The report of a program that did not run, or of one whose own report was lost."""
-    nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "files"), ())
+    nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "operators_in", "files"), ())
     return {"status": status, "error": error, "device": {}, "steps": 0, "counters": {}, **nothing}
 
 

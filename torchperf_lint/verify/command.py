@@ -195,6 +195,10 @@ def measurement(proof: Proof, times: StepTimes | None = None) -> Measurement:
         {variant: round(float(each.staged), 3) for variant, each in counts.items()},
         _results_of(proof),
         {variant: round(ms, 4) for variant, ms in times.medians.items()} if times else {},
+        {
+            what: {variant: round(float(count), 3) for variant, count in by_variant.items()}
+            for what, by_variant in proof.others.items()
+        },
     )
 
 
@@ -221,7 +225,7 @@ def broken_claims(proof: Proof, device: str, claimed: dict[str, Device]) -> list
         return ["the page says nothing of this workload"]
     return [
         f"the page says {name} {getattr(row, name)}, and {getattr(found, name)} is measured"
-        for name in ("waits", "staged", "results")
+        for name in ("waits", "staged", "results", "others")
         if getattr(row, name) != getattr(found, name)
     ]
 

@@ -93,13 +93,14 @@ def reported_in_debug_mode(kind: Kind, operator: str) -> bool:
 class Recorder:
     """Collects the events of one process, from any thread.
 
-    `count_operators` adds how often each device operator was called from which line: it costs a look at the stack for
-    every operator.
+    How many operators of the device each step calls is always counted. `count_operators` adds how often each was called
+    from which line: it costs a look at the stack for every operator.
     """
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.operators: Counter[tuple[int | None, Place, str]] = Counter()
+        self.operators_in: Counter[int | None] = Counter()
         self.loops: list[int] = []  # of each step, the loop that it belongs to
         self.step: int | None = None
         self.on_step: list[Callable[[int | None], None]] = []
@@ -135,7 +136,10 @@ class Recorder:
 
     def add_operator(self, name: str) -> None:
         """Note that a device operator is called now."""
-        if self.active and self.count_operators:
+        if not self.active:
+            return
+        self.operators_in[self.step] += 1
+        if self.count_operators:
             self.operators[self.step, locate(sys._getframe(1))[0], name] += 1
 
 

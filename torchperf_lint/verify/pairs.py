@@ -21,6 +21,7 @@ from torchperf_lint.verify.runs import Run, run_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from fractions import Fraction
 
     from torchperf_lint.verify.workloads import Agreement, Workload
 
@@ -79,6 +80,15 @@ class Proof(NamedTuple):
         failed = [f"{variant}: {run.report['error']}" for variant, run in self.runs.items() if run.status != OK]
         against = [f"{variant}: {reason}" for variant, reasons in self.objections.items() for reason in reasons]
         return list(dict.fromkeys(failed + against))
+
+    @property
+    def others(self) -> dict[str, dict[str, Fraction]]:
+        """Counts by variant of what the fixes lessen where they leave the waits as they are."""
+        if len({run.counts()[:2] for run in self.runs.values()}) > 1:
+            return {}
+        counts = {variant: run.other_counts() for variant, run in self.runs.items()}
+        lessened = [what for run in self.runs.values() for what in other_gains(self.runs[UNFIXED], run)]
+        return {what: {variant: each[what] for variant, each in counts.items()} for what in dict.fromkeys(lessened)}
 
 
 def cases_of(workloads: Iterable[Workload]) -> list[Case]:
@@ -183,11 +193,18 @@ def _costs(before: Run, after: Run) -> Iterator[str]:
         yield f"the host waits {float(now.waits):g} times per step, {float(was.waits):g} before"
     if now.staged > was.staged:
         yield f"{float(now.staged - was.staged):g} copies per step became asynchronous ones of pageable memory"
-    if all(new >= old for new, old in zip(now.of_transfers, was.of_transfers, strict=True)):
-        yield "neither waits nor copies become fewer"
+    copies_as_before = all(new >= old for new, old in zip(now.of_transfers, was.of_transfers, strict=True))
+    if copies_as_before and not other_gains(before, after):
+        yield f"neither waits nor copies become fewer, nor {', '.join(before.other_counts())}"
     old, new = _waits(before), _waits(after)
     if new > old or (new == old and now.waits < was.waits):
         yield f"waits are moved, not removed: the host waits {new} times in all, {old} before"
+
+
+def other_gains(before: Run, after: Run) -> list[str]:
+    """What becomes less beside waits and copies."""
+    was, now = before.other_counts(), after.other_counts()
+    return [what for what in was if now[what] < was[what]]
 
 
 def _hidden_costs(before: Run, after: Run, agreement: Agreement) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.verify.child import FAILED, OK, nothing_ran
-from torchperf_lint.verify.events import Event, Kind, Place
+from torchperf_lint.verify.events import COPIES, Event, Kind, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -100,6 +100,22 @@ class Run(NamedTuple):
         calls = [_Calls(step, count) for step, *_, count in self.report["operators"]]
         sums["operators"] = sum((share * each.times for each, share in self._shares(calls)), Fraction(0))
         return Counts(**sums)
+
+    def other_counts(self) -> dict[str, Fraction]:
+        """What costs beside waits and copies.
+
+        Bytes copied between host and device and operators of the device, both per step, graphs kept at its end,
+        warnings.
+        """
+        calls = [_Calls(step, count) for step, count in self.report["operators_in"]]
+        nodes = [alive for step, alive in self.report["nodes"] if step in self.steady]
+        copied = [(each.nbytes, share) for each, share in self._shares(self.events) if each.kind in COPIES]
+        return {
+            "bytes copied": sum((share * nbytes for nbytes, share in copied), Fraction(0)),
+            "operators": sum((share * each.times for each, share in self._shares(calls)), Fraction(0)),
+            "graph nodes kept": Fraction(nodes[-1] if nodes else 0),
+            "warnings": Fraction(self.warnings.total()),
+        }
 
     def lines(self) -> list[Line]:
         """The lines that wait, or may wait, in the steady steps, the worst first."""

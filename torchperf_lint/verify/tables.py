@@ -27,7 +27,8 @@ def row(proof: Proof, complaints: Sequence[str] = (), times: StepTimes | None = 
     shown = [f"{variant} {_counts(run)}" if variant != UNFIXED else _counts(run) for variant, run in proof.runs.items()]
     effect = " -> ".join(shown) or "not run"
     verdict = proof.verdict if not complaints else "not what the page says"
-    remarks = [*_ratios(times), *_disagreements(proof), *proof.reasons, *complaints]
+    others = [f"{what} {' -> '.join(map(per_step, counts.values()))}" for what, counts in proof.others.items()]
+    remarks = [*_ratios(times), *others, *_disagreements(proof), *proof.reasons, *complaints]
     notes = "".join(f"\n         {remark}" for remark in remarks)
     return f"{proof.case.workload.rule.code}  {proof.case.name}: {effect} waits per step; {verdict}{notes}"
 

@@ -271,7 +271,23 @@ def check_memory_in_use() -> None:
     free, total = torch.cuda.mem_get_info()
     assert 0 < free <= total
     assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] >= before + 4000
-    torch.cuda.empty_cache()
+
+
+def check_an_emptied_cache() -> None:
+    with recorded() as events:
+        torch.cuda.empty_cache()
+        large = torch.ones(3 << 20, device="cuda")
+        torch.cuda.empty_cache()
+    assert not events, "no segment is free"
+    del large
+    with recorded() as events:
+        torch.cuda.empty_cache()
+    assert [each.waits and each.kind for each in events] == [Kind.SYNCHRONIZE]
+    small = torch.ones(1000, device="cuda")
+    del small
+    with recorded() as events:
+        torch.cuda.empty_cache()
+    assert not events, "small blocks share a segment"
 
 
 def check_ordinary_questions() -> None:

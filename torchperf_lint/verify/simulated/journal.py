@@ -42,9 +42,8 @@ def note(
 
 
 def note_operator(name: str) -> None:
-    """Record that an operator of the device is called now, if anyone counts them."""
-    if recorder.count_operators:
-        recorder.add_operator(name)
+    """Record that an operator of the device is called now."""
+    recorder.add_operator(name)
 
 
 def set_debug_mode(mode: int | str) -> None:

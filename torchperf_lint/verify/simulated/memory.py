@@ -79,8 +79,13 @@ class _Registry:
         self._entries = {key: entry for key, entry in self._entries.items() if not entry[0].expired()}
 
 
+_OWN_SEGMENT = 10 * 2**20
+"""A block of as many bytes has a segment of the device's memory to itself: smaller ones share theirs."""
+
 _pinned = _Registry()
 _live = _Registry()
+_large = _Registry()
+_reserved = 0
 
 
 def mark_pinned(tensor: torch.Tensor) -> torch.Tensor:
@@ -108,7 +113,23 @@ def new_on_device(host: torch.Tensor) -> torch.Tensor:
     tensor = device_alias(host)
     storage = host.untyped_storage()
     _live.add(storage.data_ptr(), storage)
+    if storage.nbytes() >= _OWN_SEGMENT:
+        _large.add(storage.data_ptr(), storage)
+        _reserve()
     return tensor
+
+
+def _reserve() -> None:
+    """Segments stay with the allocator when their blocks are freed, for the next ones."""
+    global _reserved
+    _reserved = max(_reserved, _large.nbytes())
+
+
+def give_back() -> bool:
+    """Let the allocator's free segments go; whether there were any."""
+    global _reserved
+    before, _reserved = _reserved, _large.nbytes()
+    return before > _reserved
 
 
 def is_device_memory(host: torch.Tensor) -> bool:

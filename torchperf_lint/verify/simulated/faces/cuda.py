@@ -201,9 +201,16 @@ def _mem_get_info(device: Any = None) -> tuple[int, int]:
     return TOTAL_MEMORY - memory.allocated(), TOTAL_MEMORY
 
 
-@_answer("empty_cache", "ipc_collect", "reset_accumulated_memory_stats", "set_per_process_memory_fraction")
-def _keep_no_cache(*arguments: Any) -> None:
-    """There is no cache of freed memory; what real devices do then is not counted."""
+@_answer("empty_cache")
+def _empty_cache() -> None:
+    """The driver waits for the whole device before it takes memory back; without free segments nothing is done."""
+    if memory.give_back():
+        journal.note(Kind.SYNCHRONIZE, "torch.cuda.empty_cache", waits=True)
+
+
+@_answer("ipc_collect", "reset_accumulated_memory_stats", "set_per_process_memory_fraction")
+def _no_account(*arguments: Any) -> None:
+    """Nothing is shared with other processes, and no account is kept."""
 
 
 # ---- random numbers
