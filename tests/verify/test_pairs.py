@@ -28,7 +28,7 @@ def test_fewer_waits_and_equal_results_are_accepted():
 @pytest.mark.parametrize(
     ("after", "said"),
     [
-        (UNFIXED, "neither waits nor copies become fewer, nor operators, graph nodes kept, warnings"),
+        (UNFIXED, "neither waits nor copies become fewer, nor bytes copied, operators, graph nodes kept, warnings"),
         (run([*WAITS, event(step=0)]), "the host waits 1.25 times per step, 1 before"),
         (run(results=2), "results: 1 became 2"),
         (run(results=None), "the results are gone"),
