@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.roundtrips import comes_from_there
 from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Kind, Origin
 from torchperf_lint.model.writes import (
@@ -41,6 +42,8 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
     """Moves of a loader's batch (or a part of it) that do not say `non_blocking`."""
     for move in hot_moves(model):
         if move.non_blocking or move.like or not is_host_batch(model.value(move.moved)):
+            continue
+        if comes_from_there(model, move):
             continue
         fields = {"copy": model.brief(move.site.node), "where": move.heat.where}
         yield Finding(move.site, move.heat.because, _do_not_wait(model, move), fields)
