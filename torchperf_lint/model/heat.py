@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.model import calling, frameworks
+from torchperf_lint.model.branches import Step, demands
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.loops import LoopKind, Loops
 from torchperf_lint.model.throttles import throttles
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.interpret import World
     from torchperf_lint.model.seeds import Seeds
+    from torchperf_lint.model.terms import Formula
 
 _EVAL = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict)(_|$)")
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
@@ -61,13 +63,24 @@ class HeatMap:
         self.seeds = seeds
         self.hot_functions = hot_functions
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
-        self._by_function: dict[FunctionInfo, Heat | None] = {}
+        self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], Heat | None] = {}
         self._first_skips: dict[int, int] = {}
 
     def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""
         heat = self.within(statement, ignore_throttles)
-        return self.of_function(self.world.index.places[statement].function) if heat is _AS_THE_FUNCTION else heat
+        if heat is None:
+            return None
+        function = self.world.index.places[statement].function
+        asked = demands(statement, function, ())
+        if heat is not _AS_THE_FUNCTION:
+            return heat if asked is not None or ignore_throttles else None
+        if asked is None:
+            return None
+        known = (function, asked)
+        if known not in self._by_function:
+            self._by_function[known] = self._search(statement, function, asked)
+        return self._by_function[known]
 
     def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """What the statement's own function tells of its heat."""
@@ -125,17 +138,15 @@ class HeatMap:
             pending.extend(ast.iter_child_nodes(node))
         return False
 
-    def of_function(self, function: FunctionInfo) -> Heat | None:
-        """The heat of a function's body: by contract, by configuration, or by the shortest path of hot calls."""
-        if function not in self._by_function:
-            self._by_function[function] = self._search(function)
-        return self._by_function[function]
+    def _search(self, statement: ast.stmt, function: FunctionInfo, asked: frozenset[Formula]) -> Heat | None:
+        """The heat of a statement by that of its function: by contract, or by the shortest path of hot calls.
 
-    def _search(self, function: FunctionInfo) -> Heat | None:
-        pending: deque[tuple[FunctionInfo, tuple[Because, ...]]] = deque([(function, ())])
-        seen = {function}
+        A path that leads into the function but, for what it passes, not to the statement is none.
+        """
+        pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
+        seen = {(function, asked)}
         while pending and len(seen) <= MOST_CALLERS_OF_CALLERS:
-            current, path = pending.popleft()
+            current, steps, path = pending.popleft()
             home = self._home(current)
             own = home.own_heat(current)
             if own is not None:
@@ -143,15 +154,20 @@ class HeatMap:
             for record, says in home.calls_of(current):
                 there = self._home(record.function)
                 heat = there.within(record.statement) if there.seeds.may_be_hot(record.statement) else None
-                if heat is None or (not says and not calling.reaches(home.world, record, current)):
+                if heat is None:
+                    continue
+                way = (*steps, Step(record, shows=not says))
+                left = demands(statement, function, way)
+                if left is None or (not says and not calling.reaches(home.world, record, current)):
                     continue
                 text = says or f"`{current.name}` is called here in every step"
                 step = Because(record.call.lineno, text, record.function.index.path)
                 if heat is not _AS_THE_FUNCTION:
                     return Heat(None, heat.label, _shortened((*path, step, *heat.because)))
-                if record.function not in seen and not there.guarded_in_expression(record.statement, record.call):
-                    seen.add(record.function)
-                    pending.append((record.function, (*path, step)))
+                is_new = (record.function, left) not in seen
+                if is_new and not there.guarded_in_expression(record.statement, record.call):
+                    seen.add((record.function, left))
+                    pending.append((record.function, way, (*path, step)))
         return None
 
     def _home(self, function: FunctionInfo) -> HeatMap:
