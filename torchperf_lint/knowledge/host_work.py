@@ -14,3 +14,9 @@ WRITES_OUT = frozenset(
     "plot scatter hist show log_image savefig Image Histogram Table create_dataset memmap Video".split()
 )
 """Save, plot or export what they are given: a loop that writes results out cannot keep them on the device."""
+
+HOST_LIBRARIES = frozenset("numpy scipy sklearn skimage cv2 PIL pycocotools pandas matplotlib json csv".split())
+"""Work on the host only; by the first part of a function's qualified name."""
+
+PUTS_TOGETHER = frozenset("array asarray asanyarray ascontiguousarray concatenate stack vstack hstack append".split())
+"""Of these libraries, what only makes one array of what it is given."""
