@@ -226,6 +226,10 @@ class Model(SiteModel):
             lambda: flow.uses_of(name, function, heat.loop, self._index, self._heat, self._source),
         )
 
+    def reckoned_from(self, name: str, site: Site) -> list[str]:
+        """The name, and those of numbers that the function around the site reckons from it."""
+        return flow.reckoned_from(name, self._function(site))
+
     def makes_afresh(self, name: str, site: Site) -> bool:
         """Whether all that the function around the site binds the name to is a tensor just made by arithmetic."""
         return writes.makes_afresh(self, name, site)

@@ -51,10 +51,12 @@ def _bound_name(read: HostRead) -> str | None:
 def _steers(model: Model, read: HostRead, name: str) -> bool:
     """Whether a use in the step decides a branch, a size or an action: then the host needs the value anyway.
 
+    A use of what is reckoned from it counts as well: `last = index + 1`, then `x[:last]`.
     What stands before the read in a function that is called per step does not use it: `if x is None: x = y.item()`.
     """
-    uses = model.uses(name, read.site, read.heat)
-    in_step = [use for use in uses.of("load") if use.inside or (read.heat.loop is None and use.start > read.site.end)]
+    names = model.reckoned_from(name, read.site)
+    loads = [use for each in names for use in model.uses(each, read.site, read.heat).of("load")]
+    in_step = [use for use in loads if use.inside or (read.heat.loop is None and use.start > read.site.end)]
     return any((use.decides or "env" in (use.call or "").lower()) and not use.throttled for use in in_step)
 
 
