@@ -18,3 +18,15 @@ TENSOR_FUNCTIONS = frozenset(
 
 SCORES = frozenset({"timm.utils.accuracy", "timm.utils.metrics.accuracy"})
 """Give a list of tensors with one element each, where their first argument lives."""
+
+REGISTRIES = frozenset(
+    {
+        *(f"{module}.Registry" for module in ("mmengine", "mmengine.registry", "mmengine.registry.registry")),
+        *(f"{module}.Registry" for module in ("mmcv.utils", "mmcv.utils.registry", "fvcore.common.registry")),
+        "detectron2.utils.registry.Registry",
+    }
+)
+"""Their objects keep classes by name: `get` gives one, `build` makes an object of the one that a config names."""
+
+REGISTRARS = frozenset({"register_module", "register"})
+"""Their methods that decorate a class and give it back."""

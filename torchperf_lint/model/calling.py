@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model import choices
 from torchperf_lint.model.exports import Imported, LibraryName
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, given_to, last_name, names_in
 from torchperf_lint.model.slices import slices_of
@@ -50,14 +51,17 @@ def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
     written = _written(world, record, function)
     if written is not None:
         return written
-    callee = world.alone(lambda: world.parts(record, record.call.func))[0]
+    func = record.call.func
+    asked = (func, func.value) if isinstance(func, ast.Attribute) else (func,)
+    callee, *receiver = world.alone(lambda: world.parts(record, *asked))
     if callee.kind is Kind.UNKNOWN and rests_on_parameters(record):
-        callee = world.parts(record, record.call.func)[0]
+        callee, *receiver = world.parts(record, *asked)
     if function.name == "__init__" and callee.kind is Kind.CLASS:
         return callee.cls is function.cls
     if callee.function is not None:
         return callee.function is function or _stands_for(world, callee.function, function)
-    func = record.call.func
+    if receiver and receiver[0].among and function.cls is not None:
+        return choices.may_mean(world, receiver[0], function, _stands_for)
     if isinstance(func, ast.Name) and func.id in record.function.parameter_names:
         return any(each is record for each in _through_parameters(world, function))
     if callee.kind is Kind.FUNCTION and isinstance(func, ast.Name):

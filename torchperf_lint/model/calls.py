@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions, hooks, torch_api
+from torchperf_lint.knowledge import conventions, hooks, other_libraries, torch_api
+from torchperf_lint.model import choices, registries
 from torchperf_lint.model.devices import as_device, moved, named_device
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.library import library_call
@@ -45,6 +46,14 @@ def result(
         return evaluator.world.called(callee.function, arguments, keywords, starred)
     if kind is Kind.CLASS and callee.cls is not None:
         return evaluator.world.instance(callee.cls)._replace(created=node)
+    if kind is Kind.CLASS:
+        return choices.made(evaluator.world, callee.among, node)
+    if callee.among:
+        given = choices.joined(
+            evaluator.world, callee, lambda each: result(evaluator, node, each, arguments, keywords, starred)
+        )
+        if given is not None and given.kind is not Kind.UNKNOWN:
+            return given
     if kind is Kind.MODULE:
         return module_call(evaluator, callee, arguments, keywords)
     if kind is Kind.INSTANCE and callee.cls is not None:
@@ -55,7 +64,8 @@ def result(
         return Value(Kind.TENSOR, callee.device, scalar=None, because=callee.because)
     if kind is Kind.METHOD:
         given = _method(evaluator, node, callee, arguments, keywords, starred)
-        return given if given.kind is not Kind.UNKNOWN or given.device.on_accelerator else _handed_on(node, arguments)
+        is_known = given.kind is not Kind.UNKNOWN or given.device.on_accelerator or given.among
+        return given if is_known else _handed_on(node, arguments)
     if kind is Kind.UNKNOWN and callee.device.on_accelerator:
         return Value(Kind.STRUCTURE, callee.device, because=callee.because)
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
@@ -113,6 +123,18 @@ def _method(
     starred: bool,
 ) -> Value:
     base, name = callee.element or UNKNOWN, callee.ref or ""
+    if base.kind is Kind.UNKNOWN and base.among and name in ("to", "cuda", "cpu"):
+        return moved(node, base, name, arguments, keywords)
+    if base.among and callee.function is None:
+        given = choices.joined(
+            evaluator.world,
+            base,
+            lambda each: result(
+                evaluator, node, evaluator.attribute_of(each, name, node), arguments, keywords, starred
+            ),
+        )
+        if given is not None and given.kind is not Kind.UNKNOWN:
+            return given
     if callee.function is not None:
         bound = [] if callee.function.is_static else [base]
         return evaluator.world.called(callee.function, [*bound, *arguments], keywords, starred)
@@ -143,6 +165,8 @@ def _method(
     if base.kind is Kind.INSTANCE and base.ref is not None:
         if base.ref.rpartition(".")[2] == hooks.GRADIENT_BUCKET:
             return _in_bucket(evaluator, node, name)
+        if base.ref in other_libraries.REGISTRIES:
+            return registries.given_by(base, name, arguments)
         return _placing(node, base.ref, name, arguments)
     if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.STRUCTURE:
         return tensor_method(evaluator, node, base.element._replace(ref=None), name, arguments, keywords)

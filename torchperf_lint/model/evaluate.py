@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
-from torchperf_lint.model import calls, narrowing, optimizers
+from torchperf_lint.model import calls, choices, narrowing, optimizers, registries
 from torchperf_lint.model.binding import bind, subscript_path
 from torchperf_lint.model.devices import as_device, inside_module, moved
 from torchperf_lint.model.index import dotted, last_name, names_in
@@ -168,6 +168,8 @@ class Evaluator:
             return optimizers.param_groups(self.world, base, step)
         if kind is Kind.OPTIMIZER and name == "state" and base.cls is not None:
             return self.world.optimizer_state(base.cls)
+        if base.among and (chosen := choices.attribute(self, base, name, node)) is not None:
+            return chosen
         if kind in (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER) and base.cls is not None:
             method = self.world.method(base.cls, name)
             if method is not None:
@@ -176,9 +178,11 @@ class Evaluator:
                     is_place = name == "device" and kind is Kind.MODULE and value.device is Device.UNKNOWN
                     return module_attribute(base, name) if is_place else value
                 return Value(Kind.METHOD, element=base, ref=name, function=method)
-            value = self.world.attribute(base.cls, name)
+            value = registries.held(base, name) or self.world.attribute(base.cls, name)
             if value.kind is not Kind.UNKNOWN:
                 return inside_module(base, value)
+            if value.among:
+                return (module_attribute(base, name) if kind is Kind.MODULE else value)._replace(among=value.among)
         if kind is Kind.MODULE:
             return module_attribute(base, name)
         if kind is Kind.DEVICE:

@@ -6,7 +6,7 @@ import ast
 import functools
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from torchperf_lint.model import calling, frameworks, optimizers, parameters
+from torchperf_lint.model import calling, frameworks, optimizers, parameters, registries
 from torchperf_lint.model.answers import Answers
 from torchperf_lint.model.evaluate import Evaluator
 from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Variable
@@ -135,7 +135,11 @@ class World:
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
         """What a name is once the function (or the module) has run; None where it does not bind it."""
         slices = slices_of(function)
-        return self.frame(function, slices.at_end(name)).env.get(name) if slices.may_bind(name) else None
+        if not slices.may_bind(name):
+            return None
+        value = self.frame(function, slices.at_end(name)).env.get(name)
+        is_empty = value is not None and value.kind is Kind.CONTAINER and value.element is None
+        return registries.entries(self.index, name) or value if is_empty and function is self.index.module else value
 
     def placed(self, function: FunctionInfo) -> tuple[Because, ...]:
         """What shows that the function's tensors live where a module's inputs live; nothing where nothing does."""
@@ -208,7 +212,7 @@ class World:
                 value = join_all([self._stored(store) for store in stores if _is_bound(store, owner)])
                 if value.kind is Kind.UNKNOWN or parameters.holds_unknown(value):
                     value = parameters.declared(self, stores) or value
-                if value.kind is not Kind.UNKNOWN or value.device.on_accelerator:
+                if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
                     return conventional(name, value)
         registered = self._registered(cls, name)
         return conventional(name, UNKNOWN) if registered is None else registered
@@ -330,6 +334,8 @@ class World:
         if isinstance(meaning, Variable):
             home = self.home(meaning.home)
             value = None if home is None else home.at_end(meaning.home.module, meaning.name)
+            if home is None and self.program is not None:
+                value = registries.seen_as(self.program, meaning)
             value = UNKNOWN if value is None else value
             return conventional(meaning.name, located(value, meaning.home.path))
         return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))

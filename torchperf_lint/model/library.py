@@ -61,7 +61,8 @@ def _builtin(
         return element_of(first)
     if name == "dict":
         held = [element_of_mapping(argument) for argument in arguments] + list(keywords.values())
-        return container(join_all(held) if held else None, None, "dict")
+        items = None if arguments or "**" in keywords else keywords.items()
+        return container(join_all(held) if held else None, items, "dict")
     if name == "sum":
         element = element_of(first)
         return tensor_from([element]) if element.holds_tensors else element if element.kind is Kind.NUMBER else UNKNOWN

@@ -18,6 +18,7 @@ from torchperf_lint.model.exports import Imported, LibraryName, ModuleName, Vari
 from torchperf_lint.model.facts import Facts, digest_of, facts_of
 from torchperf_lint.model.index import ClassInfo, FunctionInfo
 from torchperf_lint.model.links import MOST_HOPS, Links
+from torchperf_lint.model.registries import registries_of
 from torchperf_lint.model.unit import Unit
 from torchperf_lint.syntax.source import Source, Unreadable
 
@@ -282,6 +283,8 @@ class Program:
         family = {self._by_index[cls.index][0] for cls in lineage}
         # Who knows only a base class calls a method of it by way of one without a body there.
         known_by = {own, *(self._by_index[cls.index][0] for cls in lineage if _promises(cls, name))}
+        # Who knows only a registry that the class is in calls what this has built.
+        known_by.update(self._by_index[index][0] for index in registries_of(self, function.cls).values())
         return [key for key in files if key in family or self._links.imported_files(key) & known_by]
 
     def _names(self, name: str) -> list[str]:
@@ -327,6 +330,14 @@ class Program:
         )
         units = (self.unit(key) for key in keys if self._imports(key, maker.name, maker))
         return list(itertools.islice((unit for unit in units if unit is not None), MOST_FILES))
+
+    def heirs(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The classes of its file, and of files that import it by its name, that descend from the class."""
+        own = self._by_index[cls.index][0]
+        keys = [key for key in self._links.importing.get(cls.name, ()) if key != own and not self._links.is_test(key)]
+        units = [self._by_index[cls.index][1], *map(self.unit, keys if len(keys) <= MOST_FILES else [])]
+        found = [each for unit in units if unit is not None for each in unit.index.classes if each is not cls]
+        return [each for each in found if cls in self.world(each.index, 0).lineage(each)]
 
     # -- neighbours ------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model.devices import as_device, inside_module, moved
+from torchperf_lint.model.registries import named
 from torchperf_lint.model.values import (
     INTEGER,
     NONE,
@@ -255,7 +256,7 @@ def held_at(base: Value, index: Value) -> Value:
         for key, value in base.items:
             if key == index.constant:
                 return value
-    return base.element or UNKNOWN
+    return named(base.element or UNKNOWN, index)
 
 
 def in_one_piece(index: ast.expr, value: Value) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.registries import Registry
 
 _T = TypeVar("_T")
 
@@ -98,6 +99,7 @@ class Value(NamedTuple):
     mixed: bool = False  # a tensor on some paths and a Python number on others
     because: tuple[Because, ...] = ()
     sources: tuple[ast.Call, ...] = ()  # loaders and batches: every call that may have built the loader
+    among: tuple[ClassInfo | Registry, ...] = ()  # classes and objects: the class is one of these, or in one of these
 
     @property
     def is_tensor(self) -> bool:
@@ -153,7 +155,23 @@ def join(left: Value, right: Value, lean: Device | None = None) -> Value:
         left.mixed or right.mixed,
         left.because or right.because,
         _union(left.sources, right.sources),
+        _join_classes(left, right),
     )
+
+
+MOST_CLASSES = 64
+"""An object whose class may be one of more than these is of any class."""
+
+_OBJECTS = (Kind.MODULE, Kind.INSTANCE, Kind.OPTIMIZER, Kind.UNKNOWN)
+
+
+def _join_classes(left: Value, right: Value) -> tuple[ClassInfo | Registry, ...]:
+    """The classes that either may have, if the class of both is known to be one of some."""
+    if left.cls is right.cls and left.among == right.among:
+        return left.among
+    ones, others = left.among or (left.cls,), right.among or (right.cls,)
+    both = tuple(dict.fromkeys(cls for cls in (*ones, *others) if cls is not None))
+    return both if None not in (*ones, *others) and len(both) <= MOST_CLASSES else ()
 
 
 def _join_kinds(left: Value, right: Value, lean: Device | None) -> Value:
@@ -177,7 +195,8 @@ def _join_kinds(left: Value, right: Value, lean: Device | None) -> Value:
     if device.on_accelerator:
         return Value(Kind.UNKNOWN, device, because=left.because or right.because)
     sources = _union(left.sources, right.sources)
-    return Value(sources=sources) if sources else UNKNOWN
+    among = _join_classes(left, right) if left.kind in _OBJECTS and right.kind in _OBJECTS else ()
+    return Value(sources=sources, among=among) if sources or among else UNKNOWN
 
 
 def located(value: Value, path: str) -> Value:
