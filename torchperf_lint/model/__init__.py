@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
-from torchperf_lint.model import flow, frameworks, meters, numbers, placing, scope, scripts, walks, writes
+from torchperf_lint.model import flow, frameworks, guards, meters, numbers, placing, scope, scripts, walks, writes
 from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
@@ -18,6 +18,8 @@ from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.loading import Route, Samples
     from torchperf_lint.model.objects import Objects
@@ -108,6 +110,15 @@ class Model(SiteModel):
     def heat(self, site: Site) -> Heat | None:
         """The loop, hook or call path that runs the site in every step; None if cold, unknown or throttled."""
         return self._heat.of(self._statement_of[id(site.node)])
+
+    def in_any_case(self, site: Site) -> bool:
+        """Whether the hot site runs without a condition that the program's user chooses: no flag, no memory limit."""
+        statement = self._statement_of[id(site.node)]
+        return guards.runs_in_any_case(self._heat, statement, self._function(site))
+
+    def takes_models_away(self, site: Site) -> bool:
+        """Whether the function around the site moves models to the host or deletes them: others need the room."""
+        return writes.takes_models_away(self, self._function(site))
 
     def throttled(self, site: Site) -> bool:
         """Whether only a throttle (every n steps, a log flag, ...) keeps the site from running in every step."""
@@ -249,6 +260,11 @@ class Model(SiteModel):
         It is not where the function may catch an exception (a `try`, a `suppress()`), or the loop has an else-branch.
         """
         return heat.loop is not None and not heat.loop.orelse and not walks.may_catch(heat.loop, self._index)
+
+    def remove(self, site: Site, others: Sequence[Site] = ()) -> Edit | None:
+        """Take out the site's statement; `others` are sites whose statements go, too, and leave no empty block."""
+        gone = {self._statement_of[id(other.node)] for other in others}
+        return guards.removed(self._source, self._index, self._statement_of[id(site.node)], gone.__contains__)
 
     def insert_after(self, heat: Heat, line: str) -> Edit | None:
         """Put a line of code directly after the loop of `heat`, at the loop's indentation."""

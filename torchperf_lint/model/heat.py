@@ -147,12 +147,12 @@ class HeatMap:
         seen = {(function, asked)}
         while pending and len(seen) <= MOST_CALLERS_OF_CALLERS:
             current, steps, path = pending.popleft()
-            home = self._home(current)
+            home = self.home(current)
             own = home.own_heat(current)
             if own is not None:
                 return own._replace(because=_shortened((*path, *own.because)))
             for record, says in home.calls_of(current):
-                there = self._home(record.function)
+                there = self.home(record.function)
                 heat = there.within(record.statement) if there.seeds.may_be_hot(record.statement) else None
                 if heat is None:
                     continue
@@ -170,7 +170,7 @@ class HeatMap:
                     pending.append((record.function, way, (*path, step)))
         return None
 
-    def _home(self, function: FunctionInfo) -> HeatMap:
+    def home(self, function: FunctionInfo) -> HeatMap:
         """The answers of the file that the function stands in."""
         program = self.world.program
         if program is None or function.index is self.world.index:

@@ -64,15 +64,18 @@ class SiteModel:
         """Calls `name(...)` and `x.name(...)` for these names, in source order."""
         yield from self._sites(names, hot, lambda record: True)
 
-    def calls(self, *refs: str, hot: bool = False) -> Iterator[Site]:
-        """Calls of these library functions or classes, by qualified name, through any alias."""
+    def calls(self, *refs: str, hot: bool = False, near_device: bool = True) -> Iterator[Site]:
+        """Calls of these library functions or classes, by qualified name, through any alias.
+
+        With `hot`, those that run in every step, and unless `near_device` is False beside something on the device.
+        """
         wanted = frozenset(refs)
 
         def is_wanted(record: CallRecord) -> bool:
             value = self._world.frame_value(record.function, record.call.func)
             return value.kind is Kind.LIBRARY and value.ref in wanted
 
-        yield from self._sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted)
+        yield from self._sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
 
     def builtin_calls(self, *names: str) -> Iterator[Site]:
         """Calls of these builtins, by their own names, which the file gives no other meaning."""

@@ -113,6 +113,22 @@ def taken_back(model: Model, path: str, site: Site) -> bool:
     return False
 
 
+def takes_models_away(model: Model, function: FunctionInfo) -> bool:
+    """Whether the function moves a module or a pipeline to the host, or deletes one."""
+    for node in ast.walk(function.node):
+        taken: list[ast.expr] = []
+        if isinstance(node, ast.Delete):
+            taken = node.targets
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            to_host = any("cpu" in ast.unparse(argument) or "meta" in ast.unparse(argument) for argument in node.args)
+            taken = [node.func.value] if node.func.attr == "cpu" or (node.func.attr == "to" and to_host) else []
+        for each in taken:
+            is_module = model._world.frame_value(function, each).kind is Kind.MODULE
+            if is_module or (last_name(each) or "").lower().endswith(("pipeline", "pipe", "model", "encoder", "vae")):
+                return True
+    return False
+
+
 def is_host_batch(value: Value) -> bool:
     """A loader's batch, or what is taken or made from it, that nothing shows to be on the accelerator."""
     held = value.element if value.kind is Kind.METHOD and value.element is not None else value

@@ -1,0 +1,1 @@
+"""TPL6xx: how the device computes: precision, kernels, compilation, debugging aids."""

@@ -1,0 +1,67 @@
+"""`torch.cuda.empty_cache()` in every step: memory that the next step needs goes back to the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import loading, memory_api
+from torchperf_lint.model.arguments import given
+from torchperf_lint.syntax import cst, edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+_GIVES_BACK = "gives the allocator's free memory back to the driver, which waits for the device,"
+_EFFECTS = {
+    **dict.fromkeys(memory_api.COLLECTIONS, "walks over all objects of the process"),
+    **dict.fromkeys(memory_api.SHARED_FLUSHES, "looks through all memory that is shared with other processes"),
+}
+
+
+@rule(
+    code="TPL703",
+    name="allocator-flush-in-hot-loop",
+    category=Category.MEMORY,
+    summary="the memory cache is emptied, or garbage collected, in every step",
+    message="`{call}` {does} {where}",
+    severity=Severity.WARNING,
+    fix=Safety.UNSAFE,
+    triggers=(("empty_cache", "gc.collect", "import collect", "ipc_collect", "clear_device_cache", "free_memory"),),
+)
+def allocator_flush_in_hot_loop(model: Model) -> Iterator[Finding]:
+    """Flushes that every step makes, whatever the program's settings, and the Trainer's setting for them."""
+    sites = [site for site in _flushes(model) if isinstance(model.parent(site.node), cst.Expr)]
+    found = [site for site in sites if model.in_any_case(site) and not model.takes_models_away(site)]
+    for site in found:
+        heat = model.heat(site)
+        if heat is None or model.in_test(site):
+            continue
+        edit = model.remove(site, found)
+        fix = None if edit is None else Fix("let the allocator keep its memory", Safety.UNSAFE, (edit,))
+        does = _EFFECTS.get(model.value(site.node.func).ref or "", _GIVES_BACK)
+        fields = {"call": model.brief(site.node), "does": does, "where": heat.where}
+        yield Finding(site, heat.because, fix, fields)
+    yield from _trainers(model)
+
+
+def _flushes(model: Model) -> Iterator[Site]:
+    refs = [*memory_api.CACHE_FLUSHES, *memory_api.SHARED_FLUSHES]
+    if not model.mentions(*memory_api.KEPT_BY_HAND):
+        refs += memory_api.COLLECTIONS
+    yield from model.calls(*refs, hot=True, near_device=False)
+
+
+def _trainers(model: Model) -> Iterator[Finding]:
+    for site in model.calls(*loading.TRAINING_ARGUMENTS):
+        often = given(model, site.node, "torch_empty_cache_steps")
+        if often is None or not often.is_constant(1) or model.in_test(site):
+            continue
+        edit = None if often.node is None else edits.replace(site.tree, often.node, "None")
+        fix = None if edit is None else Fix("let the allocator keep its memory", Safety.UNSAFE, (edit,))
+        because = Because(site.rows[0], "the Trainer empties the cache as often as this says")
+        call = f"{model.text(site.node.func)}(torch_empty_cache_steps=1)"
+        yield Finding(site, (because,), fix, {"call": call, "does": _GIVES_BACK, "where": "in every training step"})
