@@ -146,7 +146,7 @@ class SiteModel:
         values = self._world.values_of(self._index.places[statement].function, statement)
         return any(values[node].device.on_accelerator for node in _own_expressions(statement) if node in values)
 
-    def _site(self, node: ast.Call | ast.AugAssign, statement: ast.stmt) -> Site | None:
+    def _site(self, node: ast.expr | ast.AugAssign, statement: ast.stmt) -> Site | None:
         """The libcst side of an ast node, confirmed at its span."""
         tree = self._tree(statement)
         if tree is None:

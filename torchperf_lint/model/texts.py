@@ -29,7 +29,7 @@ def hot_texts(model: Model) -> Iterator[Site]:
         texts = list(_texts(statement))
         if texts and model._is_hot(statement):
             for text in texts:
-                site = model._site(text, statement)  # type: ignore[arg-type]
+                site = model._site(text, statement)
                 if site is not None and not model._heat.guarded_in_expression(statement, text):
                     yield site
 
