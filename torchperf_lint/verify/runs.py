@@ -104,8 +104,8 @@ class Run(NamedTuple):
     def other_counts(self) -> dict[str, Fraction]:
         """What costs beside waits and copies.
 
-        Bytes copied between host and device and operators of the device, both per step, graphs kept at its end,
-        warnings.
+        Bytes copied between host and device and operators of the device, both per step, nodes of graphs alive
+        between steps, warnings in all.
         """
         calls = [_Calls(step, count) for step, count in self.report["operators_in"]]
         nodes = [alive for step, alive in self.report["nodes"] if step in self.steady]
@@ -113,7 +113,7 @@ class Run(NamedTuple):
         return {
             "bytes copied": sum((share * nbytes for nbytes, share in copied), Fraction(0)),
             "operators": sum((share * each.times for each, share in self._shares(calls)), Fraction(0)),
-            "graph nodes kept": Fraction(nodes[-1] if nodes else 0),
+            "graph nodes kept": Fraction(sum(nodes), len(nodes) or 1),
             "warnings": Fraction(self.warnings.total()),
         }
 
