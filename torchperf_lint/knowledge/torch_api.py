@@ -42,6 +42,7 @@ HOST_RESULTS = {
     "torch.is_grad_enabled": "number",
     "torch.equal": "number",
     "torch.allclose": "number",
+    "torch.is_nonzero": "number",
     "torch.numel": "number",
     "torch.get_num_threads": "number",
     "torch.cuda.is_available": "number",
@@ -144,7 +145,16 @@ SEVERAL_OUTPUT_MODULES = frozenset(
     "torch.nn." + name for name in "RNN LSTM GRU MultiheadAttention LSTMCell AdaptiveLogSoftmaxWithLoss".split()
 )
 
-HOST_READS = {"item": "number", "tolist": "unknown", "numpy": "numpy", "__array__": "numpy"}
+COMPARES_ON_HOST = frozenset({"equal", "allclose", "is_nonzero"})
+"""Functions and methods that wait for the device to give True or False."""
+
+HOST_READS = {
+    "item": "number",
+    "tolist": "unknown",
+    "numpy": "numpy",
+    "__array__": "numpy",
+    **dict.fromkeys(COMPARES_ON_HOST, "number"),
+}
 """Tensor methods that wait for the device and give host data."""
 
 METADATA_METHODS = frozenset(
@@ -152,6 +162,9 @@ METADATA_METHODS = frozenset(
     "is_complex get_device type_as_string is_pinned is_shared has_names untyped_storage storage".split()
 )
 """Tensor methods that answer from the host's own records: never a wait."""
+
+ASKS_KIND = "is_"
+"""How the names of functions and methods begin that tell of a tensor's kind, or of torch's state: `is_complex`."""
 
 METADATA_ATTRIBUTES = frozenset(
     "shape dtype layout ndim is_cuda is_cpu is_leaf requires_grad grad_fn names itemsize nbytes is_sparse "
@@ -251,6 +264,22 @@ TENSOR_ONLY_METHODS = frozenset(
     "new_ones new_full new_empty type_as expand_as scatter_ scatter_add_ unbind topk".split()
 )
 """Methods that nothing but a tensor has among what goes through a model."""
+
+ONLY_TENSORS_HAVE = TENSOR_ONLY_METHODS | frozenset(
+    "shape dtype ndim backward requires_grad grad is_cuda view view_as reshape expand squeeze flatten transpose sum "
+    "mean any all max min abs float long bool half double isnan isinf isfinite softmax sigmoid argmax clamp mul_ add_ "
+    "copy_ div_ fill_ zero_ sub_ new_tensor nonzero clone".split()
+)
+"""Attributes and methods that numbers, texts and containers have not: what has one and is on the device is a tensor."""
+
+GIVES_TENSOR = frozenset(
+    "any all sum mean max min amax amin prod norm std var abs isnan isinf isfinite eq ne lt le gt ge logical_and "
+    "logical_or logical_not detach clone squeeze unsqueeze view reshape flatten float long bool int half double argmax "
+    "argmin sigmoid softmax exp log sqrt square pow add sub mul div clamp new_zeros new_ones new_full new_tensor "
+    "new_empty nonzero count_nonzero index_select gather masked_fill masked_select isclose round floor ceil "
+    "diff cumsum median mode topk sort t permute transpose expand repeat contiguous type_as".split()
+)
+"""Methods that only tensors (and arrays) have and that give a tensor."""
 
 MODULE_ONLY_METHODS = frozenset(
     "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "

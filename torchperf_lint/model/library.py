@@ -152,6 +152,8 @@ def library_call(
         return Value(Kind.DEVICE, device or Device.UNKNOWN, because=first.because)
     if ref in torch_api.HOST_RESULTS:
         return BY_WORD.get(torch_api.HOST_RESULTS[ref], UNKNOWN)
+    if root == "torch" and name.startswith(torch_api.ASKS_KIND):
+        return NUMBER
     if ref == "torch.from_numpy":
         return Value(Kind.TENSOR, Device.CPU)
     if ref in torch_api.LOADERS:

@@ -108,7 +108,7 @@ def tensor_method(
         return BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
     if name in ("size", "stride"):
         return INTEGER if arguments or keywords else container(INTEGER, ref="tuple")
-    if name in torch_api.METADATA_METHODS:
+    if name in torch_api.METADATA_METHODS or name.startswith(torch_api.ASKS_KIND):
         return NUMBER
     if name in ("items", "values", "keys") and base.kind is Kind.STRUCTURE:
         entry = base._replace(created=None, ref=None)

@@ -1,0 +1,90 @@
+"""`if torch.isnan(loss):`, `max(a, b)`: a tensor is asked for true or false, and the host waits for the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
+from torchperf_lint.model.truths import hot_truths
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.truths import Truth
+
+_ON_DEVICE = {"max": ("maximum", "min"), "min": ("minimum", "max")}
+"""What chooses between two tensors on the device, and the bound of `clamp` that does it with a number."""
+
+
+@rule(
+    code="TPL106",
+    name="implicit-tensor-bool",
+    category=Category.SYNC,
+    summary="a device tensor is asked for true or false, or compared on the host, in every step",
+    message="{what} waits for the device {where}",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    triggers=(("if ", "if(", "while", "assert", " and ", " or ", "not ", "not(", "max(", "min(", "equal", "allclose"),),
+)
+def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
+    """Branches, `and`, `or`, `not` and assertions on tensors, and functions of Python that compare or read them."""
+    for truth in hot_truths(model):
+        if model.in_test(truth.site):
+            continue
+        text = f"`{model.brief(truth.site.node)}`"
+        fields = {"what": text if truth.calls else f"the truth of {text}", "where": truth.heat.where}
+        because = (*truth.because, *truth.heat.because)
+        yield Finding(truth.site, because, _chosen_on_device(model, truth), fields)
+
+
+def _chosen_on_device(model: Model, truth: Truth) -> Fix | None:
+    """`torch.maximum(a, b)` for `max(a, b)` of two scalars, `a.clamp(min=1)` for `max(a, 1)`."""
+    call = truth.site.node
+    if not truth.calls or not isinstance(call, cst.Call) or len(call.args) != 2:
+        return None
+    if not isinstance(call.func, cst.Name) or any(each.star or each.keyword for each in call.args):
+        return None
+    function, bound = _ON_DEVICE.get(call.func.value, ("", ""))
+    one, other = (each.value for each in call.args)
+    if not function or model.value(call.func).ref != f"builtins.{call.func.value}":
+        return None
+    values = [model.value(one), model.value(other)]
+    torch = model.name_of("torch", truth.site)
+    if all(_is_scalar(model, each) for each in (one, other)):
+        if torch is None or values[0].dtype != values[1].dtype or values[0].dtype is None:
+            return None
+        new = f"{torch}.{function}({edits.text_of(truth.site.tree, one)}, {edits.text_of(truth.site.tree, other)})"
+        exact = values[0].dtype.startswith(("int", "uint")) and _is_made_here(one) and _is_made_here(other)
+        return _replaced(truth, new, Safety.SAFE if exact else Safety.UNSAFE)
+    tensor, number = (one, other) if _is_scalar(model, one) else (other, one)
+    if not _is_scalar(model, tensor) or not model.certain_number(number) or not _keeps_dtype(model, tensor, number):
+        return None
+    kept = edits.postfix(truth.site.tree, tensor)
+    return _replaced(truth, f"{kept}.clamp({bound}={edits.text_of(truth.site.tree, number)})", Safety.UNSAFE)
+
+
+def _replaced(truth: Truth, new: str, safety: Safety) -> Fix | None:
+    edit = edits.replace(truth.site.tree, truth.site.node, new)
+    return None if edit is None else Fix("choose on the device", safety, (edit,))
+
+
+def _is_scalar(model: Model, node: cst.BaseExpression) -> bool:
+    value = model.value(node)
+    return value.kind is Kind.TENSOR and not value.mixed and value.scalar is True and value.device.on_accelerator
+
+
+def _is_made_here(node: cst.BaseExpression) -> bool:
+    """Whether it is a new tensor, which nothing else holds: Python's `max` gives one of the two objects itself."""
+    return isinstance(node, cst.Call) and shape.method_name(node) in FULL_REDUCTIONS
+
+
+def _keeps_dtype(model: Model, tensor: cst.BaseExpression, number: cst.BaseExpression) -> bool:
+    """Whether the number fits into the tensor's dtype: a bound with a fraction makes floats of whole numbers."""
+    dtype = model.value(tensor).dtype or ""
+    whole = model.value(number).dtype == "int"
+    return dtype.startswith(("float", "bfloat")) or (dtype.startswith(("int", "uint")) and whole)
