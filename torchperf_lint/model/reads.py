@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS, LOGS_NUMBERS, WARNINGS
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
-from torchperf_lint.model import helpers
+from torchperf_lint.model import helpers, norms
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, shape
@@ -36,6 +36,7 @@ class Role(enum.Enum):
     METRIC = "fed to a torchmetrics aggregator on the device"
     SHOWN = "shown or logged"
     ELEMENT = "one of many elements read one by one"
+    NORM = "the norm of one parameter after the other"
     CONDITION = "decides a branch, or acts on an environment"
     INDEX = "used as a size or index"
     ASIDE = "told in an error or a warning, or put off by a lambda"
@@ -104,12 +105,26 @@ def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
     if tensor is None or because is None:
         return
     role, sink, parent = _role(model, site, tensor)
+    if _is_norm_for_total(model, site, tensor, role, parent):
+        role = Role.NORM
     helper = next((each for each in helpers.helper_reads(model) if each.site is site), None)
     because = because if helper is None else (*because, helper.because)
     read = HostRead(site, tensor, role, sink, parent, heat or COLD, because, helper is not None)
     if heat is not None and role in (Role.ACCUMULATED, Role.COLLECTED):
         read = read._replace(role=_role_by_reads(model, read))
     yield read
+
+
+def _is_norm_for_total(
+    model: Model, site: Site, tensor: cst.BaseExpression, role: Role, parent: cst.CSTNode | None
+) -> bool:
+    """Whether the norm of a parameter, or of its gradient, is read to be summed up or collected over all of them."""
+    if role is Role.OTHER and isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
+        if not norms.is_summed_up(model, parent.targets[0].target.value, site):
+            return False
+    elif role not in (Role.ACCUMULATED, Role.COLLECTED) and (role is not Role.ELEMENT or parent is None):
+        return False
+    return not isinstance(parent, cst.DictComp) and norms.is_one_of_many(model, site, tensor)
 
 
 def _role_by_reads(model: Model, read: HostRead) -> Role:

@@ -1,0 +1,56 @@
+"""`total += p.grad.norm().item() ** 2`: one wait for each parameter, where the whole norm needs one at most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model import norms
+from torchperf_lint.model.reads import Role, hot_reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.reads import HostRead
+
+_TOTAL_SINCE = ">=2.6"
+"""The releases of torch that have `torch.nn.utils.get_total_norm`."""
+
+
+@rule(
+    code="TPL109",
+    name="per-parameter-norm-sync",
+    category=Category.SYNC,
+    summary="a norm over all parameters is read parameter by parameter in every step",
+    message="`{read}` waits for the device once per parameter, {where}",
+    severity=Severity.ERROR,
+    fix=Safety.UNSAFE,
+    asks=("torch",),
+    triggers=((".item", "float("), ("norm(", "pow(", "** 2", "**2", "square("), ("parameters", ".grad")),
+)
+def per_parameter_norm_sync(model: Model) -> Iterator[Finding]:
+    """Reads, in loops and comprehensions over parameters, of norms that are summed up or collected."""
+    for read in hot_reads(model):
+        if read.role is not Role.NORM:
+            continue
+        fix = None if read.by_helper else _total_at_once(model, read)
+        shows = model.target_evidence("torch") if fix is not None else ()
+        fields = {"read": model.brief(read.site.node), "where": read.heat.where}
+        yield Finding(read.site, (*read.because, *read.heat.because, *shows), fix, fields)
+
+
+def _total_at_once(model: Model, read: HostRead) -> Fix | None:
+    """The norm of all gradients on the device, and one read."""
+    total = norms.total_of(model, read.site)
+    torch = model.name_of("torch", read.site)
+    if total is None or torch is None:
+        return None
+    if model.target.torch_is(_TOTAL_SINCE):
+        whole = f"{torch}.nn.utils.get_total_norm([{total.normed} {total.walk}])"
+    else:
+        whole = f"{torch}.stack([{total.norm} {total.walk}]).norm()"
+    line = f"return {whole}.item()" if total.name is None else f"{total.name} = {whole}.item()"
+    changed = norms.in_place_of(model, read.site, total, line)
+    return None if changed is None else Fix("compute the whole norm on the device, read once", Safety.UNSAFE, changed)
