@@ -208,7 +208,9 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
         "add sub mul div clamp clip round floor ceil sigmoid tanh relu pow square fill_ zero_ lt gt le ge eq ne".split()
     )
     if not elementwise:
-        return tensor._replace(scalar=None, vector=None, dtype=None)
+        is_cast = name == "view" and any(argument.kind is Kind.DTYPE for argument in arguments)
+        keeps = name in torch_api.VIEW_METHODS and not is_cast
+        return tensor._replace(scalar=None, vector=None, dtype=tensor.dtype if keeps else None)
     numbers = [value for value in (*arguments, *keywords.values()) if not value.holds_tensors]
     if is_whole(tensor.dtype) and not name.endswith("_"):
         if name in _MAKES_FLOATS:

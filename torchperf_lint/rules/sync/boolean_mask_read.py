@@ -1,0 +1,124 @@
+"""`x[mask]`: the size of the result is in the mask, and the host waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model import indexing
+from torchperf_lint.model.indexing import Use
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.indexing import Indexed
+
+_FILLS = ("masked_fill", "masked_fill_")
+
+
+@rule(
+    code="TPL110",
+    name="boolean-mask-read",
+    category=Category.SYNC,
+    summary="elements are chosen by a mask on the device, whose count the host waits for in every step",
+    message="`{chosen}` waits for the device {why}, {where}",
+    severity=Severity.ERROR,
+    fix=Safety.UNSAFE,
+    triggers=(("[", "masked_fill"),),
+)
+def boolean_mask_read(model: Model) -> Iterator[Finding]:
+    """Reads and updates through a boolean mask, writes of device tensors through one, and fills with such."""
+    for indexed, mask in indexing.hot_masks(model):
+        because = (*indexed.value(mask).because, *indexed.heat.because)
+        often = "twice " if indexed.use is Use.UPDATED else ""
+        fields = {
+            "chosen": model.brief(indexed.site.node),
+            "why": f"{often}to know how many elements the mask chooses",
+            "where": indexed.heat.where,
+        }
+        fix = _over_all(model, indexed) if indexing.compared_with_number(model, indexed) else None
+        yield Finding(indexed.site, because, fix, fields)
+    for site in model.method_calls(*_FILLS, hot=True):
+        heat, because = model.heat(site), _value_on_device(model, site.node)
+        if heat is None or because is None:
+            continue
+        fields = {"chosen": model.brief(site.node), "why": "to read the value that it fills in", "where": heat.where}
+        yield Finding(site, (*because, *heat.because), _where(model, site), fields)
+
+
+def _value_on_device(model: Model, call: cst.Call) -> tuple[Because, ...] | None:
+    """What shows that a tensor on the device is filled with another one from there."""
+    filled, value = shape.receiver(call), shape.argument(call, "value", 1)
+    if not isinstance(value, cst.BaseExpression) or filled is None or model.on_device(filled) is None:
+        return None
+    return model.on_device(value) if model.value(value).is_tensor else None
+
+
+_NEUTRAL = {"MultiplyAssign": "1", "DivideAssign": "1", "AddAssign": "0", "SubtractAssign": "0"}
+"""What leaves an element as it is, by the operator that updates it."""
+
+
+def _over_all(model: Model, indexed: Indexed) -> Fix | None:
+    """The same over all elements, those that the mask leaves out made neutral."""
+    return _summed(model, indexed) if indexed.use is Use.READ else _updated(model, indexed)
+
+
+def _summed(model: Model, indexed: Indexed) -> Fix | None:
+    """`torch.where(m, x, 0).sum()` for `x[m].sum()`, and that over `m.sum()` for the mean."""
+    site, node = indexed.site, indexed.site.node
+    attribute = model.parent(node)
+    call = model.parent(attribute) if isinstance(attribute, cst.Attribute) else None
+    torch = model.name_of("torch", site)
+    if torch is None or not isinstance(call, cst.Call) or call.func is not attribute or call.args:
+        return None
+    name = shape.method_name(call)
+    if name not in ("sum", "mean"):
+        return None
+    mask = node.slice[0].slice.value
+    text = edits.text_of(site.tree, mask)
+    new = f"{torch}.where({text}, {edits.text_of(site.tree, node.value)}, 0).sum()"
+    if name == "mean":
+        new = f"{new} / {edits.postfix(site.tree, mask)}.sum()"
+        if not isinstance(model.parent(call), (cst.Assign, cst.Return, cst.Arg, cst.AnnAssign)):
+            new = f"({new})"
+    edit = edits.replace(site.tree, call, new)
+    return None if edit is None else Fix("reduce over all elements, the others as 0", Safety.UNSAFE, (edit,))
+
+
+def _updated(model: Model, indexed: Indexed) -> Fix | None:
+    """`x *= torch.where(m, s, 1)` for `x[m] *= s`."""
+    site, node = indexed.site, indexed.site.node
+    statement = model.parent(node)
+    torch = model.name_of("torch", site)
+    if torch is None or not isinstance(statement, cst.AugAssign) or not model.certain_number(statement.value):
+        return None
+    neutral = _NEUTRAL.get(type(statement.operator).__name__)
+    if neutral is None:
+        return None
+    mask, number = (edits.text_of(site.tree, each) for each in (node.slice[0].slice.value, statement.value))
+    changed = edits.together(
+        edits.replace(site.tree, node, edits.text_of(site.tree, node.value)),
+        edits.replace(site.tree, statement.value, f"{torch}.where({mask}, {number}, {neutral})"),
+    )
+    return None if changed is None else Fix("update all elements, the others by nothing", Safety.UNSAFE, changed)
+
+
+def _where(model: Model, site: Site) -> Fix | None:
+    """`torch.where(m, v, x)` for `x.masked_fill(m, v)`."""
+    call = site.node
+    torch = model.name_of("torch", site)
+    if torch is None or shape.method_name(call) != "masked_fill" or len(call.args) != 2:
+        return None
+    if any(each.star or each.keyword for each in call.args):
+        return None
+    kept, filled = model.value(call.func.value), model.value(call.args[1].value)
+    if kept.dtype is None or kept.dtype != filled.dtype:
+        return None
+    parts = [call.args[0].value, call.args[1].value, call.func.value]
+    mask, value, tensor = (edits.text_of(site.tree, part) for part in parts)
+    edit = edits.replace(site.tree, call, f"{torch}.where({mask}, {value}, {tensor})")
+    return None if edit is None else Fix("choose on the device", Safety.UNSAFE, (edit,))
