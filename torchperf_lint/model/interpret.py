@@ -6,6 +6,7 @@ import ast
 import functools
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import calling, frameworks, optimizers, parameters, registries
 from torchperf_lint.model.answers import Answers
 from torchperf_lint.model.evaluate import Evaluator
@@ -338,6 +339,8 @@ class World:
                 value = registries.seen_as(self.program, meaning)
             value = UNKNOWN if value is None else value
             return conventional(meaning.name, located(value, meaning.home.path))
+        if ref in torch_api.DTYPES:
+            return Value(Kind.DTYPE, dtype=torch_api.DTYPES[ref])
         return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
 
     def free_name(self, frame: Frame, name: str) -> Value | None:
