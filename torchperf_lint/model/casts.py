@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.construction import built_on_host, makers_on_host
 from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Device, Kind
 from torchperf_lint.syntax import cst, shape
@@ -64,6 +65,8 @@ def _to_device(model: Model) -> Iterator[CastCopy]:
     for move in hot_moves(model):
         if move.like or not move.plain or shape.method_name(move.call) == "type_as":
             continue
+        if built_on_host(model, move.moved) is not None or makers_on_host(model, move):
+            continue  # it is better built on the device
         if move.dtype is not None:
             # A copy that waits casts before it sends, one that does not wait casts where it arrives.
             if not move.non_blocking:

@@ -1,0 +1,73 @@
+"""`self.mask.to(x.device)` in `forward`: a tensor that the module keeps on the host is copied in every call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.buffers import kept_here, plain_tensor, read_on_host, register
+from torchperf_lint.model.caches import filled_once
+from torchperf_lint.model.transfers import hot_moves
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.buffers import PlainTensor
+
+
+@rule(
+    code="TPL205",
+    name="unregistered-buffer-transfer",
+    category=Category.TRANSFER,
+    summary="a constant tensor of a module is no buffer, and is copied to the device in every call",
+    message="`{move}` copies `{path}` from the host{waits}, {where}: it is no buffer",
+    severity=Severity.ERROR,
+    fix=Safety.UNSAFE,
+    triggers=((".to(", ".cuda(", ".type_as("), "__init__"),
+)
+def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
+    """Moves, in every step, of a tensor of the host that a module's constructor has bound to an attribute."""
+    for move in hot_moves(model):
+        path = shape.dotted(_whole(move.moved))
+        if path is None or move.heat.loop is not None:
+            continue
+        tensor = plain_tensor(model, path, move.site)
+        if tensor is None or filled_once(model, move.site):
+            continue
+        fields = {
+            "move": model.brief(move.site.node),
+            "path": path,
+            "waits": "" if move.non_blocking else " and waits",
+            "where": move.heat.where,
+        }
+        because = (kept_here(model, tensor), *move.heat.because)
+        yield Finding(move.site, because, _register(model, tensor), fields)
+
+
+def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`self.table` of `self.table[:n].unsqueeze(0).float()`."""
+    while True:
+        if isinstance(node, cst.Subscript):
+            node = node.value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            name = node.func.attr.value
+            if name not in torch_api.VIEW_METHODS and name not in torch_api.DTYPE_METHODS and name not in _COPIES:
+                return node
+            node = node.func.value
+        else:
+            return node
+
+
+_COPIES = frozenset({"detach", "clone", "contiguous", "repeat"})
+
+
+def _register(model: Model, tensor: PlainTensor) -> Fix | None:
+    """Make it a buffer; the move stays, for it copies nothing then."""
+    changed = register(model, tensor)
+    if changed is None or read_on_host(model, tensor):
+        return None
+    return Fix("register it as a buffer, so that it moves with the module", Safety.UNSAFE, changed)
