@@ -87,9 +87,7 @@ def _statement_of(store: AttributeStore) -> ast.Assign | None:
     return None
 
 
-def _is_bound_elsewhere(
-    model: Model, name: str, lineage: list[ClassInfo], stores: tuple[AttributeStore, ...]
-) -> bool:
+def _is_bound_elsewhere(model: Model, name: str, lineage: list[ClassInfo], stores: tuple[AttributeStore, ...]) -> bool:
     """Whether code in the files of the classes binds an attribute of that name, or registers something under it."""
     for index in {id(each): each for each in (model._index, *(cls.index for cls in lineage))}.values():
         unrelated = [cls for cls in index.classes if not set(model._world.lineage(cls)) & set(lineage)]

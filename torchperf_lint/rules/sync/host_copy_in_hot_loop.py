@@ -10,6 +10,7 @@ from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.helpers import helper_reads, stands_in_reader
 from torchperf_lint.model.hostwork import worked_on_at_once
+from torchperf_lint.model.numpywork import is_fetch
 from torchperf_lint.model.reads import hot_reads
 from torchperf_lint.model.roundtrips import goes_back
 from torchperf_lint.model.values import Kind
@@ -55,7 +56,7 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
             continue
         if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, heat):
             continue
-        if goes_back(model, site) or worked_on_at_once(model, site, heat):
+        if goes_back(model, site) or is_fetch(model, site) or worked_on_at_once(model, site, heat):
             continue
         fix = None if says else _collect_on_device(model, site)
         fields = {"copy": model.brief(site.node), "where": heat.where}

@@ -16,6 +16,7 @@ from torchperf_lint.model.construction import (
     packs_list,
     type_is_asked,
 )
+from torchperf_lint.model.numpywork import comes_from_numpy
 from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.model.values import Kind
 from torchperf_lint.model.writes import writes_in_place
@@ -61,7 +62,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
     """Calls that make a device tensor of a number, a list or an array of the host, in every step."""
     for packing in sorted(_packings(model), key=lambda each: each.site.start):
         what = _describe(model, packing)
-        if what is None or filled_once(model, packing.site):
+        if what is None or filled_once(model, packing.site) or comes_from_numpy(model, packing.site):
             continue
         fields = {
             "call": model.brief(packing.site.node),

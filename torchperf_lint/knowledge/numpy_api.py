@@ -1,0 +1,37 @@
+"""NumPy: which functions and methods have a counterpart in torch that does the same to a tensor of the device."""
+
+from __future__ import annotations
+
+_SAME_NAME = (
+    "abs argmax argmin argsort ceil cos cumprod cumsum dot einsum exp exp2 expm1 floor hypot isfinite isinf isnan log "
+    "log10 log1p log2 logical_and logical_not logical_or logical_xor matmul maximum mean minimum nan_to_num ones_like "
+    "outer prod reciprocal round sigmoid sign sin sinh softmax sort sqrt square squeeze stack sum tan tanh tile trace "
+    "tril triu unique where zeros_like"
+)
+
+TWINS: dict[str, str] = {
+    **{f"numpy.{name}": f"torch.{name}" for name in _SAME_NAME.split()},
+    "numpy.absolute": "torch.abs",
+    "numpy.amax": "torch.amax",
+    "numpy.amin": "torch.amin",
+    "numpy.clip": "torch.clamp",
+    "numpy.concatenate": "torch.cat",
+    "numpy.expand_dims": "torch.unsqueeze",
+    "numpy.flip": "torch.flip",
+    "numpy.full_like": "torch.full_like",
+    "numpy.linalg.norm": "torch.linalg.norm",
+    "numpy.max": "torch.amax",
+    "numpy.min": "torch.amin",
+    "numpy.power": "torch.pow",
+    "numpy.reshape": "torch.reshape",
+    "numpy.roll": "torch.roll",
+    "numpy.std": "torch.std",
+    "numpy.transpose": "torch.permute",
+    "numpy.var": "torch.var",
+}
+
+TWIN_METHODS = frozenset(
+    "argmax argmin argsort astype clip copy cumsum dot flatten max mean min prod ravel repeat reshape round squeeze "
+    "std sum swapaxes transpose var".split()
+)
+"""Methods of arrays that tensors have as well, perhaps under another name."""
