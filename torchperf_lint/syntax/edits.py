@@ -126,6 +126,21 @@ def add_argument(tree: StatementTree, call: cst.Call, argument: str) -> tuple[Ed
     return (*edits, Edit(line_end, line_end, f"{indent}{argument},{tree.source.newline}".encode()))
 
 
+def drop_argument(tree: StatementTree, call: cst.Call, dropped: cst.Arg) -> Edit | None:
+    """Take an argument out of a call, with the comma that parts it from the others."""
+    if not tree.lossless:
+        return None
+    place = next(position for position, argument in enumerate(call.args) if argument is dropped)
+    start, end = tree.span(dropped)[0], _outer_end(tree, dropped)
+    if place:
+        start = _outer_end(tree, call.args[place - 1])
+    elif len(call.args) > 1:
+        end = tree.span(call.args[1])[0]
+    elif isinstance(dropped.comma, cst.Comma):
+        end = _after_comma(tree, dropped)
+    return None if b"#" in tree.source.utf8[start:end] else Edit(start, end, b"")
+
+
 def _after_comma(tree: StatementTree, argument: cst.Arg) -> int:
     end = _outer_end(tree, argument)
     return tree.source.utf8.index(b",", end) + 1
