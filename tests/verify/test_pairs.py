@@ -28,7 +28,10 @@ def test_fewer_waits_and_equal_results_are_accepted():
 @pytest.mark.parametrize(
     ("after", "said"),
     [
-        (UNFIXED, "neither waits nor copies become fewer, nor bytes copied, operators, graph nodes kept, warnings"),
+        (
+            UNFIXED,
+            "neither waits nor copies become fewer, nor bytes copied, operators, graph nodes kept, processes started, warnings",
+        ),
         (run([*WAITS, event(step=0)]), "the host waits 1.25 times per step, 1 before"),
         (run(results=2), "results: 1 became 2"),
         (run(results=None), "the results are gone"),
@@ -42,6 +45,7 @@ def test_fewer_waits_and_equal_results_are_accepted():
             run(settings={"the default dtype": "torch.float64"}),
             "the default dtype is left torch.float64, torch.float32 before",
         ),
+        (run(processes=3), "3 processes are started, 0 before"),
         (run(random=1), "the random numbers of torch are drawn differently"),
         (run(stderr="x.py:3: UserWarning: watch out\n  x\n"), "a warning is new: UserWarning: watch out"),
         (run(status="failed", error="ValueError: no"), "the fixed program fails: ValueError: no"),
@@ -53,6 +57,10 @@ def test_fewer_waits_and_equal_results_are_accepted():
 )
 def test_each_objection_is_raised(after, said):
     assert said in objections(UNFIXED, after, EXACT, safe=True)
+
+
+def test_fewer_processes_are_a_gain():
+    assert objections(run(processes=6), run(processes=2), EXACT, safe=False) == []
 
 
 def test_a_pinned_asynchronous_copy_is_a_gain():

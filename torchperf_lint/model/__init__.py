@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
-from torchperf_lint.model import flow, frameworks, guards, meters, numbers, placing, scope, scripts, walks, writes
+from torchperf_lint.model import (
+    epochs,
+    flow,
+    frameworks,
+    guards,
+    meters,
+    numbers,
+    placing,
+    scope,
+    scripts,
+    walks,
+    writes,
+)
 from torchperf_lint.model.devices import named_device
 from torchperf_lint.model.heat import Heat
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
@@ -37,6 +49,7 @@ class Model(SiteModel):
         super().__init__(unit, target)
         self._objects: Objects | None = None
         self._loading = unit.loading
+        self._unit = unit
 
     # -- meaning ---------------------------------------------------------------------------------------------------
 
@@ -218,6 +231,15 @@ class Model(SiteModel):
         loader = self._ast_of(site.node)
         assert isinstance(loader, ast.Call)
         return self._loading.samples(loader, self._function(site))
+
+    def loader_rewalks(self, site: Site) -> list[epochs.Rewalk]:
+        """The loops over the loader built at the site that another loop, or a framework, comes to again and again."""
+        loader = self._ast_of(site.node)
+        return list(epochs.rewalks(self._unit, loader)) if isinstance(loader, ast.Call) else []
+
+    def declared_options(self) -> list[ast.Call]:
+        """The calls that declare options of the command line."""
+        return [record.call for record in self._index.calls.get("add_argument", ())]
 
     def named(self, name: str, site: Site) -> Value:
         """What a plain name is at the end of the function around the site: UNKNOWN if the function cannot see it."""

@@ -97,6 +97,11 @@ class Loading:
                         routes[source] = route
         return routes
 
+    def files(self, loader: ast.Call) -> Iterator[Index]:
+        """The files that the loader built by this call comes to, this one first."""
+        yield self._world.index
+        yield from (other._world.index for other in self._others(loader))
+
     def _others(self, loader: ast.Call) -> Iterator[Loading]:
         """The other files that the loader of this one comes to, the nearest first."""
         program, start = self._world.program, self._builder(loader)
@@ -127,7 +132,7 @@ class Loading:
                 elif callee.cls is not None:
                     yield from (method for owner in world.lineage(callee.cls) for method in owner.methods.values())
         frame = world.frame(function)
-        if loader in _all_sources([*frame.returns, *frame.yields]):
+        if loader in all_sources([*frame.returns, *frame.yields]):
             yield from (record.function for record in world.callers(function))
         if self._is_kept(loader, function):
             assert function.cls is not None
@@ -135,18 +140,18 @@ class Loading:
             made = world.method(function.cls, "__init__")
             yield from () if made is None else (record.function for record in world.callers(made))
         is_module = function is world.index.module
-        if loader in _all_sources(world.all_at_top() if is_module else frame.env.values()):
+        if loader in all_sources(world.all_at_top() if is_module else frame.env.values()):
             yield from (inner for inner in world.index.functions if inner.outer is function)
             if is_module and world.program is not None:
                 for unit in world.program.neighbours(world.index):
-                    if loader in _all_sources(unit.world().all_at_top()):
+                    if loader in all_sources(unit.world().all_at_top()):
                         yield unit.index.module
 
     def _is_kept(self, loader: ast.Call, function: FunctionInfo) -> bool:
         """Whether the function stores the loader in an attribute of its object."""
         stores = () if function.cls is None else function.cls.attributes.values()
         own = [store.target for stored in stores for store in stored if store.function is function]
-        return loader in _all_sources(self._world.frame_value(function, target) for target in own)
+        return loader in all_sources(self._world.frame_value(function, target) for target in own)
 
     def _homes(self, value: Value) -> list[Index]:
         """The files that the code of a function, or of a class and its bases, stands in."""
@@ -206,7 +211,7 @@ class Loading:
         if not isinstance(func, ast.Attribute):
             return
         batch = self._world.frame_value(record.function, func.value)
-        sources = _sources(batch)
+        sources = sources_of(batch)
         if not sources or batch.device.on_accelerator:
             return
         device = Device.CUDA if func.attr == "cuda" else self._named_device(record)
@@ -248,7 +253,7 @@ class Loading:
     def _given(self, record: CallRecord) -> tuple[ast.Call, ...]:
         values = self._world.frame(record.function).values
         nodes = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-        return _all_sources([values.get(node, UNKNOWN) for node in nodes])
+        return all_sources([values.get(node, UNKNOWN) for node in nodes])
 
     def _hooks(self) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
         for function in self._world.index.functions:
@@ -261,7 +266,7 @@ class Loading:
                 framework == "Lightning" and frameworks.is_lightning_module(self._world, function.cls)
             ):
                 step = Because(_row(function), f"{framework} asks `{function.name}` for a loader and moves its batches")
-                yield self._by_framework(step), _all_sources(self._world.frame(function).returns)
+                yield self._by_framework(step), all_sources(self._world.frame(function).returns)
 
     # -- samples -------------------------------------------------------------------------------------------------
 
@@ -382,20 +387,21 @@ def _is_dtype(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and f"torch.{node.attr}" in torch_api.DTYPES
 
 
-def _sources(value: Value) -> tuple[ast.Call, ...]:
+def sources_of(value: Value) -> tuple[ast.Call, ...]:
     """The loaders that a value, or what it holds or hangs on, comes from."""
     if value.sources:
         return value.sources
     if value.kind is Kind.CONTAINER:
         held = [item for _, item in value.items or ()]
-        return _all_sources(held or ([value.element] if value.element is not None else []))
+        return all_sources(held or ([value.element] if value.element is not None else []))
     if value.kind is Kind.METHOD and value.element is not None:
-        return _sources(value.element)
+        return sources_of(value.element)
     return ()
 
 
-def _all_sources(values: Iterable[Value]) -> tuple[ast.Call, ...]:
-    return tuple(dict.fromkeys(source for value in values for source in _sources(value)))
+def all_sources(values: Iterable[Value]) -> tuple[ast.Call, ...]:
+    """Those of several values."""
+    return tuple(dict.fromkeys(source for value in values for source in sources_of(value)))
 
 
 def _row(function: FunctionInfo) -> int:

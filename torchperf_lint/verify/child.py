@@ -54,11 +54,14 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     recorder = events.Recorder()
     recorder.count_operators = options.operators
     finish = _install(options.device, options.mode, recorder)
+    from torchperf_lint.verify.processes import Started
     from torchperf_lint.verify.steps import EnoughSteps, Steps
     from torchperf_lint.verify.upkeep import Upkeep
 
     steps = Steps(recorder, options.steps)
     upkeep = Upkeep()
+    started = Started()
+    started.watch()
     if options.upkeep:
         upkeep.watch(recorder)
     if options.seed is not None:
@@ -97,6 +100,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "loops": steps.lengths,
         "memory": upkeep.memory,
         "nodes": list(upkeep.nodes.items()),
+        "processes": started.count,
         "steady": [[step, *place] for step, place in steps.steady().items()],
         "events": [each.as_json() for each in recorder.events],
         "operators": [[step, *where, name, count] for (step, where, name), count in recorder.operators.items()],
@@ -120,7 +124,7 @@ def _leave_path() -> None:
 def nothing_ran(status: str, error: str) -> dict[str, Any]:
     """The report of a program that did not run, or of one whose own report was lost."""
     nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "operators_in", "files"), ())
-    return {"status": status, "error": error, "device": {}, "steps": 0, "counters": {}, **nothing}
+    return {"status": status, "error": error, "device": {}, "steps": 0, "processes": 0, "counters": {}, **nothing}
 
 
 def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], dict[str, Any]]:

@@ -183,7 +183,7 @@ def objections(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> 
 
 
 def _costs(before: Run, after: Run) -> Iterator[str]:
-    """What the host waits for and copies in a step."""
+    """What the host waits for and copies in a step, and the processes that it starts."""
     was, now = before.counts(), after.counts()
     if not before.steady:
         yield "the program has no steps to count over"
@@ -193,6 +193,8 @@ def _costs(before: Run, after: Run) -> Iterator[str]:
         yield f"the host waits {float(now.waits):g} times per step, {float(was.waits):g} before"
     if now.staged > was.staged:
         yield f"{float(now.staged - was.staged):g} copies per step became asynchronous ones of pageable memory"
+    if after.processes > before.processes:
+        yield f"{after.processes} processes are started, {before.processes} before"
     copies_as_before = all(new >= old for new, old in zip(now.of_transfers, was.of_transfers, strict=True))
     if copies_as_before and not other_gains(before, after):
         yield f"neither waits nor copies become fewer, nor {', '.join(before.other_counts())}"

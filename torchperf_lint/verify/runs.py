@@ -80,6 +80,11 @@ class Run(NamedTuple):
         return [Event.from_json(each) for each in self.report["events"]]
 
     @property
+    def processes(self) -> int:
+        """How many processes it started."""
+        return int(self.report["processes"])
+
+    @property
     def warnings(self) -> Counter[str]:
         """The warnings on standard error, without the place that issued them."""
         return Counter(_WARNING.findall(self.stderr))
@@ -105,7 +110,7 @@ class Run(NamedTuple):
         """What costs beside waits and copies.
 
         Bytes copied between host and device and operators of the device, both per step, nodes of graphs alive
-        between steps, warnings in all.
+        between steps, processes started and warnings in all.
         """
         calls = [_Calls(step, count) for step, count in self.report["operators_in"]]
         nodes = [alive for step, alive in self.report["nodes"] if step in self.steady]
@@ -114,6 +119,7 @@ class Run(NamedTuple):
             "bytes copied": sum((share * nbytes for nbytes, share in copied), Fraction(0)),
             "operators": sum((share * each.times for each, share in self._shares(calls)), Fraction(0)),
             "graph nodes kept": Fraction(sum(nodes), len(nodes) or 1),
+            "processes started": Fraction(self.processes),
             "warnings": Fraction(self.warnings.total()),
         }
 
