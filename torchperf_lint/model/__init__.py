@@ -237,6 +237,19 @@ class Model(SiteModel):
         loader = self._ast_of(site.node)
         return list(epochs.rewalks(self._unit, loader)) if isinstance(loader, ast.Call) else []
 
+    def loader_rebuilt(self, site: Site) -> Because | None:
+        """The loop over epochs that builds the loader at the site in each pass, though it might be built once."""
+        loader, statement = self._ast_of(site.node), self._statement_of[id(site.node)]
+        if not isinstance(loader, ast.Call):
+            return None
+        return epochs.rebuilding_loop(self._unit, loader, statement, self._function(site))
+
+    def binds(self, name: str, site: Site) -> bool:
+        """Whether the function around the site itself binds the name, other than as a parameter."""
+        function = self._function(site)
+        own = self._index.bound_names(function)[len(function.parameter_names) :]
+        return function is not self._index.module and name in own
+
     def declared_options(self) -> list[ast.Call]:
         """The calls that declare options of the command line."""
         return [record.call for record in self._index.calls.get("add_argument", ())]

@@ -1,4 +1,4 @@
-"""Which loops walk over a loader again and again, so that each of its passes begins anew."""
+"""Which loops walk over a loader again and again, or build it again: each of its passes begins anew."""
 
 from __future__ import annotations
 
@@ -48,6 +48,30 @@ def rewalks(unit: Unit, loader: ast.Call) -> Iterator[Rewalk]:
                 found = _repeated(there, loader, loop.iter, loop, function, MOST_CALLS_UP)
                 if found is not None:
                     yield found._replace(because=(step, *found.because))
+
+
+def rebuilding_loop(unit: Unit, loader: ast.Call, statement: ast.stmt, function: FunctionInfo) -> Because | None:
+    """The loop over epochs around the statement, if the loader built there is the same in each of its passes."""
+    around = unit.loops.enclosing(statement)
+    if not around or unit.loops.classify(around[0], function).kind is not LoopKind.EPOCH or _ends_at_once(around[0]):
+        return None
+    loop = around[0]
+    given = [*loader.args, *(each.value for each in loader.keywords)]
+    made = [*given[1:], *(each.value for each in loader.keywords if each.arg == "dataset")]
+    kept = dotted(given[0]) is not None and not any(isinstance(n, ast.Call) for each in made for n in ast.walk(each))
+    varies = any(_binds(loop, name) for each in given for name in _paths_in(each))
+    walked = any(
+        loader in sources_of(unit.world().frame_value(function, inner.iter))
+        for inner, owner in unit.index.loops
+        if owner is function and not isinstance(inner, ast.While) and loop in unit.loops.enclosing(inner)
+    )
+    if not given or not kept or varies or not walked or _changes_dataset(loop, loader):
+        return None
+    return Because(loop.lineno, "this loop builds it in every pass, of things that it never changes", unit.index.path)
+
+
+def _paths_in(node: ast.expr) -> list[str]:
+    return [path for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and (path := dotted(each))]
 
 
 def _repeated(

@@ -1,0 +1,108 @@
+"""`next(iter(loader))` in every step: a whole pass is set up, and all of it but one batch is dropped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.caches import filled_once
+from torchperf_lint.model.values import Kind
+from torchperf_lint.model.workers import workers_of
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+
+
+@rule(
+    code="TPL405",
+    name="loader-restarted-in-loop",
+    category=Category.DATA,
+    summary="a loader is set up anew for single batches, or in every epoch",
+    message="`{call}` {does}",
+    severity=Severity.WARNING,
+    fix=Safety.SHOWN,
+    triggers=(("iter(", "DataLoader"),),
+    cpu_only_too=True,  # the start costs the same whatever the model runs on
+)
+def loader_restarted_in_loop(model: Model) -> Iterator[Finding]:
+    """`iter(loader)` in a batch loop or in what it calls, and loaders with workers that a loop over epochs builds."""
+    yield from _restarted(model)
+    for site in model.calls(*torch_api.LOADERS):
+        workers = workers_of(model, site)
+        rebuilt = None if workers is None or model.in_test(site) else model.loader_rebuilt(site)
+        if rebuilt is not None:
+            does = "is built in every epoch: its workers are started anew each time, and cannot be kept"
+            yield Finding(site, (rebuilt,), None, {"call": f"{model.text(site.node.func)}(...)", "does": does})
+
+
+def _restarted(model: Model) -> Iterator[Finding]:
+    if not model.keeps_builtin("iter"):
+        return
+    for site in model.method_or_function_calls("iter"):
+        call = site.node
+        if not isinstance(call.func, cst.Name) or len(call.args) != 1 or call.args[0].star:
+            continue
+        loader = call.args[0].value
+        if model.value(loader).kind is not Kind.LOADER:
+            continue
+        taken = _taken_at_once(model, site)
+        heat = model.heat(site)
+        if heat is None or model.in_test(site) or filled_once(model, site):
+            continue
+        if taken is None and not (isinstance(model.parent(call), cst.Assign) and model.always_in_loop(site, heat)):
+            continue
+        if any(_changes(model, path, site, heat) for path in _rests_on(loader)):
+            continue
+        fix = None if taken is None else _go_on(model, taken, loader, heat)
+        fields = {"call": model.text(taken.node if taken else call), "does": f"{_costs(model, loader)} {heat.where}"}
+        yield Finding(taken or site, heat.because, fix, fields)
+
+
+def _taken_at_once(model: Model, site: Site) -> Site | None:
+    """`next(iter(loader))` around `iter(loader)`."""
+    argument = model.parent(site.node)
+    around = None if argument is None else model.parent(argument)
+    if isinstance(argument, cst.Arg) and isinstance(around, cst.Call) and shape.dotted(around.func) == "next":
+        return model.site(around)
+    return None
+
+
+def _rests_on(loader: cst.BaseExpression) -> list[str]:
+    """The names and attributes that decide which loader it is: its own, or those that it is built of on the spot."""
+    parts = [item.value for item in loader.args] if isinstance(loader, cst.Call) else [loader]
+    paths = [shape.dotted(part) for part in parts]
+    return [path or name.value for path, part in zip(paths, parts, strict=True) for name in shape.names_in(part)]
+
+
+def _changes(model: Model, path: str, site: Site, heat: Heat) -> bool:
+    """Whether each pass, or each call, binds the name, or an attribute on the way to what it names."""
+    parts = path.split(".")
+    if any(".".join(parts[: end + 1]) in model.names_of_loop(heat) for end in range(len(parts))):
+        return True
+    return heat.loop is None and model.binds(parts[0], site)
+
+
+def _costs(model: Model, loader: cst.BaseExpression) -> str:
+    made = model.creation(model.value(loader))
+    workers = None if made is None else workers_of(model, made)
+    if workers is None:
+        return "sets up a whole new pass over the loader, and drops it again,"
+    started = "its workers" if workers.text is not None or workers.number == 1 else f"its {workers.number} workers"
+    return f"starts {started} and ends them again"
+
+
+def _go_on(model: Model, taken: Site, loader: cst.BaseExpression, heat: Heat) -> Fix | None:
+    """One iterator in front of the loop, which begins again by itself."""
+    itertools = model.name_of("itertools", taken) or "itertools"
+    name = "endless_batches" if model.binds("batches", taken) else "batches"
+    line = f"{name} = {itertools}.chain.from_iterable({itertools}.repeat({model.text(loader)}))"
+    before = model.insert_before(heat, line)
+    after = edits.replace(taken.tree, taken.node, f"next({name})")
+    changed = edits.together(before, after)
+    title = "take all batches of one pass, then begin the next (needs `import itertools`)"
+    return None if changed is None else Fix(title, Safety.SHOWN, changed)
