@@ -30,7 +30,8 @@ def test_fewer_waits_and_equal_results_are_accepted():
     [
         (
             UNFIXED,
-            "neither waits nor copies become fewer, nor bytes copied, operators, graph nodes kept, processes started, warnings",
+            "neither waits nor copies become fewer, nor bytes copied, operators, graph nodes kept, processes started, "
+            "warnings",
         ),
         (run([*WAITS, event(step=0)]), "the host waits 1.25 times per step, 1 before"),
         (run(results=2), "results: 1 became 2"),

@@ -13,6 +13,7 @@ from torchperf_lint.model import (
     flow,
     frameworks,
     guards,
+    in_workers,
     meters,
     numbers,
     placing,
@@ -243,6 +244,13 @@ class Model(SiteModel):
         if not isinstance(loader, ast.Call):
             return None
         return epochs.rebuilding_loop(self._unit, loader, statement, self._function(site))
+
+    def device_in_workers(self, site: Site) -> tuple[Because, ...] | None:
+        """What shows that the workers of the loader built at the site use the accelerator; None if nothing does."""
+        loader = self._ast_of(site.node)
+        if not isinstance(loader, ast.Call):
+            return None
+        return in_workers.device_use(self._world, loader, self._function(site))
 
     def binds(self, name: str, site: Site) -> bool:
         """Whether the function around the site itself binds the name, other than as a parameter."""
