@@ -239,6 +239,14 @@ SCALERS = frozenset({"torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch
 DATASET_PARTS = frozenset({"torch.utils.data.Subset", "torch.utils.data.random_split"})
 """Give (a list of) parts of the dataset that they are given first."""
 
+SIZED_BY_DATA = frozenset(
+    "nonzero argwhere where masked_select unique unique_consecutive bincount one_hot repeat_interleave".split()
+)
+"""Functions and methods whose result has a size that is in the data: the host waits to know it."""
+
+SIZE_ARGUMENTS = {"one_hot": ("num_classes", 1), "repeat_interleave": ("output_size", None)}
+"""The argument that tells the size beforehand, and its position."""
+
 VIEW_METHODS = frozenset(
     "view reshape flatten squeeze unsqueeze permute transpose movedim t expand narrow select unflatten view_as".split()
 )

@@ -43,11 +43,11 @@ def boolean_mask_read(model: Model) -> Iterator[Finding]:
         fix = _over_all(model, indexed) if indexing.compared_with_number(model, indexed) else None
         yield Finding(indexed.site, because, fix, fields)
     for site in model.method_calls(*_FILLS, hot=True):
-        heat, shown = model.heat(site), _value_on_device(model, site.node)
-        if heat is None or shown is None:
+        heat, shows = model.heat(site), _value_on_device(model, site.node)
+        if heat is None or shows is None:
             continue
         fields = {"chosen": model.brief(site.node), "why": "to read the value that it fills in", "where": heat.where}
-        yield Finding(site, (*shown, *heat.because), _where(model, site), fields)
+        yield Finding(site, (*shows, *heat.because), _where(model, site), fields)
 
 
 def _value_on_device(model: Model, call: cst.Call) -> tuple[Because, ...] | None:

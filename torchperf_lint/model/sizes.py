@@ -1,0 +1,134 @@
+"""Calls whose result has a size that is in the data, and sizes that the program has already read."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS, SIZED_BY_DATA
+from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.values import UNKNOWN, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.values import Value
+
+
+def hot_calls_sized_by_data(model: Model) -> Iterator[tuple[Site, tuple[Because, ...]]]:
+    """The calls, run in every step on tensors of the device, that have to know the data to make their result."""
+    for site in model._sites(tuple(sorted(SIZED_BY_DATA)), True, lambda record: _is_sized_by_data(model, record)):
+        meaning = model._ast_of(site.node)
+        function = model._function(site)
+        assert isinstance(meaning, ast.Call)
+        values = model._world.values_of(function, model._statement_of[id(site.node)])
+        counted = _counted(meaning, _name_of(meaning, values), values)
+        if counted is not None:
+            yield site, values[counted].because
+
+
+def _is_sized_by_data(model: Model, record: CallRecord) -> bool:
+    """Cheap questions first: how many arguments there are, and what is called."""
+    call = record.call
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        return False
+    values = model._world.values_of(record.function, record.statement)
+    return _counted(call, _name_of(call, values), values) is not None
+
+
+def _name_of(call: ast.Call, values: Mapping[ast.expr, Value]) -> str:
+    """The name in torch of what is called, or the method's."""
+    callee = values.get(call.func, UNKNOWN)
+    if callee.kind is Kind.LIBRARY:
+        return (callee.ref or "").rpartition(".")[2] if (callee.ref or "").startswith("torch.") else ""
+    return last_name(call.func) or "" if callee.kind is Kind.METHOD and callee.function is None else ""
+
+
+def _counted(call: ast.Call, name: str, values: Mapping[ast.expr, Value]) -> ast.expr | None:
+    """The tensor on the device whose data decide the size; None if the call is given the size, or all are there."""
+    if name not in SIZED_BY_DATA:
+        return None
+    is_method = values.get(call.func, UNKNOWN).kind is Kind.METHOD
+    given = [call.func.value] if is_method and isinstance(call.func, ast.Attribute) else []
+    given += call.args
+    keywords = {each.arg: each.value for each in call.keywords}
+    if name == "where" and (len(given) != 1 or keywords):
+        return None
+    known, position = SIZE_ARGUMENTS.get(name, (None, None))
+    if known in keywords or (position is not None and len(given) > position):
+        return None
+    counted = given[0] if given else keywords.get("input")
+    if name == "repeat_interleave" and (len(given) > 1 or "repeats" in keywords):
+        counted = keywords.get("repeats", given[1] if len(given) > 1 else None)
+        if counted is None or values.get(counted, UNKNOWN).kind is not Kind.TENSOR:
+            return None
+    value = UNKNOWN if counted is None else values.get(counted, UNKNOWN)
+    return counted if value.holds_tensors and value.device.on_accelerator else None
+
+
+def size_read_before(model: Model, site: Site) -> str | None:
+    """The name to which the function has bound the size of the call's result: `n = int(lengths.sum())`."""
+    call = model._ast_of(site.node)
+    function = model._function(site)
+    assert isinstance(call, ast.Call)
+    name = last_name(call.func)
+    arguments = [
+        *([call.func.value] if isinstance(call.func, ast.Attribute) and _is_method(model, site) else []),
+        *call.args,
+    ]
+    wanted = (
+        arguments[-1] if name == "repeat_interleave" and len(arguments) == 2 else arguments[0] if arguments else None
+    )
+    path = None if wanted is None else dotted(wanted)
+    names = function.index.bound_names(function)
+    if path is None or names.count(path) > 1:
+        return None
+    reading = {"repeat_interleave": _is_read_sum, "one_hot": _is_read_maximum}.get(name or "")
+    if reading is None:
+        return None
+    for statement in ast.walk(function.node):
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.lineno >= call.lineno:
+            continue
+        target = statement.targets[0]
+        if isinstance(target, ast.Name) and names.count(target.id) == 1 and reading(statement.value, path):
+            block = model._index.places[statement].block
+            if block is model._index.places[model._statement_of[id(site.node)]].block:
+                return target.id
+    return None
+
+
+def _is_method(model: Model, site: Site) -> bool:
+    return model.value(site.node.func).kind is Kind.METHOD
+
+
+def _is_read_sum(node: ast.expr, path: str) -> bool:
+    """`int(path.sum())`, `path.sum().item()`."""
+    inner = _read(node)
+    return isinstance(inner, ast.Call) and _is_reduction(inner, "sum", path)
+
+
+def _is_read_maximum(node: ast.expr, path: str) -> bool:
+    """`int(path.max()) + 1`, `path.max().item() + 1`."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return False
+    inner = _read(node.left)
+    one = isinstance(node.right, ast.Constant) and node.right.value == 1
+    return one and isinstance(inner, ast.Call) and _is_reduction(inner, "max", path)
+
+
+def _read(node: ast.expr) -> ast.expr | None:
+    if not isinstance(node, ast.Call):
+        return None
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args:
+        return node.func.value
+    return node.args[0] if isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1 else None
+
+
+def _is_reduction(call: ast.Call, name: str, path: str) -> bool:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != name or call.keywords:
+        return False
+    own = not call.args and dotted(call.func.value) == path
+    return own or (len(call.args) == 1 and dotted(call.func.value) == "torch" and dotted(call.args[0]) == path)

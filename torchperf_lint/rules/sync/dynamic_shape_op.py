@@ -1,0 +1,48 @@
+"""`x.nonzero()`, `torch.unique(x)`: the size of the result is in the data, and the host waits for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS
+from torchperf_lint.model import sizes
+from torchperf_lint.syntax import edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+
+@rule(
+    code="TPL111",
+    name="dynamic-shape-op",
+    category=Category.SYNC,
+    summary="an operation whose result has a size that is in the data makes the host wait in every step",
+    message="`{call}` waits for the device to know the size of its result, {where}",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    triggers=(
+        ("nonzero", "argwhere", "where(", "masked_select", "unique", "bincount", "one_hot", "repeat_interleave"),
+    ),
+)
+def dynamic_shape_op(model: Model) -> Iterator[Finding]:
+    """Searches, selections and counts over device tensors, unless the call is told the size."""
+    for site, because in sizes.hot_calls_sized_by_data(model):
+        heat = model.heat(site)
+        if heat is not None:
+            fields = {"call": model.brief(site.node), "where": heat.where}
+            fix = _with_size(model, site)
+            yield Finding(site, (*because, *heat.because), fix, fields)
+
+
+def _with_size(model: Model, site: Site) -> Fix | None:
+    """Hand the size over where the function has read it already."""
+    known = sizes.size_read_before(model, site)
+    argument, _ = SIZE_ARGUMENTS.get(shape.method_name(site.node) or "", (None, None))
+    if known is None or argument is None or not model.keeps_builtin("int"):
+        return None
+    changed = edits.add_argument(site.tree, site.node, f"{argument}={known}")
+    return None if changed is None else Fix("hand over the size that has been read", Safety.SAFE, changed)
