@@ -31,7 +31,7 @@ from torchperf_lint.model.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.loading import Route, Samples
@@ -129,6 +129,27 @@ class Model(SiteModel):
         """Whether the hot site runs without a condition that the program's user chooses: no flag, no memory limit."""
         statement = self._statement_of[id(site.node)]
         return guards.runs_in_any_case(self._heat, statement, self._function(site))
+
+    def in_every_run(self, site: Site) -> bool:
+        """Whether the site runs in every run of the program: under no flag, in no handler, through no such call."""
+        return guards.is_unconditional(self._world, self._statement_of[id(site.node)], self._function(site))
+
+    def environment_set(self, *names: str) -> Iterator[tuple[Site, str, str]]:
+        """Assignments `os.environ["NAME"] = "value"` for these names: the target's site, the name and the value."""
+        for target, statement, value in guards.settings_made(self._index, names):
+            site = self._site(target, statement)
+            if site is not None:
+                yield site, target.slice.value, value  # type: ignore[attr-defined]
+
+    def holds_whole_training(self, site: Site) -> bool:
+        """Whether the site opens a `with` around a training loop that runs to its end."""
+        statement = self._statement_of[id(site.node)]
+        return isinstance(statement, ast.With) and any(
+            self._loops.classify(node, self._function(site)).trains
+            and not any(isinstance(inner, (ast.Break, ast.Return)) for inner in ast.walk(node))
+            for node in ast.walk(statement)
+            if isinstance(node, (ast.For, ast.AsyncFor, ast.While))
+        )
 
     def takes_models_away(self, site: Site) -> bool:
         """Whether the function around the site moves models to the host or deletes them: others need the room."""

@@ -12,13 +12,14 @@ from torchperf_lint.model.evaluate import asks_about_accelerator
 from torchperf_lint.model.index import last_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from torchperf_lint.model.heat import HeatMap
     from torchperf_lint.model.index import FunctionInfo, Index
+    from torchperf_lint.model.interpret import World
     from torchperf_lint.syntax.source import Source
 
-_EVERY_RUN = re.compile(r"rank|main_process|master|global_zero|sync_gradients", re.IGNORECASE)
+_EVERY_RUN = re.compile(r"rank|main_process|master|global_zero|sync_gradients|^__name__$", re.IGNORECASE)
 _CHOICE = re.compile(r"empty|clear|flush|free|offload|low_|save|memory|debug|tight|limit", re.IGNORECASE)
 MOST_CALLS_UP = 4
 """How many calls lie at most between a statement and the loop that it is asked about."""
@@ -68,6 +69,39 @@ def _reached(heat: HeatMap, statement: ast.stmt, function: FunctionInfo, seen: f
         and _reached(heat.home(record.function), record.statement, record.function, seen | {record.function})
         for record, says in heat.calls_of(function)
     )
+
+
+def is_unconditional(world: World, statement: ast.stmt, function: FunctionInfo) -> bool:
+    """Whether the statement runs in every run of the program, as far as its file and the calls of its function tell."""
+    return _in_every_run(world, statement, function, frozenset({function}))
+
+
+def _in_every_run(world: World, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
+    places = function.index.places
+    current: ast.stmt | None = statement
+    while current is not None:
+        parent = places[current].parent
+        if isinstance(parent, ast.Try) and places[current].field == "handlers":
+            return False
+        current = parent
+    if not all(map(is_for_every_run, tests_around(statement, function.index, None))):
+        return False
+    callers = [each for each in calling.possible_callers(world, function) if each.function not in seen]
+    if not callers or len(seen) > MOST_CALLS_UP:
+        return not _CHOICE.search(function.name)
+    return any(_in_every_run(world, each.statement, each.function, seen | {each.function}) for each in callers)
+
+
+def settings_made(index: Index, names: Collection[str]) -> Iterator[tuple[ast.Subscript, ast.stmt, str]]:
+    """Plain assignments `os.environ["NAME"] = "value"` for these names: the target, the statement and the value."""
+    for statement in index.places:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+            continue
+        for target in statement.targets:
+            if isinstance(target, ast.Subscript) and last_name(target.value) == "environ":
+                key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+                if key in names:
+                    yield target, statement, str(statement.value.value)
 
 
 def removed(source: Source, index: Index, statement: ast.stmt, others: Callable[[ast.stmt], bool]) -> Edit | None:

@@ -1,0 +1,102 @@
+"""`torch.autograd.set_detect_anomaly(True)` and its like, left on in a program that trains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import debug_modes
+from torchperf_lint.model.arguments import given
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+_TRAINING = ("backward(", "Trainer(", "training_step", "train(", ".fit(", "optimizer.step(")
+_TESTS_GRADIENTS = "waits for the device after every operation of the backward pass, to test its gradient for NaN"
+_OFF = "switch the debugging aid off"
+
+
+@rule(
+    code="TPL609",
+    name="debug-mode-left-on",
+    category=Category.COMPUTE,
+    summary="a debugging aid that slows every step down is left on",
+    message="`{call}` {does}",
+    severity=Severity.WARNING,
+    fix=Safety.UNSAFE,
+    triggers=(("detect_anomaly", "emit_nvtx", "emit_itt", "sync_debug_mode", "rofile(", *debug_modes.ENVIRONMENT),),
+)
+def debug_mode_left_on(model: Model) -> Iterator[Finding]:
+    """Aids that are switched on in every run, and nowhere off again."""
+    if not model.mentions(*_TRAINING):
+        return
+    for site, name, value in model.environment_set(*debug_modes.ENVIRONMENT):
+        on, does = debug_modes.ENVIRONMENT[name]
+        if value == on and _stays_on(model, site):
+            edit = model.remove(site)
+            yield Finding(site, (), _fix(edit), {"call": f"{name}={value}", "does": does})
+    if not model.mentions("detect_anomaly(False", "detect_anomaly(mode=False"):
+        yield from _anomaly(model)
+    yield from _profiled(model)
+    if not model.mentions("debug_mode(0", 'debug_mode("default', "debug_mode('default"):
+        for site in model.calls(*debug_modes.SYNC_DEBUG):
+            mode = given(model, site.node, "debug_mode", 0)
+            if mode is None or mode.value is None or mode.value.constant not in (1, 2, "warn", "error"):
+                continue
+            if isinstance(model.parent(site.node), cst.Expr) and _stays_on(model, site):
+                does = "has every operation looked at by the runtime, and warns of each wait or stops at it"
+                yield Finding(site, (), _fix(model.remove(site)), {"call": model.brief(site.node), "does": does})
+
+
+def _stays_on(model: Model, site: Site) -> bool:
+    return not model.in_test(site) and model.in_every_run(site)
+
+
+def _fix(edit: Edit | None) -> Fix | None:
+    return None if edit is None else Fix(_OFF, Safety.UNSAFE, (edit,))
+
+
+def _anomaly(model: Model) -> Iterator[Finding]:
+    for site in model.calls(*debug_modes.ANOMALY):
+        mode = given(model, site.node, "mode", 0)
+        if mode is not None and mode.node is not None and mode.is_constant(True) and _stays_on(model, site):
+            edit = edits.replace(site.tree, mode.node, "False")
+            yield Finding(site, (), _fix(edit), {"call": model.brief(site.node), "does": _TESTS_GRADIENTS})
+    for site in model.calls(*debug_modes.ANOMALY_CONTEXTS):
+        if not _stays_on(model, site):
+            continue
+        func = site.node.func
+        plain = isinstance(func, cst.Attribute) and not site.node.args
+        edit = (
+            edits.replace(site.tree, site.node, f"{model.text(func.value)}.set_detect_anomaly(False)")
+            if plain
+            else None
+        )
+        yield Finding(site, (), _fix(edit), {"call": model.brief(site.node), "does": _TESTS_GRADIENTS})
+    for site in model.calls(*debug_modes.TRAINERS):
+        wanted = given(model, site.node, "detect_anomaly")
+        if wanted is None or wanted.node is None or not wanted.is_constant(True) or not _stays_on(model, site):
+            continue
+        fields = {"call": f"{model.text(site.node.func)}(detect_anomaly=True)", "does": _TESTS_GRADIENTS}
+        yield Finding(site, (), _fix(edits.replace(site.tree, wanted.node, "False")), fields)
+
+
+def _profiled(model: Model) -> Iterator[Finding]:
+    for site in model.calls(*debug_modes.RANGES, *debug_modes.PROFILERS):
+        enabled = given(model, site.node, "enabled", 0)
+        if enabled is None or not (enabled.absent or enabled.is_constant(True)):
+            continue
+        is_range = model.value(site.node.func).ref in debug_modes.RANGES
+        if not is_range and shape.argument(site.node, "schedule", 1) is not None:
+            continue
+        if model.holds_whole_training(site) and _stays_on(model, site):
+            does = (
+                "marks every operation of the whole training"
+                if is_range
+                else "notes every operation of the whole training"
+            )
+            yield Finding(site, (), None, {"call": f"{model.text(site.node.func)}(...)", "does": does})
