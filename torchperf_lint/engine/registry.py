@@ -89,7 +89,7 @@ def nearest(text: str) -> str | None:
     names = {name.lower(): name for both in _known() for name in both}
     wanted = text.strip().lower()
     within = [name for name in names if wanted and wanted in name]
-    near = sorted(within, key=lambda name: not name.startswith(wanted)) or get_close_matches(wanted, names, 1, 0.7)
+    near = sorted(within, key=lambda name: not name.startswith(wanted)) or get_close_matches(wanted, names, 1, 0.82)
     return names[near[0]] if near else None
 
 
