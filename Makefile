@@ -12,13 +12,14 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 
-.PHONY: help demo test verify accuracy bench clean
+.PHONY: help demo test verify accuracy bench docs clean
 
 help:
 	@echo "make demo     lint the example training programs and show what the fixes would change"
 	@echo "make test     everything a change has to pass: ruff, mypy, pytest"
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
+	@echo "make docs     build the site of the README and the rules' pages, with a search, in build/site"
 	@echo "make bench    measure the linter's speed"
 	@echo "make clean    remove what the other targets made"
 
@@ -39,6 +40,9 @@ verify: $(VENV)/test-stamp
 accuracy: $(VENV)/demo-stamp
 	$(BIN)/python benchmarks/corpus.py $(CORPUS_OPTION)
 	$(BIN)/python benchmarks/accuracy.py $(CORPUS_OPTION)
+
+docs: $(VENV)/test-stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/test-stamp
 	$(BIN)/python benchmarks/speed.py

@@ -1,0 +1,69 @@
+"""What mkdocs has to be told of this project: its navigation, the pages outside `rules/`, the roles of examples."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mkdocs.structure.files import File
+
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.declare import Category
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME, RULES, CONTRIBUTING = "index.md", "rules.md", "contributing.md"
+
+_ROLES = {"bad": "reported", "good": "not reported", "setup": "before both"}
+_FENCE = re.compile(r"^```python (bad|good|setup)(.*)$", re.MULTILINE)
+_TARGET = re.compile(r"\b(torch\w*)=([\d.]+)")
+_NO_PAGE = re.compile(r"\[([^\]]+)\]\((?:LICENSE|\.\./[^)]*)\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Set the navigation: a section for each category, the rules in the order of their codes."""
+    sections: dict[Category, list[dict[str, str]]] = {}
+    for rule in registry.all_rules():
+        page = f"{rule.category.name.lower()}/{rule.stem}.md"
+        sections.setdefault(rule.category, []).append({f"{rule.code} {rule.name}": page})
+    rules: list[Any] = [
+        {category.name.capitalize(): sections[category]} for category in Category if category in sections
+    ]
+    config.nav = [{"Start": HOME}, {"Rules": [{"All rules": RULES}, *rules]}, {"Contributing": CONTRIBUTING}]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the README and CONTRIBUTING, and give the table of the rules, a README too, a name of its own."""
+    table = files.get_file_from_path("README.md")
+    assert table is not None
+    files.remove(table)
+    for name, path in ((HOME, "README.md"), (RULES, "rules/README.md"), (CONTRIBUTING, "CONTRIBUTING.md")):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, name, content=_relinked(text)))
+    return files
+
+
+def on_page_markdown(markdown: str, **context: Any) -> str:
+    """Turn the role of an example, which follows the language of its fence, into a title above it."""
+    return _FENCE.sub(_titled, markdown)
+
+
+def _titled(fence: re.Match[str]) -> str:
+    targets = [f"{package} {version}" for package, version in _TARGET.findall(fence[2])]
+    title = ", ".join([_ROLES[fence[1]], *(f"with {target}" for target in targets)])
+    return f'```python title="{title}"'
+
+
+def _relinked(text: str) -> str:
+    """The text with links that lead to pages of the site."""
+    text = (
+        text.replace("](rules/README.md", f"]({RULES}")
+        .replace("](rules/", "](")
+        .replace("](CONTRIBUTING.md", f"]({CONTRIBUTING}")
+    )
+    return _NO_PAGE.sub(r"\1", text)
