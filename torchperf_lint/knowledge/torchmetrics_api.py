@@ -16,6 +16,9 @@ COLLECTION = "torchmetrics.MetricCollection"
 DISABLE_SINCE = ">=1.6.2"
 """`nan_strategy="disable"` exists, and MeanMetric's default weight no longer is a copied 1.0."""
 
+IGNORES_WEIGHT = ">=1.6.2,<1.9.1"
+"""Under `nan_strategy="disable"` the weights of means are replaced by ones; seen from 1.6.2 to 1.9.0, the latest."""
+
 SENDS_DEFAULT_WEIGHT = "<1.6.2"
 """The default weight of means is the number 1.0, which every update copies to the device."""
 
