@@ -229,6 +229,10 @@ class Model(SiteModel):
         named = (value.ref or "").rpartition(".")[2]
         return named in conventions.METER_CLASSES or name.lower().endswith(("meter", "metric_logger"))
 
+    def has_method(self, value: Value, name: str) -> bool:
+        """Whether the value's class, or a base of it in the project, defines the method."""
+        return value.cls is not None and self._world.method(value.cls, name) is not None
+
     def only_adds_up(self, value: Value, method: str, parameter: int | str) -> bool:
         """Whether a method of the value's class, which is in this file, only reckons with the parameter and stores it.
 

@@ -1,4 +1,4 @@
-"""Whether gradients are recorded where a model only evaluates: loops behind `model.eval()` and what is around them."""
+"""How gradients are kept and recorded: filled with zeros in every step, recorded where a model only evaluates."""
 
 from __future__ import annotations
 
@@ -38,6 +38,23 @@ class Evaluation(NamedTuple):
     heat: Heat
     because: tuple[Because, ...]
     decorate: Edit | None
+
+
+def filled_gradients(model: Model) -> Iterator[tuple[Site, Heat]]:
+    """`p.grad.zero_()` in loops over parameters that run in every step."""
+    for record in model._index.calls.get("zero_", ()):
+        func = record.call.func
+        path = ast.unparse(func) if isinstance(func, ast.Attribute) else ""
+        around = model._loops.enclosing(record.statement)[:1]
+        if not re.fullmatch(r"\w+\.grad(\.data|\.detach\(\)|\.detach_\(\))?\.zero_", path) or not around:
+            continue
+        walk = around[0]
+        of_parameters = isinstance(walk, (ast.For, ast.AsyncFor)) and "param" in ast.unparse(walk.iter)
+        names = {node.id for node in ast.walk(walk.target) if isinstance(node, ast.Name)} if of_parameters else set()  # type: ignore[union-attr]
+        heat = model._heat.of(record.statement) if path.partition(".")[0] in names else None
+        site = model._site(record.call, record.statement) if heat is not None else None
+        if heat is not None and site is not None:
+            yield site, heat
 
 
 def recorded_evaluations(model: Model) -> Iterator[Evaluation]:

@@ -1,0 +1,75 @@
+"""`optimizer.zero_grad(set_to_none=False)`: every gradient is filled with zeros, and then added to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import optimizer_api
+from torchperf_lint.model.arguments import given
+from torchperf_lint.model.gradmode import filled_gradients
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+_GRAPHED = ("CUDAGraph", "cuda.graph(", "make_graphed_callables", "reduce-overhead", "max-autotune")
+"""Programs that replay recorded kernels want the gradients where they were."""
+
+
+@rule(
+    code="TPL605",
+    name="zero-grad-keeps-buffers",
+    category=Category.COMPUTE,
+    summary="gradients are filled with zeros in every step, where they could be dropped",
+    message="`{call}` fills every gradient with zeros {where}, and backward adds to them instead of storing its own",
+    severity=Severity.WARNING,
+    fix=Safety.UNSAFE,
+    triggers=(("zero_grad", ".zero_()"),),
+    asks=("torch",),
+)
+def zero_grad_keeps_buffers(model: Model) -> Iterator[Finding]:
+    """Hot calls of `zero_grad` that keep the gradients, by argument or by torch's old default, and loops for that."""
+    if model.mentions(*_GRAPHED):
+        return
+    for site in model.method_calls("zero_grad"):
+        receiver = shape.receiver(site.node)
+        keeps = given(model, site.node, "set_to_none", 0)
+        if receiver is None or keeps is None or not (keeps.absent or keeps.is_constant(False)):
+            continue
+        old = keeps.absent and model.target.torch_is(optimizer_api.KEEPS_BY_DEFAULT)
+        heat = model.heat(site) if old or not keeps.absent else None
+        if heat is None or not _is_torchs(model, receiver) or model.in_test(site):
+            continue
+        because = (*heat.because, *(model.target_evidence("torch") if old else ()))
+        yield Finding(site, because, _drop(model, site, old=bool(old)), _fields(model, site, heat.where))
+    for site, heat in filled_gradients(model):
+        if not model.in_test(site):
+            yield Finding(site, heat.because, None, _fields(model, site, heat.where))
+
+
+def _is_torchs(model: Model, receiver: object) -> bool:
+    """Whether it is an optimizer or a module whose `zero_grad` is torch's own."""
+    value = model.value(receiver)  # type: ignore[arg-type]
+    own = value.cls is not None and model.has_method(value, "zero_grad")
+    return value.kind in (Kind.OPTIMIZER, Kind.MODULE) and not own
+
+
+def _drop(model: Model, site: Site, *, old: bool) -> Fix | None:
+    keeps = given(model, site.node, "set_to_none", 0)
+    if keeps is None or (old and not model.target.torch_is(optimizer_api.TAKES_SET_TO_NONE)):
+        return None
+    if keeps.node is not None:
+        edit = edits.replace(site.tree, keeps.node, "True")
+        changed = edits.together(edit)
+    else:
+        changed = edits.add_argument(site.tree, site.node, "set_to_none=True") if keeps.absent else None
+    return None if changed is None else Fix("drop the gradients", Safety.UNSAFE, changed)
+
+
+def _fields(model: Model, site: Site, where: str) -> dict[str, str]:
+    return {"call": model.brief(site.node), "where": where}
