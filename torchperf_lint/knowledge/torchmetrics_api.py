@@ -22,6 +22,24 @@ IGNORES_WEIGHT = ">=1.6.2,<1.9.1"
 SENDS_DEFAULT_WEIGHT = "<1.6.2"
 """The default weight of means is the number 1.0, which every update copies to the device."""
 
+UPDATES_TWICE = frozenset(
+    "MaxMetric MinMetric BLEUScore SacreBLEUScore ROUGEScore CHRFScore CLIPScore PearsonCorrCoef ConcordanceCorrCoef "
+    "KendallRankCorrCoef NormalizedRootMeanSquaredError MeanAveragePrecision IntersectionOverUnion "
+    "GeneralizedIntersectionOverUnion DistanceIntersectionOverUnion CompleteIntersectionOverUnion".split()
+)
+"""`full_state_update` is True: a call of the metric updates once for the sum of all and once for the batch."""
+
+_COUNTED = (
+    "Accuracy Precision Recall F1Score FBetaScore StatScores Specificity HammingDistance ConfusionMatrix JaccardIndex "
+    "CohenKappa MatthewsCorrCoef"
+).split()
+
+ADDS_EXACTLY = frozenset(
+    {prefix + name for name in _COUNTED for prefix in ("", "Binary", "Multiclass", "Multilabel")}
+    | set("MeanMetric SumMetric MaxMetric MinMetric MeanSquaredError MeanAbsoluteError".split())
+)
+"""Each update adds one number to each state (or whole numbers): a batch's own sum, added later, rounds alike."""
+
 _SUBMODULES = frozenset(
     "aggregation classification regression audio image text detection retrieval functional nominal clustering "
     "multimodal wrappers shape segmentation collections metric".split()

@@ -1,0 +1,83 @@
+"""`metric(preds, target)` whose value nobody takes: `update` does without the value of the batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.model.metric_calls import FORWARD, hot_metric_calls, members
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.metric_calls import MetricCall
+
+_LOGS = frozenset({"log", "log_dict", "track", "add_scalar"})
+_READS_FORWARD = ("_forward_cache", "register_forward", "_forward_full", "_forward_reduce")
+
+
+@rule(
+    code="TPL304",
+    name="metric-forward-unused",
+    category=Category.METRICS,
+    summary="a torchmetrics metric is called for every batch, and nobody takes the batch's value",
+    message="`{call}` also works out the value of this batch{twice}, which nothing takes, {where}",
+    severity=Severity.WARNING,
+    fix=Safety.SAFE,
+    triggers=("torchmetrics",),
+)
+def metric_forward_unused(model: Model) -> Iterator[Finding]:
+    """Calls of metrics on the device, in every step, as statements of their own."""
+    for each in hot_metric_calls(model):
+        if each.name not in FORWARD or not each.metric.device.on_accelerator:
+            continue
+        if not isinstance(model.parent(each.site.node), cst.Expr) or _is_logged(model, each):
+            continue
+        twice = any(_class_name(metric.ref) in torchmetrics_api.UPDATES_TWICE for metric in members(each.metric))
+        fields = {
+            "call": f"{model.text(each.call.func)}(...)",
+            "twice": ", updating twice for it" if twice else "",
+            "where": each.heat.where,
+        }
+        because = (*each.metric.because, *each.heat.because)
+        yield Finding(each.site, because, _only_update(model, each), fields)
+
+
+def _class_name(ref: str | None) -> str:
+    return (ref or "").rpartition(".")[2]
+
+
+def _is_logged(model: Model, each: MetricCall) -> bool:
+    """Whether Lightning is given the metric: it may then take the value of the batch out of the metric itself."""
+    if not model.in_lightning_module(each.site) and not model.class_bases(each.site):
+        return False
+    path = shape.dotted(each.receiver)
+    for site in model.method_calls(*sorted(_LOGS)):
+        given = [argument.value for argument in site.node.args]
+        if not any(path is None or path in model.text(value) for value in given):
+            continue
+        on_step = shape.argument(site.node, "on_step")
+        if not (isinstance(on_step, cst.BaseExpression) and model.value(on_step).constant is False):
+            return True
+    return False
+
+
+def _only_update(model: Model, each: MetricCall) -> Fix | None:
+    tree, func = each.site.tree, each.call.func
+    if each.name == "forward":
+        assert isinstance(func, cst.Attribute)
+        edit = edits.replace(tree, func.attr, "update")
+    elif isinstance(func, (cst.Name, cst.Attribute, cst.Subscript)) and not func.lpar:
+        edit = edits.replace(tree, func, f"{model.text(func)}.update")
+    else:
+        return None
+    if edit is None:
+        return None
+    # A collection, once updated, shares the states of members that were alike after the first batch, be it by chance.
+    exact = _class_name(each.metric.ref) in torchmetrics_api.ADDS_EXACTLY
+    grade = Safety.SAFE if exact and not model.mentions(*_READS_FORWARD) else Safety.UNSAFE
+    return Fix("only update the metric", grade, (edit,))
