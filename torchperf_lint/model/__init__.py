@@ -369,6 +369,18 @@ class Model(SiteModel):
             return None
         return placing.lifted(self._source, heat.loop, rows[0])
 
+    def delete(self, site: Site) -> Edit | None:
+        """Take the site's one-row statement away; None if that leaves a block empty, or takes a comment along."""
+        rows = self.statement_lines(site)
+        block = self._index.places[self._statement_of[id(site.node)]].block
+        if rows is None or rows[0] != rows[1] or len(block) < 2 or not site.tree.lossless:
+            return None
+        return placing.deleted(self._source, rows[0])
+
+    def names_used(self, site: Site) -> set[str]:
+        """Every name and attribute that the function around the site, which may be the whole file, mentions."""
+        return walks.names_used(self._function(site))
+
     def name_of(self, ref: str, site: Site) -> str | None:
         """A name under which a library module can be reached at the site; None if there is none."""
         function: FunctionInfo | None = self._function(site)
@@ -389,6 +401,11 @@ class Model(SiteModel):
     def keeps_builtin(self, name: str) -> bool:
         """Whether nothing in the file gives the name of a builtin another meaning."""
         return not scope.binds(self._index.module.node, name)
+
+    @property
+    def path(self) -> str:
+        """The file's path, as evidence names it."""
+        return self._index.path
 
     def mentions(self, *words: str) -> bool:
         """Whether any of the texts occurs in the file's text."""

@@ -44,6 +44,14 @@ def lifted(source: Source, loop: ast.stmt, row: int) -> tuple[Edit, ...] | None:
     return None if inserted is None else (inserted, Edit(start, end, b""))
 
 
+def deleted(source: Source, row: int) -> Edit | None:
+    """Take a row away that holds one statement alone; None where a comment would go with it."""
+    if "#" in source.line(row):
+        return None
+    end = source.line_starts[row] if row < len(source.line_starts) else len(source.utf8)
+    return Edit(source.line_starts[row - 1], end, b"")
+
+
 def _indent(source: Source, loop: ast.stmt) -> str | None:
     indent = source.line(loop.lineno)[: loop.col_offset]
     return None if indent.strip() else indent

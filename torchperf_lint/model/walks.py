@@ -41,6 +41,19 @@ def chosen_for_device(statement: ast.stmt, index: Index) -> bool:
     return False
 
 
+def names_used(function: FunctionInfo) -> set[str]:
+    """The names, attributes and keywords that stand in a function, and its own name."""
+    found = {function.name}
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, (ast.arg, ast.keyword)) and node.arg is not None:
+            found.add(node.arg)
+    return found
+
+
 def may_catch(loop: ast.stmt | None, index: Index) -> bool:
     """Whether an exception that leaves the loop may be caught in its function."""
     current = loop

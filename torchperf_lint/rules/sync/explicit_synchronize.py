@@ -1,0 +1,65 @@
+"""`torch.cuda.synchronize()` in every step of a training loop that measures nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES, TIMING_TEXTS
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+
+_DEVICE_WIDE = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
+_CURRENT = ("torch.cuda.current_stream", "torch.cuda.default_stream", "torch.accelerator.current_stream")
+_COPIES = frozenset({"copy_", "non_blocking"})
+
+
+@rule(
+    code="TPL113",
+    name="explicit-synchronize",
+    category=Category.SYNC,
+    summary="a training loop waits for the whole device in every step, and measures nothing",
+    message="`{call}` waits for all work on the device {where}",
+    severity=Severity.ERROR,
+    fix=Safety.UNSAFE,
+    triggers=("synchronize",),
+)
+def explicit_synchronize(model: Model) -> Iterator[Finding]:
+    """Waits for the device in training loops and hooks, but where the code measures time or orders other streams."""
+    if model.mentions(*KEEPS_ORDER):
+        return
+    for site in _waits(model):
+        heat = model.heat(site)
+        # A module's `forward` and an optimizer's `step` may wait for what runs elsewhere.
+        trains = heat is not None and ("train" in heat.label or "train" in model.function_name(site))
+        if heat is None or not trains or _measures(model, site, heat) or model.in_test(site):
+            continue
+        names = model.names_used(site)
+        if names >= _COPIES or ("cpu" in names and "non_blocking" in names):
+            continue  # A copy to the host that is not waited for may be read here.
+        edit = model.delete(site)
+        fix = None if edit is None else Fix("wait for nothing", Safety.UNSAFE, (edit,))
+        yield Finding(site, heat.because, fix, {"call": model.brief(site.node), "where": heat.where})
+
+
+def _waits(model: Model) -> Iterator[Site]:
+    """Calls that wait for the device, or for the stream on which everything runs."""
+    yield from model.calls(*_DEVICE_WIDE)
+    for site in model.method_calls("synchronize"):
+        stream = shape.receiver(site.node)
+        if isinstance(stream, cst.Call) and model.value(stream.func).ref in _CURRENT:
+            yield site
+
+
+def _measures(model: Model, site: Site, heat: Heat) -> bool:
+    """Whether the function around the wait measures time; of one that a loop calls, whether its file may."""
+    if any(TIMING_NAMES.search(name.lower()) for name in model.names_used(site)):
+        return True
+    if heat.loop is not None or model.framework(site) is not None:
+        return False
+    return model.mentions(*TIMING_TEXTS) or any(step.path not in (None, model.path) for step in heat.because)
