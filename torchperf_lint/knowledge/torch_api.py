@@ -262,6 +262,12 @@ TAKES_SIZES = frozenset(
 )
 """Functions and methods whose number arguments are sizes, counts or places: the host needs them at once."""
 
+NEEDS_SIZES = frozenset(
+    "range zeros ones empty full rand randn arange new_zeros new_ones new_full new_empty view reshape expand repeat "
+    "narrow unflatten".split()
+)
+"""Functions and methods that read every tensor of one element among their arguments on the host."""
+
 TEXT_METHODS = frozenset(
     "strip lstrip rstrip lower upper title capitalize removeprefix removesuffix encode zfill".split()
 )

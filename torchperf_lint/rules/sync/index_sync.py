@@ -1,0 +1,69 @@
+"""`x[:n]` with n on the device, `x[[0, 2]]`, `x[i] = 0.0`: indices, sizes and numbers that are waited for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.places import hot_places, is_row_of_places
+from torchperf_lint.syntax import cst, edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.places import Costly
+
+_WRITES_ON_DEVICE_SINCE = ">=2.14"
+"""The releases of torch that write a Python number to an element without copying it to the device first."""
+
+_WAITS = {
+    "read": "reads `{part}` on the host and waits for the device",
+    "copy": "copies the indices to the device and waits",
+    "number": "copies `{part}` to the device and waits",
+}
+
+
+@rule(
+    code="TPL112",
+    name="index-sync",
+    category=Category.SYNC,
+    summary="an index, a size or a number to be written crosses between host and device in every step",
+    message="`{place}` {waits}, {where}",
+    severity=Severity.ERROR,
+    fix=Safety.SAFE,
+    asks=("torch",),
+    triggers=(("[", "range(", "zeros(", "ones(", "empty(", "full(", "view(", "expand(", "repeat("),),
+)
+def index_sync(model: Model) -> Iterator[Finding]:
+    """Indices and sizes on the device, indices on the host for tensors on the device, numbers written to elements."""
+    for place in hot_places(model):
+        if place.by == "number" and model.target.torch_is(_WRITES_ON_DEVICE_SINCE):
+            continue
+        fields = {
+            "place": model.brief(place.site.node),
+            "waits": _WAITS[place.by].format(part=place.part),
+            "where": place.heat.where,
+        }
+        fix = _filled(model, place) if place.by == "number" else None
+        yield Finding(place.site, (*place.because, *place.heat.because), fix, fields)
+
+
+def _filled(model: Model, place: Costly) -> Fix | None:
+    """`x[i].fill_(v)` for `x[i] = v`, `x.index_fill_(0, rows, v)` for `x[rows] = v`."""
+    site, indexed = place.site, place.indexed
+    target = model.parent(site.node)
+    statement = None if target is None else model.parent(target)
+    if indexed is None or not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return None
+    number = edits.text_of(site.tree, statement.value)
+    if not model.certain_number(statement.value):
+        return None
+    element = edits.text_of(site.tree, site.node)
+    new = f"{element}.fill_({number})"
+    if is_row_of_places(indexed):
+        owner = edits.text_of(site.tree, site.node.value)
+        new = f"{owner}.index_fill_(0, {edits.text_of(site.tree, site.node.slice[0].slice.value)}, {number})"
+    edit = edits.replace(site.tree, statement, new)
+    return None if edit is None else Fix("write the number on the device", Safety.SAFE, (edit,))
