@@ -72,9 +72,9 @@ def hot_truths(model: Model) -> Iterator[Truth]:
             value = UNKNOWN if tensor is None else values.get(tensor, UNKNOWN)
             if tensor is None or not value.device.on_accelerator:
                 continue
-            takes_tensors = calls and isinstance(node, ast.Call) and _takes_tensors(node, values)
-            if not (value.holds_tensors if takes_tensors else value.is_tensor):
+            if not value.holds_tensors or value.mixed:
                 continue
+            takes_tensors = calls and isinstance(node, ast.Call) and _takes_tensors(node, values)
             heat = model._heat.of(asks_at)
             if heat is None or model._heat.guarded_in_expression(statement, node):
                 continue
