@@ -54,7 +54,7 @@ def hot_places(model: Model) -> Iterator[Costly]:
 
 def _is_on_device(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
     held = values.get(node.value, UNKNOWN)
-    return held.kind is Kind.TENSOR and not held.mixed and held.device.on_accelerator
+    return held.holds_tensors and not held.mixed and held.device.on_accelerator
 
 
 def _by_part(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
