@@ -1,0 +1,55 @@
+"""`metric.compute()` in every step: the value of all batches so far is worked out again for each new one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.model.metric_calls import hot_metric_calls
+from torchperf_lint.model.reads import Role, needed_at_once
+from torchperf_lint.syntax import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.metric_calls import MetricCall
+
+
+@rule(
+    code="TPL306",
+    name="metric-compute-per-step",
+    category=Category.METRICS,
+    summary="a torchmetrics metric works out its value over all batches so far in every step",
+    message="`{call}` works out the value of all batches so far, {where}",
+    severity=Severity.WARNING,
+    triggers=("torchmetrics", ".compute("),
+)
+def metric_compute_per_step(model: Model) -> Iterator[Finding]:
+    """Calls of `compute` of metrics on the device, in every step, of a value that goes on to grow."""
+    calls = hot_metric_calls(model)
+    for each in calls:
+        if each.name != "compute" or not each.metric.device.on_accelerator:
+            continue
+        if _starts_anew(model, each, calls) or needed_at_once(model, each.site) is Role.CONDITION:
+            continue
+        fields = {"call": model.brief(each.site.node), "where": each.heat.where}
+        yield Finding(each.site, (*each.metric.because, *each.heat.because), None, fields)
+
+
+def _starts_anew(model: Model, each: MetricCall, calls: tuple[MetricCall, ...]) -> bool:
+    """Whether the metric is reset or made in every step as well: the value is that of the step."""
+    path = shape.dotted(each.receiver)
+    for other in calls:
+        if other.name == "reset" and (shape.dotted(other.receiver) == path or path is None):
+            return True
+    made = model.creation(each.metric)
+    if made is not None:
+        return model.heat(made) is not None
+    return each.metric.created is None and not _is_kept(path)
+
+
+def _is_kept(path: str | None) -> bool:
+    """`self.accuracy`: an attribute outlives the step, whoever made it."""
+    return path is not None and "." in path
