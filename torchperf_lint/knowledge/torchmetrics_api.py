@@ -40,6 +40,19 @@ ADDS_EXACTLY = frozenset(
 )
 """Each update adds one number to each state (or whole numbers): a batch's own sum, added later, rounds alike."""
 
+SHARED_STATES = (
+    frozenset("Accuracy Precision Recall F1Score FBetaScore Specificity StatScores HammingDistance".split()),
+    frozenset("ConfusionMatrix JaccardIndex CohenKappa MatthewsCorrCoef".split()),
+    frozenset("AUROC AveragePrecision ROC PrecisionRecallCurve".split()),
+)
+"""Classification metrics that keep the same state, if they are made alike: a collection updates them once (1.4, 1.9)."""
+
+TASKS = ("Binary", "Multiclass", "Multilabel")
+"""What stands before a metric's name in the classes of `torchmetrics.classification`."""
+
+ONLY_FOR_COMPUTE = frozenset("beta normalize weights min_fpr max_fpr zero_division validate_args".split())
+"""Arguments that make no difference to what such a metric keeps."""
+
 _SUBMODULES = frozenset(
     "aggregation classification regression audio image text detection retrieval functional nominal clustering "
     "multimodal wrappers shape segmentation collections metric".split()

@@ -1,0 +1,32 @@
+"""`precision.update(out, y)` beside `recall.update(out, y)`: the same counts are worked out once for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Because, Finding, Severity
+from torchperf_lint.model.shared_states import shared_states
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+
+
+@rule(
+    code="TPL305",
+    name="uncollected-metrics",
+    category=Category.METRICS,
+    summary="metrics that keep the same state are updated one by one",
+    message="{metrics} keep the same state, and each works it out for itself {where}",
+    severity=Severity.WARNING,
+    triggers=("torchmetrics",),
+)
+def uncollected_metrics(model: Model) -> Iterator[Finding]:
+    """Metrics made alike and updated alike in every step, without a collection around them."""
+    for shared in shared_states(model):
+        names = [f"`{name}`" for name in shared.names]
+        because = tuple(Because(each.site.rows[0], f"`{each.class_name}` is made here") for each in shared.made)
+        fields = {"metrics": f"{', '.join(names[:-1])} and {names[-1]}", "where": shared.heat.where}
+        yield Finding(shared.site, (*because, *shared.heat.because), None, fields)
