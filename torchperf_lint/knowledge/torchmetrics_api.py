@@ -45,7 +45,7 @@ SHARED_STATES = (
     frozenset("ConfusionMatrix JaccardIndex CohenKappa MatthewsCorrCoef".split()),
     frozenset("AUROC AveragePrecision ROC PrecisionRecallCurve".split()),
 )
-"""Classification metrics that keep the same state, if they are made alike: a collection updates them once (1.4, 1.9)."""
+"""Classification metrics that keep the same state, if made alike: a collection updates them once (1.4, 1.9)."""
 
 TASKS = ("Binary", "Multiclass", "Multilabel")
 """What stands before a metric's name in the classes of `torchmetrics.classification`."""
