@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.helpers import helper_reads, stands_in_reader
+from torchperf_lint.model.host_metrics import feeds_host_metric
 from torchperf_lint.model.hostwork import worked_on_at_once
 from torchperf_lint.model.numpywork import is_fetch
 from torchperf_lint.model.reads import hot_reads
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Heat, Model, Site
     from torchperf_lint.model.flow import Use
+
+_OTHER_RULES = (goes_back, is_fetch, feeds_host_metric)
+"""What tells that the copy is part of a round trip, or feeds a score: other rules' matter."""
 
 _BY_ELEMENT = frozenset("cpu to numpy tolist astype float double half long int bool".split())
 """What does the same to tensors one by one as to all of them joined."""
@@ -56,7 +60,7 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
             continue
         if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, heat):
             continue
-        if goes_back(model, site) or is_fetch(model, site) or worked_on_at_once(model, site, heat):
+        if any(owns(model, site) for owns in _OTHER_RULES) or worked_on_at_once(model, site, heat):
             continue
         fix = None if says else _collect_on_device(model, site)
         fields = {"copy": model.brief(site.node), "where": heat.where}

@@ -1,0 +1,118 @@
+"""Scores of libraries that compute on the host, worked out of tensors that are fetched from the device for them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.values import UNKNOWN, Kind, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
+
+LIBRARIES = ("sklearn.metrics.", "skimage.metrics.")
+_FETCHES = frozenset({"cpu", "numpy", "tolist"})
+_KEPT_BY_NAME = 6
+"""How many names an argument is followed through."""
+
+
+class HostMetric(NamedTuple):
+    """A call of such a score in code that runs in every step."""
+
+    site: Site
+    function: str  # `sklearn.metrics.f1_score`
+    fetches: tuple[ast.Call, ...]
+    heat: Heat
+    because: tuple[Because, ...]
+
+
+def host_metrics(model: Model) -> tuple[HostMetric, ...]:
+    """The calls of scores of the host, in every step, on what comes from the device, in source order."""
+    return model.remember("host_metrics", lambda: tuple(_host_metrics(model)))
+
+
+def feeds_host_metric(model: Model, site: Site) -> bool:
+    """Whether the call at the site stands in what fetches a tensor for such a score."""
+    for metric in host_metrics(model):
+        for fetch in metric.fetches:
+            first = model._source.offset(fetch.lineno, fetch.col_offset)
+            last = model._source.offset(fetch.end_lineno or 0, fetch.end_col_offset or 0)
+            if first <= site.start < last:
+                return True
+    return False
+
+
+def _host_metrics(model: Model) -> Iterator[HostMetric]:
+    if not any(library.encode() in model._source.utf8 for library in ("sklearn", "skimage")):
+        return
+    names = tuple(sorted(model._index.calls))
+
+    def is_score(record: CallRecord) -> bool:
+        value = model._world.frame_value(record.function, record.call.func)
+        return value.kind is Kind.LIBRARY and (value.ref or "").startswith(LIBRARIES)
+
+    for site in model._sites(names, True, is_score, near_device=False):
+        call, heat = model._ast_of(site.node), model.heat(site)
+        if heat is None or not isinstance(call, ast.Call):
+            continue
+        function = model._function(site)
+        found = _Fetches(model, function)
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            found.look_into(argument)
+        if found.calls:
+            first = found.calls[0]
+            because = Because(first.lineno, f"`{ast.unparse(first)}` fetches it from the device")
+            ref = model.value(site.node.func).ref or ""
+            yield HostMetric(site, ref, tuple(found.calls), heat, (because,))
+
+
+class _Fetches:
+    """The calls that fetch device tensors for an expression, in the same step."""
+
+    def __init__(self, model: Model, function: FunctionInfo) -> None:
+        self._model = model
+        self._function = function
+        self._names: set[str] = set()
+        self.calls: list[ast.Call] = []
+
+    def look_into(self, node: ast.expr) -> None:
+        """Note the calls in the expression, and in what its names are bound to."""
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and self._fetches(part):
+                if not any(_holds(known, part) for known in self.calls):
+                    self.calls.append(part)
+            elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and len(self._names) < _KEPT_BY_NAME:
+                self._follow(part.id)
+
+    def _follow(self, name: str) -> None:
+        if name in self._names or name in self._function.parameter_names:
+            return
+        self._names.add(name)
+        for bound in self._model._heat.bindings(self._function, name):
+            statement = next((s for s in self._function.index.places if getattr(s, "value", None) is bound), None)
+            if statement is not None and self._model._heat.of(statement) is not None:
+                self.look_into(bound)
+
+    def _fetches(self, call: ast.Call) -> bool:
+        """`x.cpu()`, `x.detach().cpu().numpy()` of a tensor on the device."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in _FETCHES:
+            return False
+        node: ast.expr = call.func.value
+        while True:
+            value = self._value(node)
+            if value.holds_tensors and not value.mixed and value.device.on_accelerator:
+                return True
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                return False
+            node = node.func.value
+
+    def _value(self, node: ast.expr) -> Value:
+        return self._model._world.frame(self._function).values.get(node, UNKNOWN)
+
+
+def _holds(outer: ast.AST, inner: ast.AST) -> bool:
+    return any(node is inner for node in ast.walk(outer))
