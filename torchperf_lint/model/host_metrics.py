@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.model.metric_calls import FORWARD, hot_metric_calls
 from torchperf_lint.model.values import UNKNOWN, Kind, Value
+from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torchperf_lint.model import Heat, Model, Site
     from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.metric_calls import MetricCall
 
 LIBRARIES = ("sklearn.metrics.", "skimage.metrics.")
 _FETCHES = frozenset({"cpu", "numpy", "tolist"})
@@ -36,8 +41,8 @@ def host_metrics(model: Model) -> tuple[HostMetric, ...]:
 
 
 def feeds_host_metric(model: Model, site: Site) -> bool:
-    """Whether the call at the site stands in what fetches a tensor for such a score."""
-    for metric in host_metrics(model):
+    """Whether the call at the site stands in what fetches a tensor for a score or a metric of the host."""
+    for metric in (*host_metrics(model), *mismatches(model)):
         for fetch in metric.fetches:
             first = model._source.offset(fetch.lineno, fetch.col_offset)
             last = model._source.offset(fetch.end_lineno or 0, fetch.end_col_offset or 0)
@@ -47,7 +52,7 @@ def feeds_host_metric(model: Model, site: Site) -> bool:
 
 
 def _host_metrics(model: Model) -> Iterator[HostMetric]:
-    if not any(library.encode() in model._source.utf8 for library in ("sklearn", "skimage")):
+    if not model.mentions("sklearn", "skimage"):
         return
     names = tuple(sorted(model._index.calls))
 
@@ -59,23 +64,80 @@ def _host_metrics(model: Model) -> Iterator[HostMetric]:
         call, heat = model._ast_of(site.node), model.heat(site)
         if heat is None or not isinstance(call, ast.Call):
             continue
-        function = model._function(site)
-        found = _Fetches(model, function)
+        found = _Fetches(model, model._function(site))
         for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
             found.look_into(argument)
         if found.calls:
-            first = found.calls[0]
-            because = Because(first.lineno, f"`{ast.unparse(first)}` fetches it from the device")
             ref = model.value(site.node.func).ref or ""
-            yield HostMetric(site, ref, tuple(found.calls), heat, (because,))
+            yield HostMetric(site, ref, tuple(found.calls), heat, (_fetched_at(found.calls[0]),))
+
+
+def _fetched_at(fetch: ast.Call) -> Because:
+    return Because(fetch.lineno, f"`{ast.unparse(fetch)}` fetches it from the device")
+
+
+def mismatches(model: Model) -> tuple[HostMetric, ...]:
+    """The updates, in every step, of metrics of the host with tensors that are fetched for nothing else."""
+    return model.remember("mismatches", lambda: tuple(_mismatches(model)))
+
+
+def _mismatches(model: Model) -> Iterator[HostMetric]:
+    if not model.mentions("torchmetrics"):
+        return
+    updates = [
+        each
+        for each in hot_metric_calls(model)
+        if each.name in ("update", *FORWARD)
+        and each.metric.created is not None
+        and not each.metric.device.on_accelerator
+        and _keeps_numbers(model, each)
+    ]
+    calls = [call for each in updates if isinstance(call := model._ast_of(each.site.node), ast.Call)]
+    for each in updates:
+        call = model._ast_of(each.site.node)
+        if not isinstance(call, ast.Call):
+            continue
+        function = model._function(each.site)
+        found = _Fetches(model, function, functools.partial(_only_read_by, calls, function))
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            found.look_into(argument)
+        if found.calls:
+            because = (_fetched_at(found.calls[0]),)
+            yield HostMetric(each.site, each.class_name, tuple(found.calls), each.heat, because)
+
+
+def _keeps_numbers(model: Model, each: MetricCall) -> bool:
+    """Whether all that the metric keeps is a few numbers or a matrix of the classes, which the device has room for."""
+    site = model.creation(each.metric)
+    if site is None or shape.argument(site.node, "compute_on_cpu") is not None:
+        return False
+    name = each.class_name
+    for task in torchmetrics_api.TASKS:
+        name = name.removeprefix(task)
+    small = torchmetrics_api.SHARED_STATES[0] | torchmetrics_api.SHARED_STATES[1] | torchmetrics_api.ADDS_EXACTLY
+    return name in small
+
+
+def _only_read_by(calls: list[ast.Call], function: FunctionInfo, name: str) -> bool:
+    """Whether nothing but the updates reads the name."""
+    inside = {id(part) for call in calls for part in ast.walk(call)}
+    loads = (
+        node
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    )
+    return all(id(node) in inside for node in loads)
 
 
 class _Fetches:
     """The calls that fetch device tensors for an expression, in the same step."""
 
-    def __init__(self, model: Model, function: FunctionInfo) -> None:
+    def __init__(
+        self, model: Model, function: FunctionInfo, may_follow: Callable[[str], bool] = lambda name: True
+    ) -> None:
         self._model = model
         self._function = function
+        self._may_follow = may_follow
         self._names: set[str] = set()
         self.calls: list[ast.Call] = []
 
@@ -89,7 +151,7 @@ class _Fetches:
                 self._follow(part.id)
 
     def _follow(self, name: str) -> None:
-        if name in self._names or name in self._function.parameter_names:
+        if name in self._names or name in self._function.parameter_names or not self._may_follow(name):
             return
         self._names.add(name)
         for bound in self._model._heat.bindings(self._function, name):
