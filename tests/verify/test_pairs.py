@@ -31,7 +31,7 @@ def test_fewer_waits_and_equal_results_are_accepted():
         (
             UNFIXED,
             "neither waits nor copies become fewer, nor bytes copied, operators, graph nodes kept, processes started, "
-            "warnings",
+            "bytes made on the host, warnings",
         ),
         (run([*WAITS, event(step=0)]), "the host waits 1.25 times per step, 1 before"),
         (run(results=2), "results: 1 became 2"),
@@ -62,6 +62,10 @@ def test_each_objection_is_raised(after, said):
 
 def test_fewer_processes_are_a_gain():
     assert objections(run(processes=6), run(processes=2), EXACT, safe=False) == []
+
+
+def test_fewer_bytes_made_on_the_host_are_a_gain():
+    assert objections(run(host_bytes=600), run(host_bytes=200), EXACT, safe=True) == []
 
 
 def test_a_pinned_asynchronous_copy_is_a_gain():

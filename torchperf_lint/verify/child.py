@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mode", choices=("count", "time"), default="count", help="count waits, or time steps (cuda)")
     parser.add_argument("--operators", action="store_true", help="count device operators by line, too")
     parser.add_argument("--upkeep", action="store_true", help="note what is held from step to step, too")
+    parser.add_argument("--host-bytes", action="store_true", help="count the bytes that host operators make, too")
     parser.add_argument("--steps", type=int, metavar="N", help="stop the program after so many steps")
     parser.add_argument("--seed", type=int, metavar="N", help="seed all random generators first")
     parser.add_argument("--library", action="append", default=[], metavar="DIR", help="a folder of library code")
@@ -54,7 +56,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     recorder = events.Recorder()
     recorder.count_operators = options.operators
     finish = _install(options.device, options.mode, recorder)
-    from torchperf_lint.verify.processes import Started
+    if options.device == "sim":
+        _declare_operators(options.library)
+    from torchperf_lint.verify.host_side import HostBytes, Started
     from torchperf_lint.verify.steps import EnoughSteps, Steps
     from torchperf_lint.verify.upkeep import Upkeep
 
@@ -62,6 +66,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     upkeep = Upkeep()
     started = Started()
     started.watch()
+    made_on_host = HostBytes()
     if options.upkeep:
         upkeep.watch(recorder)
     if options.seed is not None:
@@ -73,7 +78,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     sys.path[0] = os.path.dirname(script)
     status, error, failed_at, names = OK, "", None, dict[str, Any]()
     try:
-        names = runpy.run_path(options.script, run_name="__main__")
+        with made_on_host if options.host_bytes else contextlib.nullcontext():
+            names = runpy.run_path(options.script, run_name="__main__")
     except EnoughSteps:
         pass
     except SystemExit as stop:
@@ -101,6 +107,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "memory": upkeep.memory,
         "nodes": list(upkeep.nodes.items()),
         "processes": started.count,
+        "host_bytes": made_on_host.count,
         "steady": [[step, *place] for step, place in steps.steady().items()],
         "events": [each.as_json() for each in recorder.events],
         "operators": [[step, *where, name, count] for (step, where, name), count in recorder.operators.items()],
@@ -124,7 +131,8 @@ def _leave_path() -> None:
 def nothing_ran(status: str, error: str) -> dict[str, Any]:
     """The report of a program that did not run, or of one whose own report was lost."""
     nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "operators_in", "files"), ())
-    return {"status": status, "error": error, "device": {}, "steps": 0, "processes": 0, "counters": {}, **nothing}
+    none = dict.fromkeys(("steps", "processes", "host_bytes"), 0)
+    return {"status": status, "error": error, "device": {}, "counters": {}, **none, **nothing}
 
 
 def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], dict[str, Any]]:
@@ -139,6 +147,27 @@ def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], 
     counters = Counters(recorder, mode)
     counters.start()
     return counters.stop
+
+
+_UNDECLARED = {"torchvision": ("nms", "qnms")}
+"""By package, the operators without which it refuses to be imported, though it can do much without any."""
+
+
+def _declare_operators(libraries: Sequence[str]) -> None:
+    """Declare the operators of releases from PyPI, whose wheels for CUDA cannot load them into a torch without it."""
+    import torch
+
+    for package, names in _UNDECLARED.items():
+        if sys.platform == "linux" and any(os.path.isdir(os.path.join(folder, package)) for folder in libraries):
+            declared = torch.library.Library(package, "FRAGMENT")  # type: ignore[no-untyped-call]
+            for name in names:
+                schema = f"{name}(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor"
+                declared.define(schema)  # type: ignore[no-untyped-call]
+            _kept.append(declared)
+
+
+_kept: list[Any] = []
+"""What is declared lives as long as the object that declares it."""
 
 
 def _join_threads() -> None:

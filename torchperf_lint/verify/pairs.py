@@ -156,7 +156,8 @@ def run_variant(
     folder.mkdir(exist_ok=True)
     script = folder / case.workload.path.name
     script.write_bytes(program)
-    run = run_program(script, device, libraries=libraries, mode=mode, operators=operators)
+    host_bytes = case.workload.host_bytes and mode == "count"
+    run = run_program(script, device, libraries=libraries, mode=mode, operators=operators, host_bytes=host_bytes)
     return run._replace(written=_written(folder, script))
 
 

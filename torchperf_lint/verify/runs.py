@@ -85,6 +85,11 @@ class Run(NamedTuple):
         return int(self.report["processes"])
 
     @property
+    def host_bytes(self) -> int:
+        """The size of all tensors that operators of the host made; 0 where that was not counted."""
+        return int(self.report["host_bytes"])
+
+    @property
     def warnings(self) -> Counter[str]:
         """The warnings on standard error, without the place that issued them."""
         return Counter(_WARNING.findall(self.stderr))
@@ -110,7 +115,7 @@ class Run(NamedTuple):
         """What costs beside waits and copies.
 
         Bytes copied between host and device and operators of the device, both per step, nodes of graphs alive
-        between steps, processes started and warnings in all.
+        between steps; processes started, bytes that operators of the host make, and warnings in all.
         """
         calls = [_Calls(step, count) for step, count in self.report["operators_in"]]
         nodes = [alive for step, alive in self.report["nodes"] if step in self.steady]
@@ -120,6 +125,7 @@ class Run(NamedTuple):
             "operators": sum((share * each.times for each, share in self._shares(calls)), Fraction(0)),
             "graph nodes kept": Fraction(sum(nodes), len(nodes) or 1),
             "processes started": Fraction(self.processes),
+            "bytes made on the host": Fraction(self.host_bytes),
             "warnings": Fraction(self.warnings.total()),
         }
 
@@ -164,6 +170,7 @@ def run_program(
     mode: str = "count",
     steps: int | None = None,
     operators: bool = False,
+    host_bytes: bool = False,
     live: bool = False,
 ) -> Run:
     """Run a script on `sim` or `cuda` in a process of its own, with these library folders first on its path.
@@ -175,6 +182,7 @@ def run_program(
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "torchperf_lint.verify.child", "--device", device, "--mode", mode]
         command += ["--report", str(report), *(["--operators"] if operators else [])]
+        command += ["--host-bytes"] if host_bytes else []
         command += [f"--library={each}" for each in libraries]
         command += [f"--steps={steps}"] if steps is not None else []
         command += [] if live else ["--seed=0"]

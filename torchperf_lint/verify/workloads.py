@@ -25,6 +25,7 @@ FIXED = (".fixed.py", ".unsafe.py")
 _DIRECTIVE = re.compile(r"#\s*verify:\s*(?P<text>.+?)\s*$")
 _VERSIONS = re.compile(r"torchmetrics\s+(?P<versions>[\d.]+(?:\s*,\s*[\d.]+)*)")
 _NEEDS = re.compile(r"with\s+(?P<needs>[\w.-]+\s+[\d.]+(?:\s*,\s*[\w.-]+\s+[\d.]+)*)")
+_HOST_BYTES = "counts host bytes"
 _RESULTS = re.compile(r"results\s+(?:(?P<differ>differ)|within\s+(?P<tolerance>[\d.e+-]+))\s+\((?P<reason>.+)\)")
 _KEEPS = re.compile(r"keeps\s+(?P<bytes>\d+)\s+bytes\s+per\s+wait\s+\(.+\)")
 
@@ -48,7 +49,8 @@ class Agreement(NamedTuple):
 class Workload(NamedTuple):
     """A runnable fixture of a rule.
 
-    `torchmetrics` are the versions to run it against, the installed one if empty; `needs` are further packages.
+    `torchmetrics` are the versions to run it against, the installed one if empty; `needs` are further packages;
+    `host_bytes` asks for a count of the bytes that operators of the host make.
     """
 
     path: Path
@@ -56,6 +58,7 @@ class Workload(NamedTuple):
     torchmetrics: tuple[str, ...]
     agreement: Agreement
     needs: tuple[Release, ...] = ()
+    host_bytes: bool = False
 
     @property
     def name(self) -> str:
@@ -109,6 +112,7 @@ def read_workload(path: Path, rule: Rule | None = None) -> Workload:
     versions: tuple[str, ...] = ()
     needs: tuple[Release, ...] = ()
     agreement = Agreement()
+    host_bytes = False
     for line in path.read_text(encoding="utf-8").splitlines():
         directive = _DIRECTIVE.match(line)
         if directive is None:
@@ -123,6 +127,8 @@ def read_workload(path: Path, rule: Rule | None = None) -> Workload:
             )
         elif match := _KEEPS.fullmatch(directive["text"]):
             agreement = agreement._replace(kept=int(match["bytes"]))
+        elif directive["text"] == _HOST_BYTES:
+            host_bytes = True
         else:
             raise BadWorkload(f"{path}: `{line.strip()}` is not understood")
-    return Workload(path, rule, versions, agreement, needs)
+    return Workload(path, rule, versions, agreement, needs, host_bytes)

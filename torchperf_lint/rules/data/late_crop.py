@@ -1,0 +1,135 @@
+"""`Compose([ToTensor(), RandomCrop(224)])`: the whole image is converted, and most of the result is thrown away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import transforms
+from torchperf_lint.model.arguments import given
+from torchperf_lint.model.handed import handed_only_to
+from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import cst, edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+
+@rule(
+    code="TPL406",
+    name="late-crop",
+    category=Category.DATA,
+    summary="an image is cropped or made smaller only after it has been converted",
+    message="`{crop}` comes after `{convert}`, which works on the whole image, pixels and all that the crop drops",
+    severity=Severity.WARNING,
+    fix=Safety.SAFE,
+    triggers=("torchvision", "Compose", transforms.CONVERSIONS, transforms.SHRINKING),
+    cpu_only_too=True,  # transforms run on the host
+)
+def late_crop(model: Model) -> Iterator[Finding]:
+    """Pipelines in which a step that keeps part of the image follows one that converts each pixel of it."""
+    for site in model.calls(*transforms.PIPELINES):
+        call = site.node
+        if len(call.args) != 1 or not isinstance(call.args[0].value, cst.List) or model.in_test(site):
+            continue
+        steps = [_step(model, element) for element in call.args[0].value.elements]
+        first = next((place for place, step in enumerate(steps) if step is not None and step.pixelwise), None)
+        if first is None:
+            continue
+        photos = handed_only_to(model, site, "transform", transforms.PHOTO_DATASETS, without="loader")
+        last = _last_shrinking(steps, first, photos)
+        if last is None:
+            continue
+        known = [step for step in steps[first : last + 1] if step is not None]
+        converts = [step for step in known if step.pixelwise]
+        fields = {"crop": known[-1].text, "convert": converts[0].text}
+        yield Finding(model.site(known[-1].node), (), _in_front(model, site, known, steps[:first]), fields)
+
+
+class _Step(NamedTuple):
+    node: cst.Call
+    name: str
+    text: str
+    pixelwise: bool  # makes each pixel of the result of one pixel
+    normalizes: bool  # and does not make zero of zero
+
+
+def _step(model: Model, element: cst.BaseElement) -> _Step | None:
+    """A step of the pipeline that is understood."""
+    node = element.value
+    if not isinstance(element, cst.Element) or not isinstance(node, cst.Call):
+        return None
+    ref = model.value(node.func).ref or ""
+    name = ref.removeprefix("torchvision.transforms.v2.").removeprefix("torchvision.transforms.")
+    if model.value(node.func).kind is not Kind.LIBRARY or name not in transforms.PIXELWISE | transforms.GEOMETRIC:
+        return None
+    return _Step(
+        node, name, f"{name}(...)" if node.args else f"{name}()", name in transforms.PIXELWISE, name == "Normalize"
+    )
+
+
+def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int | None:
+    """The place of the last step that makes the image smaller, as far as all steps from the first on are understood.
+
+    Whether one that resizes does so is known for `photos` alone: others may be smaller than what is asked for.
+    """
+    last = None
+    converted = False
+    for place in range(first, len(steps)):
+        step = steps[place]
+        if step is None:
+            break
+        converted = converted or step.name in transforms.TO_FLOAT
+        # The integer tensors of `v2.ToImage` are resized as fast as an image of PIL is.
+        if step.name in transforms.RESIZES and not (photos and converted):
+            break
+        if step.name in transforms.CROPS | transforms.RESIZES:
+            last = place
+    return last
+
+
+def _in_front(model: Model, site: Site, steps: list[_Step], before: list[_Step | None]) -> Fix | None:
+    """Put the geometric steps in front of those that work pixel by pixel, each kind in its order."""
+    moved = [step for step in steps if not step.pixelwise]
+    order = [*moved, *(step for step in steps if step.pixelwise)]
+    texts = [model.text(step.node) for step in order]
+    changed = edits.together(
+        *(
+            edits.replace(site.tree, step.node, text)
+            for step, text in zip(steps, texts, strict=True)
+            if model.text(step.node) != text
+        )
+    )
+    if changed is None or any(edits.has_comment(site.tree, step.node) for step in steps):
+        return None
+    exact = all(_is_exact(model, steps, step) for step in moved) and _gets_images(model, site, before)
+    grade = Safety.SAFE if exact else Safety.UNSAFE
+    return Fix("crop first, and convert what is left", grade, changed)
+
+
+def _is_exact(model: Model, steps: list[_Step], step: _Step) -> bool:
+    """Whether the step gives the same pixels in front of the conversions that it stands behind."""
+    if step.name in transforms.FLIPS:
+        return True
+    if step.name in transforms.RESIZES:
+        return False
+    normalized = any(each.normalizes for each in steps[: steps.index(step)])
+    if step.name == "CenterCrop":
+        return not normalized  # it fills up smaller images with zeros
+    fill, mode = given(model, step.node, "fill", 3), given(model, step.node, "padding_mode", 4)
+    pads = [given(model, step.node, "padding", 1), given(model, step.node, "pad_if_needed", 2)]
+    if fill is None or mode is None or not fill.absent or any(each is None for each in pads):
+        return False
+    if not mode.absent:
+        return mode.value is not None and mode.value.constant in ("reflect", "edge", "symmetric")
+    return not normalized or all(each is not None and each.absent for each in pads)
+
+
+def _gets_images(model: Model, site: Site, before: list[_Step | None]) -> bool:
+    """Whether the pipeline is handed images of PIL: by a dataset of torchvision that it is given to, or by a step."""
+    if any(step is None for step in before):
+        return False
+    return handed_only_to(model, site, "transform", transforms.PIL_DATASETS, without="loader")

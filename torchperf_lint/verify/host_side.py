@@ -1,0 +1,52 @@
+"""What a program costs the host besides waiting: processes that it starts, and bytes that operators make there."""
+
+from __future__ import annotations
+
+import functools
+import os
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+_FRESH = "aten::lift_fresh"
+"""What `torch.tensor(...)` ends in: it gives what it is given, which has just been made of Python data."""
+
+
+class Started:
+    """Counts the processes that this one starts by way of `multiprocessing`: the workers of loaders, for each pass."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def watch(self) -> None:
+        """Count from now on."""
+        start, own = BaseProcess.start, os.getpid()
+
+        @functools.wraps(start)
+        def counted(process: BaseProcess, *arguments: Any) -> None:
+            if os.getpid() == own:
+                self.count += 1
+            start(process, *arguments)
+
+        BaseProcess.start = counted  # type: ignore[method-assign, assignment]
+
+
+class HostBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Adds up the size of the tensors that operators of the host make or write, in this thread; views are free."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run the operator and look at what it gives."""
+        given = func(*args, **(kwargs or {}))
+        schema = func._schema
+        is_view = any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns)
+        if schema.name == _FRESH or not is_view:
+            tensors = [each for each in tree_leaves(given) if isinstance(each, torch.Tensor)]
+            self.count += sum(each.nbytes for each in tensors if each.device.type == "cpu")
+        return given
