@@ -17,6 +17,7 @@ from torchperf_lint.model import (
     meters,
     numbers,
     placing,
+    sample_code,
     scope,
     scripts,
     walks,
@@ -276,6 +277,10 @@ class Model(SiteModel):
         if not isinstance(loader, ast.Call):
             return None
         return in_workers.device_use(self._world, loader, self._function(site))
+
+    def makes_samples(self, site: Site) -> tuple[Because, ...] | None:
+        """What shows that the site runs for each sample or collated batch of a loader; None if nothing does."""
+        return sample_code.makes_samples(self._world, self._function(site))
 
     def binds(self, name: str, site: Site) -> bool:
         """Whether the function around the site itself binds the name, other than as a parameter."""

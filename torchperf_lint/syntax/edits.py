@@ -90,6 +90,18 @@ def put_under(tree: StatementTree, rows: tuple[int, int], header: str) -> tuple[
     return (header_line, *(Edit(place, place, step.encode()) for place in others))
 
 
+def line_before(tree: StatementTree, line: str) -> Edit | None:
+    """Put a line of code in front of the tree's simple statement, at its indentation."""
+    source = tree.source
+    first = source.line(tree.rows[0])
+    if not tree.lossless or first.lstrip().startswith(
+        ("elif", "if ", "for ", "while ", "with ", "def ", "class ", "@")
+    ):
+        return None
+    start = source.line_starts[tree.rows[0] - 1]
+    return Edit(start, start, f"{first[: len(first) - len(first.lstrip())]}{line}{source.newline}".encode())
+
+
 def add_argument(tree: StatementTree, call: cst.Call, argument: str) -> tuple[Edit, ...] | None:
     """Append `name=value` to a call's arguments, minding commas, comments and a bare generator argument."""
     if not tree.lossless:
