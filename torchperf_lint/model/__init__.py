@@ -135,6 +135,10 @@ class Model(SiteModel):
         """Whether the site runs in every run of the program: under no flag, in no handler, through no such call."""
         return guards.is_unconditional(self._world, self._statement_of[id(site.node)], self._function(site))
 
+    def has_fallback(self, site: Site) -> bool:
+        """Whether the site stands in a `try` with handlers, or under a question about versions."""
+        return guards.has_fallback(self._statement_of[id(site.node)], self._index)
+
     def environment_set(self, *names: str) -> Iterator[tuple[Site, str, str]]:
         """Assignments `os.environ["NAME"] = "value"` for these names: the target's site, the name and the value."""
         for target, statement, value in guards.settings_made(self._index, names):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _EVERY_RUN = re.compile(r"rank|main_process|master|global_zero|sync_gradients|^__name__$", re.IGNORECASE)
 _CHOICE = re.compile(r"empty|clear|flush|free|offload|low_|save|memory|debug|tight|limit", re.IGNORECASE)
+_VERSION = re.compile(r"version|hasattr|getattr|has_|parse\(|TORCH_", re.IGNORECASE)
 MOST_CALLS_UP = 4
 """How many calls lie at most between a statement and the loop that it is asked about."""
 
@@ -90,6 +91,16 @@ def _in_every_run(world: World, statement: ast.stmt, function: FunctionInfo, see
     if not callers or len(seen) > MOST_CALLS_UP:
         return not _CHOICE.search(function.name)
     return any(_in_every_run(world, each.statement, each.function, seen | {each.function}) for each in callers)
+
+
+def has_fallback(statement: ast.stmt, index: Index) -> bool:
+    """Whether a `try` or a question about versions around the statement chooses between it and something else."""
+    current: ast.stmt | None = statement
+    while current is not None:
+        if isinstance(current, ast.Try) and current is not statement and current.handlers:
+            return True
+        current = index.places[current].parent
+    return any(map(_VERSION.search, map(ast.unparse, tests_around(statement, index, None))))
 
 
 def settings_made(index: Index, names: Collection[str]) -> Iterator[tuple[ast.Subscript, ast.stmt, str]]:
