@@ -17,3 +17,14 @@ SINCE = {"autocast": ">=1.10", "GradScaler": ">=2.3"}
 """The releases that have the new names."""
 
 APEX = ("apex.amp.initialize",)
+
+AUTOCASTS = (
+    *("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"),
+    *("torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"),
+)
+"""Their second parameter is the dtype; the first is the device, or in torch.cuda.amp whether it is on."""
+
+SCALERS = (
+    *("torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"),
+    *("torch.cuda.amp.GradScaler", "torch.cuda.amp.grad_scaler.GradScaler"),
+)

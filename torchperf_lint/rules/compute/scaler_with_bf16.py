@@ -1,0 +1,57 @@
+"""A gradient scaler beside autocasting to bfloat16: it guards a range that bfloat16 does not lack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.model.precision import autocast_regions, live_scalers, scaled_steps
+from torchperf_lint.syntax import edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+_HALF = (".half()", '"fp16"', "'fp16'", "torch.float16", "torch.half", " float16", '"float16"', "'float16'")
+"""Words of a program that may choose float16 after all."""
+
+
+@rule(
+    code="TPL603",
+    name="scaler-with-bf16",
+    category=Category.COMPUTE,
+    summary="gradients are scaled for a range that bfloat16 has anyway",
+    message="`{call}` scales bfloat16 gradients, and each `{step}` waits for the device to ask whether they overflowed",
+    severity=Severity.ERROR,
+    fix=Safety.UNSAFE,
+    costs_at_use=True,
+    triggers=("GradScaler", "bfloat16", "autocast"),
+)
+def scaler_with_bf16(model: Model) -> Iterator[Finding]:
+    """Scalers that are always on, in files whose every autocast region is of bfloat16."""
+    regions = autocast_regions(model)
+    if not regions or any(region.dtype != "bfloat16" for region in regions):
+        return
+    steps = [] if model.mentions(*_HALF) else list(scaled_steps(model))
+    if not steps:
+        return
+    for site in live_scalers(model):
+        if model.in_test(site):
+            continue
+        heat = model.heat(steps[0])
+        shown = Because(regions[0].site.rows[0], "here it is bfloat16 that is computed in")
+        because = (shown, Because(steps[0].rows[0], "the scaler is asked here"), *(heat.because if heat else ()))
+        fields = {"call": f"{model.text(site.node.func)}(...)", "step": f"{model.text(steps[0].node.func)}(...)"}
+        yield Finding(site, because, _disable(site), fields)
+
+
+def _disable(site: Site) -> Fix | None:
+    """Switch the scaler off; all calls of it may stay."""
+    enabled = shape.argument(site.node, "enabled")
+    if enabled is None:
+        changed = edits.add_argument(site.tree, site.node, "enabled=False")
+    else:
+        changed = edits.together(edits.replace(site.tree, enabled, "False"))  # type: ignore[arg-type]
+    return None if changed is None else Fix("switch the scaler off", Safety.UNSAFE, changed)
