@@ -6,3 +6,12 @@ KEEPS_BY_DEFAULT = "<2.0"
 """`zero_grad()` fills the gradients with zeros; later releases drop them unless told otherwise."""
 
 TAKES_SET_TO_NONE = ">=1.7"
+
+FOREACH_CLASSES = tuple(
+    f"torch.optim.{name}"
+    for name in "Adadelta Adagrad Adam AdamW Adamax ASGD NAdam RAdam RMSprop Rprop SGD Adafactor Muon".split()
+)
+"""Optimizers that can update all parameters by a few kernels for lists of tensors; on CUDA they do by default."""
+
+FUSED_SINCE = {"torch.optim.Adam": ">=2.0", "torch.optim.AdamW": ">=2.0", "torch.optim.SGD": ">=2.3"}
+"""Optimizers with one kernel for a whole update on CUDA, which takes a scaler's verdict on the device."""
