@@ -1,0 +1,55 @@
+"""`torch.compile(model)` in a loop or in `forward`: the compiled callable is set up again in every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.caches import filled_once
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+
+_COMPILERS = {
+    "torch.compile": "wraps what it is given anew, and looks its compiled code up again,",
+    "torch.jit.script": "compiles what it is given",
+    "torch.jit.trace": "runs and traces what it is given",
+}
+
+
+@rule(
+    code="TPL611",
+    name="compile-in-hot-path",
+    category=Category.COMPUTE,
+    summary="a compiled function is made again in every step",
+    message="`{call}` {does} {where}",
+    severity=Severity.WARNING,
+    fix=Safety.SHOWN,
+    triggers=(("compile", "jit"),),
+)
+def compile_in_hot_path(model: Model) -> Iterator[Finding]:
+    """Compilers that every step calls, where nothing keeps the result for the next one."""
+    for site in model.calls(*_COMPILERS, hot=True, near_device=False):
+        heat = model.heat(site)
+        if heat is None or model.in_test(site) or filled_once(model, site) or not model.in_any_case(site):
+            continue
+        does = _COMPILERS[model.value(site.node.func).ref or ""]
+        fields = {"call": model.brief(site.node), "does": does, "where": heat.where}
+        yield Finding(site, heat.because, _lifted(model, site, heat), fields)
+
+
+def _lifted(model: Model, site: Site, heat: Heat) -> Fix | None:
+    """Make it once, in front of the loop, where nothing in the call comes from the loop."""
+    assigned = model.parent(site.node)
+    if heat.loop is None or not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1:
+        return None
+    target = model.text(assigned.targets[0].target)
+    used = {name.value for name in shape.names_in(site.node)}
+    if used & (model.names_of_loop(heat) - {target}) or target in used:
+        return None
+    edits = model.lift(site, heat)
+    return None if edits is None else Fix("make it once, before the loop", Safety.SHOWN, edits)
