@@ -1,0 +1,67 @@
+"""`Conv2d(...)` with a bias in front of a batch normalisation, which takes the bias away again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import layers
+from torchperf_lint.model.arguments import given
+from torchperf_lint.model.layers import followed
+from torchperf_lint.syntax import cst, edits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.arguments import Given
+
+_LOADS = (
+    "pretrained",
+    "load_state_dict",
+    "checkpoint",
+    "hf_hub",
+    "from_pretrained",
+    "load_url",
+    "state_dict",
+    "torch.load(",
+)
+"""Words of files whose layers have to fit weights that exist."""
+_CHANGES_LAYERS = (".bias", "fuse_", "quantiz", "add_module(", "register_forward")
+
+
+@rule(
+    code="TPL608",
+    name="conv-bias-before-norm",
+    category=Category.COMPUTE,
+    summary="a convolution has a bias that the batch normalisation behind it takes away",
+    message="`{call}` has a bias that the batch normalisation behind it takes away: it is trained for nothing",
+    severity=Severity.NOTE,
+    fix=Safety.UNSAFE,
+    triggers=("Conv", ("BatchNorm", "SyncBatchNorm")),
+    cpu_only_too=True,  # models are often defined in files that speak of no device
+)
+def conv_bias_before_norm(model: Model) -> Iterator[Finding]:
+    """Convolutions directly in front of a batch normalisation, in files that fit no weights which exist."""
+    if model.mentions(*_LOADS, *_CHANGES_LAYERS):
+        return
+    found: set[int] = set()
+    for pair in followed(model, layers.CONVOLUTIONS, layers.BATCH_NORMS):
+        site = pair.first
+        bias = given(model, site.node, "bias", layers.BIAS_PLACE)
+        if site.start in found or bias is None or not (bias.absent or bias.is_constant(True)) or model.in_test(site):
+            continue
+        found.add(site.start)
+        because = (Because(pair.row, "this takes the mean of each channel away"),)
+        fields = {"call": f"{model.text(site.node.func)}(...)"}
+        yield Finding(site, because, _without_bias(site, bias), fields)
+
+
+def _without_bias(site: Site, bias: Given) -> Fix | None:
+    assert isinstance(site.node, cst.Call)
+    if bias.absent:
+        changed = edits.add_argument(site.tree, site.node, "bias=False")
+    else:
+        changed = None if bias.node is None else edits.together(edits.replace(site.tree, bias.node, "False"))
+    return None if changed is None else Fix("leave the bias out", Safety.UNSAFE, changed)
