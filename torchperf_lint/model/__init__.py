@@ -338,6 +338,10 @@ class Model(SiteModel):
         """
         return heat.loop is not None and not heat.loop.orelse and not walks.may_catch(heat.loop, self._index)
 
+    def may_be_caught(self, site: Site) -> bool:
+        """Whether the function around the site may catch an exception that its statement raises."""
+        return walks.may_catch(self._statement_of[id(site.node)], self._index)
+
     def remove(self, site: Site, others: Sequence[Site] = ()) -> Edit | None:
         """Take out the site's statement; `others` are sites whose statements go, too, and leave no empty block."""
         gone = {self._statement_of[id(other.node)] for other in others}
@@ -415,6 +419,11 @@ class Model(SiteModel):
     def path(self) -> str:
         """The file's path, as evidence names it."""
         return self._index.path
+
+    def called_anywhere(self, *names: str) -> bool:
+        """Whether a file of the project calls something by one of these names, as far as its text tells."""
+        program = self._unit.program
+        return any(name in self._index.calls or (program is not None and program.calls_name(name)) for name in names)
 
     def mentions(self, *words: str) -> bool:
         """Whether any of the texts occurs in the file's text."""

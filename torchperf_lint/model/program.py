@@ -140,6 +140,10 @@ class Program:
         """Names of functions anywhere that make a training step."""
         return self._links.step_names
 
+    def calls_name(self, name: str) -> bool:
+        """Whether a file calls something of that name, as far as facts tell."""
+        return name in self._links.calling
+
     # -- names -----------------------------------------------------------------------------------------------------
 
     def absolute(self, name: str, index: Index) -> str:
