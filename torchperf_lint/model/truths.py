@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
+from torchperf_lint.model import walks
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.shown import element_in, is_shown
 from torchperf_lint.model.values import UNKNOWN, Kind
@@ -77,6 +78,8 @@ def hot_truths(model: Model) -> Iterator[Truth]:
             takes_tensors = calls and isinstance(node, ast.Call) and _takes_tensors(node, values)
             heat = model._heat.of(asks_at)
             if heat is None or model._heat.guarded_in_expression(statement, node):
+                continue
+            if walks.runs_on_other_device(statement, model._index):
                 continue
             shown = takes_tensors or is_shown(model, place.function, tensor)
             site = model._site(node, statement) if shown else None

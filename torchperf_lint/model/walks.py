@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.interpret import World
     from torchperf_lint.model.loops import Loops
 
+_OTHER_DEVICES = ("cpu", "mps", "xla", "meta")
+
 
 def inner(statement: ast.stmt, function: FunctionInfo, world: World, loops: Loops) -> list[tuple[set[str], str | None]]:
     """The `for` loops around a statement below its batch loop: the names each binds, and the tensors it walks over."""
@@ -38,6 +40,21 @@ def chosen_for_device(statement: ast.stmt, index: Index) -> bool:
         current = index.places[current].parent
         if isinstance(current, ast.If) and asks_about_accelerator(current.test) is not None:
             return True
+    return False
+
+
+def runs_on_other_device(statement: ast.stmt, index: Index) -> bool:
+    """Whether a statement stands in a branch for the CPU, or for an accelerator that is none of CUDA's."""
+    current = statement
+    while (place := index.places[current]).parent is not None:
+        parent = place.parent
+        if isinstance(parent, ast.If) and place.field == "body":
+            for node in ast.walk(parent.test):
+                if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+                    sides = [node.left, *node.comparators]
+                    if any(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides):
+                        return True
+        current = parent
     return False
 
 
