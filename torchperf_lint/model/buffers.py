@@ -99,7 +99,14 @@ def _is_bound_elsewhere(model: Model, name: str, lineage: list[ClassInfo], store
                     return True
             elif isinstance(node, ast.Call) and last_name(node.func) in _REGISTERS and _names(node, name):
                 return True
-    return False
+    return any(_binds_by_text(node) for cls in lineage for node in ast.walk(cls.node))
+
+
+def _binds_by_text(node: ast.AST) -> bool:
+    """`setattr(self, name, value)`, `self.__dict__[name] = value`: any attribute may be bound there."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) > 1:
+        return not isinstance(node.args[1], ast.Constant)
+    return isinstance(node, ast.Attribute) and node.attr == "__dict__"
 
 
 def _names(call: ast.Call, name: str) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int": 4, "int32": 4, "int64": 8}
 _BYTES |= {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 _WHOLE = ("int", "uint", "bool")
+_SHAPES = frozenset("unsqueeze squeeze permute transpose reshape flatten movedim".split())
+"""Methods that give another shape, however the tensor lies in memory."""
 
 
 class CastCopy(NamedTuple):
@@ -72,7 +74,7 @@ def _to_device(model: Model) -> Iterator[CastCopy]:
             if not move.non_blocking:
                 yield from _made(model, move.site, move.moved, move.call, move.call, True, move.heat, ())
             continue
-        before = move.moved
+        before = _without_shapes(move.moved)
         if isinstance(before, cst.Call) and _cast_to(model, before) is not None:
             inner = shape.receiver(before)
             if inner is not None:
@@ -91,10 +93,11 @@ def _to_host(model: Model) -> Iterator[CastCopy]:
         because = None if before is None else model.on_device(before)
         if before is None or because is None:
             continue
-        if isinstance(before, cst.Call) and _cast_to(model, before) is not None:
-            inner = shape.receiver(before)
+        cast = _without_shapes(before)
+        if isinstance(cast, cst.Call) and _cast_to(model, cast) is not None:
+            inner = shape.receiver(cast)
             if inner is not None:
-                yield from _made(model, site, inner, copy, before, False, heat, because)
+                yield from _made(model, site, inner, copy, cast, False, heat, because)
         after = _called_on(model, copy)
         if after is not None and _cast_to(model, after) is not None:
             yield from _made(model, model.site(after), before, copy, after, False, heat, because)
@@ -129,6 +132,15 @@ def _cast_to(model: Model, call: cst.Call) -> str | None:
     dtypes = [value for each in call.args if (value := model.value(each.value)).kind is Kind.DTYPE]
     is_copy = name == "to" and len(call.args) > 1
     return dtypes[0].dtype if len(dtypes) == 1 and (is_copy or len(call.args) == 1) else None
+
+
+def _without_shapes(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.unsqueeze(1)`: a shape makes no difference to a cast, nor a cast to the shape."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.lpar:
+        if node.func.attr.value not in _SHAPES or any(argument.star for argument in node.args):
+            break
+        node = node.func.value
+    return node
 
 
 def _called_on(model: Model, call: cst.Call) -> cst.Call | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.metric_calls import MetricCall
 
 LIBRARIES = ("sklearn.metrics.", "skimage.metrics.")
+_NO_SCORES = ("pairwise", "distances", "kernel", "scorer", "similarity.", "make_", "get_", "check_")
 _FETCHES = frozenset({"cpu", "numpy", "tolist"})
 _KEPT_BY_NAME = 6
 """How many names an argument is followed through."""
@@ -58,7 +59,7 @@ def _host_metrics(model: Model) -> Iterator[HostMetric]:
 
     def is_score(record: CallRecord) -> bool:
         value = model._world.frame_value(record.function, record.call.func)
-        return value.kind is Kind.LIBRARY and (value.ref or "").startswith(LIBRARIES)
+        return value.kind is Kind.LIBRARY and _is_score(value.ref or "")
 
     for site in model._sites(names, True, is_score, near_device=False):
         call, heat = model._ast_of(site.node), model.heat(site)
@@ -127,6 +128,11 @@ def _only_read_by(calls: list[ast.Call], function: FunctionInfo, name: str) -> b
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     )
     return all(id(node) in inside for node in loads)
+
+
+def _is_score(ref: str) -> bool:
+    name = ref.rpartition(".")[2]
+    return ref.startswith(LIBRARIES) and name[:1].islower() and not any(word in ref for word in _NO_SCORES)
 
 
 class _Fetches:

@@ -85,8 +85,12 @@ def made_with(model: Model, keyword: str) -> Iterator[Made]:
         yield Made(site, model.value(site.node))
 
 
-def made(model: Model) -> Iterator[Made]:
+def made(model: Model) -> tuple[Made, ...]:
     """All calls that make a metric in this file, in source order."""
+    return model.remember("made_metrics", lambda: tuple(_made(model)))
+
+
+def _made(model: Model) -> Iterator[Made]:
     names = tuple(sorted(name for name in model._index.calls if name[:1].isupper()))
     for site in model._sites(names, False, lambda record: _is_made(model, record) is not None):
         yield Made(site, model.value(site.node))

@@ -71,6 +71,8 @@ def comes_from_numpy(model: Model, site: Site) -> bool:
 
 
 def _numpy_trips(model: Model) -> Iterator[NumpyTrip]:
+    if not model.mentions(".numpy("):
+        return
     seen = set[int]()
     for move in hot_moves(model):
         yield from _made(model, move.site, move.moved, move.heat, seen)

@@ -38,7 +38,7 @@ def chained_transfer(model: Model) -> Iterator[Finding]:
         fields = {
             "left": trip.left,
             "back": f".{shape.method_name(move.call)}(...)" if move.call.args else ".cuda()",
-            "waits": "" if move.non_blocking else ", waiting for both copies",
+            "waits": "" if move.non_blocking or "non_blocking" in trip.left else ", waiting for both copies",
             "where": move.heat.where,
         }
         yield Finding(move.site, (*trip.because, *move.heat.because), _stay(model, trip), fields)
