@@ -1,0 +1,29 @@
+"""Settings of torch's backends that decide which kernels run."""
+
+from __future__ import annotations
+
+TF32_SWITCHES = frozenset({"torch.backends.cuda.matmul.allow_tf32", "torch.backends.cudnn.allow_tf32"})
+"""False keeps float32 products, or convolutions, from the tensor cores. Since 1.12 the first is False by default."""
+
+MATMUL_PRECISION = "torch.set_float32_matmul_precision"
+
+TF32_GATE = ">=1.12"
+"""Products of matrices keep to float32 unless they are told otherwise."""
+
+TF32_WORDS = ("allow_tf32", "float32_matmul_precision", "fp32_precision", "TF32", "tf32")
+
+MIXED_WORDS = (
+    "autocast",
+    "float16",
+    ".half()",
+    "fp16",
+    "bf16",
+    "GradScaler",
+    "precision",
+    "apex",
+    "float64",
+    ".double()",
+)
+"""Words of files that choose a precision."""
+
+COMPILE_WORDS = ("compile", "torch.jit", "jit.script", "CUDAGraph", "cuda.graph", "onnx", "TORCHDYNAMO")

@@ -1,0 +1,58 @@
+"""Settings of the whole process: what a file assigns to attributes of a library, and whether it is what trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+
+_SEEDS = re.compile(r"seed|determin|reproduc|repeatab", re.IGNORECASE)
+
+
+class Setting(NamedTuple):
+    """`torch.backends.cudnn.benchmark = False`: the site of the value, what is set, and to what."""
+
+    site: Site
+    ref: str
+    constant: object
+    text: str
+
+
+def settings(model: Model, refs: Collection[str]) -> Iterator[Setting]:
+    """Plain assignments of literals to these attributes of a library, in source order."""
+    for statement, place in model._index.places.items():
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+            continue
+        for target in statement.targets:
+            if not isinstance(target, ast.Attribute) or not any(ref.endswith(f".{target.attr}") for ref in refs):
+                continue
+            owner = model._world.frame_value(place.function, target.value)
+            ref = f"{owner.ref}.{target.attr}"
+            site = model._site(statement.value, statement) if owner.kind is Kind.LIBRARY and ref in refs else None
+            if site is not None:
+                yield Setting(site, ref, statement.value.value, ast.unparse(statement))
+
+
+def is_for_seeds(model: Model, site: Site) -> bool:
+    """Whether the function around the site is about repeating runs: by its name, or because it seeds generators."""
+    function = model._function(site)
+    names = [record.call.func for record in function.calls_made]
+    return _SEEDS.search(function.name) is not None or any(_SEEDS.search(ast.unparse(name)) for name in names)
+
+
+def training_call(model: Model) -> tuple[Site, Heat] | None:
+    """The first call in the file that goes backward in a training loop of this very file, a script; None without."""
+    if not model.mentions("__main__"):
+        return None
+    for site in model.method_calls("backward"):
+        heat = model.heat(site)
+        if heat is not None and heat.label == "training loop" and not model.in_test(site):
+            return site, heat
+    return None
