@@ -39,6 +39,7 @@ _CHANGES_LAYERS = (".bias", "fuse_", "quantiz", "add_module(", "register_forward
     message="`{call}` has a bias that the batch normalisation behind it takes away: it is trained for nothing",
     severity=Severity.NOTE,
     fix=Safety.UNSAFE,
+    default=False,
     triggers=("Conv", ("BatchNorm", "SyncBatchNorm")),
     cpu_only_too=True,  # models are often defined in files that speak of no device
 )
