@@ -27,3 +27,17 @@ MIXED_WORDS = (
 """Words of files that choose a precision."""
 
 COMPILE_WORDS = ("compile", "torch.jit", "jit.script", "CUDAGraph", "cuda.graph", "onnx", "TORCHDYNAMO")
+
+CUDNN_SWITCHES = {
+    "torch.backends.cudnn.benchmark": (False, "keeps cuDNN from trying its kernels and taking the fastest"),
+    "torch.backends.cudnn.deterministic": (True, "leaves only deterministic kernels to cuDNN"),
+    "torch.backends.cudnn.enabled": (False, "leaves convolutions to torch's own kernels"),
+}
+"""Settings, the value that is slow, and what it does."""
+
+CONVOLUTIONS = tuple(f"torch.nn.{name}" for name in "Conv2d Conv3d ConvTranspose2d ConvTranspose3d".split())
+CONVNETS = (
+    *(f"resnet{n}" for n in (18, 34, 50, 101, 152)),
+    *("mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "efficientnet_b0", "vgg16", "densenet121"),
+)
+"""Functions of torchvision.models."""
