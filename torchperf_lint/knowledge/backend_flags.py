@@ -26,7 +26,8 @@ MIXED_WORDS = (
 )
 """Words of files that choose a precision."""
 
-COMPILE_WORDS = ("compile", "torch.jit", "jit.script", "CUDAGraph", "cuda.graph", "onnx", "TORCHDYNAMO")
+COMPILE_WORDS = ("compile", "torch.jit", "jit.script", "CUDAGraph", "cuda.graph", "onnx", "TORCHDYNAMO", "Accelerator")
+"""Words of files that compile something, or leave that to a launcher."""
 
 CUDNN_SWITCHES = {
     "torch.backends.cudnn.benchmark": (False, "keeps cuDNN from trying its kernels and taking the fastest"),
@@ -41,3 +42,9 @@ CONVNETS = (
     *("mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "efficientnet_b0", "vgg16", "densenet121"),
 )
 """Functions of torchvision.models."""
+
+PRECISION_ELSEWHERE = ("Accelerator", "accelerate", "deepspeed", "abric", "dtype", "mixed")
+"""Words of files whose precision is set by a launcher, or by a name for a dtype."""
+
+COMPILE_GATE = ">=2.0"
+"""`torch.compile` is there."""

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.values import Kind
+from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -52,6 +53,9 @@ def training_call(model: Model) -> tuple[Site, Heat] | None:
     if not model.mentions("__main__"):
         return None
     for site in model.method_calls("backward"):
+        receiver = shape.receiver(site.node)
+        if receiver is not None and model.value(receiver).cls is not None:
+            continue  # an object of the project with a method of that name
         heat = model.heat(site)
         if heat is not None and heat.label == "training loop" and not model.in_test(site):
             return site, heat
