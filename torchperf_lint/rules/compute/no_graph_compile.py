@@ -1,0 +1,35 @@
+"""Training loops that run every operation of the model by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.knowledge import backend_flags
+from torchperf_lint.model.settings import training_call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+
+
+@rule(
+    code="TPL610",
+    name="no-graph-compile",
+    category=Category.COMPUTE,
+    summary="a model is trained without being compiled",
+    message="`{call}` trains a model operation by operation, and nothing in this file compiles it",
+    severity=Severity.NOTE,
+    default=False,
+    torch=backend_flags.COMPILE_GATE,
+    triggers=("backward", "__main__"),
+)
+def no_graph_compile(model: Model) -> Iterator[Finding]:
+    """Scripts with a training loop of their own that mention no compiler and no CUDA graph."""
+    training = None if model.mentions(*backend_flags.COMPILE_WORDS) else training_call(model)
+    if training is not None:
+        site, heat = training
+        because = (*heat.because, *model.target_evidence("torch"))
+        yield Finding(site, because, None, {"call": model.brief(site.node)})
