@@ -43,7 +43,8 @@ def tf32_disabled(model: Model) -> Iterator[Finding]:
         if wanted is None or wanted.node is None or not _is_highest(wanted.value) or not _is_general(model, site):
             continue
         yield _finding(model.site(wanted.node), model.brief(site.node), '"high"')
-    training = None if model.mentions(*backend_flags.TF32_WORDS, "precision") else training_call(model)
+    unsaid = not model.mentions(*backend_flags.TF32_WORDS, *backend_flags.PRECISION_ELSEWHERE, "precision")
+    training = training_call(model) if unsaid else None
     if training is not None:
         site, heat = training
         says = "trains in float32, and nothing in this file lets matrix products use TF32"
