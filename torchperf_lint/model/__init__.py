@@ -372,6 +372,10 @@ class Model(SiteModel):
         """Put `import module` before the file's first import; None where it has none at its top."""
         return scripts.import_line(module, self._index, self._source)
 
+    def at_module_level(self, site: Site, line: str, names: set[str]) -> Edit | None:
+        """Put a line of code in front of the top-level definition around the site, if the names are imported there."""
+        return placing.at_module_level(self._source, self._index.module.body, site.rows[0], line, names)
+
     def lift(self, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
         """Move the site's one-row statement in front of the loop of `heat`; None if that leaves the body empty."""
         rows = self.statement_lines(site)

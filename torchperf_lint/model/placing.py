@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Edit
+from torchperf_lint.syntax.site import first_row
 
 if TYPE_CHECKING:
-    import ast
-
     from torchperf_lint.syntax.source import Source
 
 
@@ -50,6 +50,26 @@ def deleted(source: Source, row: int) -> Edit | None:
         return None
     end = source.line_starts[row] if row < len(source.line_starts) else len(source.utf8)
     return Edit(source.line_starts[row - 1], end, b"")
+
+
+def at_module_level(source: Source, body: list[ast.stmt], row: int, line: str, names: set[str]) -> Edit | None:
+    """Insert a line, and two empty ones, before the top-level statement around a row and the comments above that.
+
+    None where one of the names is not imported at the top level before.
+    """
+    imported: set[str] = set()
+    for statement in body:
+        first = first_row(statement)
+        if first <= row <= (statement.end_lineno or row):
+            if not names <= imported:
+                return None
+            while first > 1 and source.line(first - 1).startswith("#"):
+                first -= 1
+            place = source.line_starts[first - 1]
+            return Edit(place, place, f"{line}{source.newline * 3}".encode())
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            imported |= {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
+    return None
 
 
 def _indent(source: Source, loop: ast.stmt) -> str | None:

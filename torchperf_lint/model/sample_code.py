@@ -55,6 +55,11 @@ def _is_entry(world: World, function: FunctionInfo) -> Because | None:
     if function.name in _READERS and any(ref.endswith("Dataset") for ref in world.library_bases(cls)):
         return Because(row, f"`{cls.name}.{function.name}` makes a sample", path)
     if function.name in _CALLED:
+        home = world.home(function.index)
+        bases = world.library_bases(cls)
+        handles_images = home is not None and home.transforms_samples and bool(bases)
+        if handles_images or any(ref.startswith("torchvision.transforms.") for ref in bases):
+            return Because(row, f"`{cls.name}.{function.name}` transforms a sample", path)
         made = function.index.calls.get(cls.name, [])
         pipelines = [each for name in _PIPELINES for each in function.index.calls.get(name, [])]
         inside = [each.call for each in made if any(_holds(pipe.call, each.call) for pipe in pipelines)]
