@@ -20,6 +20,7 @@ from torchperf_lint.model import (
     sample_code,
     scope,
     scripts,
+    unguarded,
     walks,
     writes,
 )
@@ -159,6 +160,10 @@ class Model(SiteModel):
     def takes_models_away(self, site: Site) -> bool:
         """Whether the function around the site moves models to the host or deletes them: others need the room."""
         return writes.takes_models_away(self, self._function(site))
+
+    def in_every_training_step(self, site: Site) -> tuple[Because, ...] | None:
+        """What shows that each training step runs the site; None if a condition, known or not, may prevent that."""
+        return unguarded.in_every_training_step(self._unit, self._statement_of[id(site.node)])
 
     def throttled(self, site: Site) -> bool:
         """Whether only a throttle (every n steps, a log flag, ...) keeps the site from running in every step."""

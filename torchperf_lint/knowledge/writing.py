@@ -1,0 +1,27 @@
+"""Functions that write files, or copy a whole model, and do not come back before that is done."""
+
+from __future__ import annotations
+
+WRITERS = frozenset(
+    {
+        "torch.save",
+        "torchvision.utils.save_image",
+        "torchaudio.save",
+        "matplotlib.pyplot.savefig",
+        "cv2.imwrite",
+        "imageio.imwrite",
+        "skimage.io.imsave",
+        "numpy.save",
+        "numpy.savez",
+        "numpy.savez_compressed",
+        "numpy.savetxt",
+        "json.dump",
+        "pickle.dump",
+        "joblib.dump",
+        "safetensors.torch.save_file",
+    }
+)
+"""They write what they are given to a file."""
+
+COPIES = "copy.deepcopy"
+"""Copies a model, or its state, tensor by tensor."""
