@@ -53,3 +53,21 @@ def _option(model: Model, node: cst.BaseExpression) -> int | None:
         if name[2] in names and isinstance(default, ast.Constant) and type(default.value) is int:
             return default.value if default.value > 0 else None
     return None
+
+
+def takes_every_cpu(model: Model, site: Site) -> bool:
+    """Whether a loader gets as many workers as the host has CPUs: `os.cpu_count()`, perhaps by way of a name."""
+    passed = given(
+        model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
+    )
+    node = None if passed is None or passed.node is None else model._ast_of(passed.node)
+    function = model._function(site)
+    if isinstance(node, ast.Name):
+        bound = model._heat.bindings(function, node.id) or model._heat.bindings(model._index.module, node.id)
+        node = bound[0] if len(bound) == 1 else None
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        node = node.values[0]
+    if not isinstance(node, ast.Call) or node.args:
+        return False
+    home = function if node in model._world.frame(function).values else model._index.module
+    return model._world.frame_value(home, node.func).ref in ("os.cpu_count", "multiprocessing.cpu_count")
