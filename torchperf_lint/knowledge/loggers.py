@@ -28,3 +28,9 @@ READER_ENDINGS = ("item", "float", "int", "number", "scalar", "value", "python",
 
 DISPLAY_WORDS = ("print", "info", "debug")
 """What is in the names of functions that only show what they are given."""
+
+IGNITE_TRAINERS = ("ignite.engine.create_supervised_trainer",)
+"""Make a trainer whose output is by default `loss.item()`, in every step."""
+
+FEW_STEPS = 100
+"""A training of fewer steps than this is a trial, and what it logs costs nothing that counts."""
