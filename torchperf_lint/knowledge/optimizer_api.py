@@ -15,3 +15,9 @@ FOREACH_CLASSES = tuple(
 
 FUSED_SINCE = {"torch.optim.Adam": ">=2.0", "torch.optim.AdamW": ">=2.0", "torch.optim.SGD": ">=2.3"}
 """Optimizers with one kernel for a whole update on CUDA, which takes a scaler's verdict on the device."""
+
+CLIPS_TO_NORM = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+"""Functions that clip gradients to a norm, which they test for NaN and infinity if they are told to."""
+
+NONFINITE_POSITION = 3
+"""The 0-based position of their `error_if_nonfinite`."""
