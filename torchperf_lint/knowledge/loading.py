@@ -60,3 +60,6 @@ TRAINING_ARGUMENTS = tuple(
     for name in names.split()
 )
 """The Trainer's argument classes; they take `dataloader_num_workers` (0) and `dataloader_pin_memory` (True)."""
+
+DATASET_READERS = ("__getitem__", "__getitems__", "__iter__")
+"""Methods of a dataset that a loader calls for its samples."""

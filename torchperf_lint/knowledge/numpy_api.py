@@ -35,3 +35,17 @@ TWIN_METHODS = frozenset(
     "std sum swapaxes transpose var".split()
 )
 """Methods of arrays that tensors have as well, perhaps under another name."""
+
+GIVE_ARRAYS = frozenset(
+    "numpy." + name
+    for name in "array asarray ascontiguousarray zeros ones full empty zeros_like ones_like full_like empty_like arange "
+    "linspace stack concatenate vstack hstack eye pad flip flipud fliplr rot90 transpose expand_dims reshape tile "
+    "repeat broadcast_to fromiter frombuffer loadtxt atleast_1d atleast_2d random.rand random.randn".split()
+)
+"""Functions whose result is an array, never a scalar."""
+
+GIVE_DOUBLES = frozenset({"numpy.zeros", "numpy.ones", "numpy.empty", "numpy.eye", "numpy.linspace"})
+"""Functions whose arrays are float64 unless a dtype is given."""
+
+KEEP_ARRAYS = frozenset("astype copy flatten ravel repeat reshape squeeze swapaxes transpose".split())
+"""Methods that give an array of an array."""

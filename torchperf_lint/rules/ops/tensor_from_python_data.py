@@ -1,0 +1,69 @@
+"""`torch.tensor([array, array])`: torch reads a list of NumPy arrays number by number, as Python objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.arrays import arrays_in, runs_for_data
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.arrays import Arrays
+
+_MAKERS = (*torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES, "torch.Tensor")
+_FLOATS = frozenset("float16 bfloat16 float32 float64".split())
+
+
+@rule(
+    code="TPL805",
+    name="tensor-from-python-data",
+    category=Category.OPS,
+    summary="a tensor is made of a list of NumPy arrays, number by number",
+    message="`{call}` reads a list of NumPy arrays number by number {where}; `np.array` makes one array of them first",
+    severity=Severity.WARNING,
+    fix=Safety.SAFE,
+    triggers=(("tensor(", "Tensor(", "asarray("), "numpy"),
+    cpu_only_too=True,
+)
+def tensor_from_python_data(model: Model) -> Iterator[Finding]:
+    """Calls that make a tensor of a list of arrays, for every step, sample or batch."""
+    for site in model.calls(*_MAKERS):
+        call = site.node
+        if not call.args or call.args[0].keyword is not None or call.args[0].star:
+            continue
+        arrays = arrays_in(model, call.args[0].value)
+        if arrays is None or model.in_test(site):
+            continue
+        runs = runs_for_data(model, site)
+        if runs is not None:
+            fields = {"call": model.brief(call), "where": runs[0]}
+            yield Finding(site, runs[1], _one_array_first(model, site, arrays), fields)
+
+
+def _one_array_first(model: Model, site: Site, arrays: Arrays) -> Fix | None:
+    packed = site.node.args[0].value
+    numpy = model.name_of("numpy", site)
+    if numpy is None or packed.lpar or isinstance(packed, cst.GeneratorExp):
+        return None
+    edit = edits.replace(site.tree, packed, f"{numpy}.array({model.text(packed)})")
+    grade = Safety.SAFE if _same_numbers(model, site, arrays) else Safety.UNSAFE
+    return None if edit is None else Fix("make one array of them first", grade, (edit,))
+
+
+def _same_numbers(model: Model, site: Site, arrays: Arrays) -> bool:
+    """Whether the tensor's dtype is the same, and no number fits it in one way and not in the other."""
+    ref = model.value(site.node.func).ref or ""
+    if ref in torch_api.HOST_DATA_FACTORIES:
+        dtype = shape.argument(site.node, "dtype", None if ref == "torch.tensor" else 1)
+        if dtype is None:
+            return arrays.any_for_certain and arrays.dtype is not None
+        asked = model.value(dtype).dtype if isinstance(dtype, cst.BaseExpression) else None
+    else:
+        asked = torch_api.LEGACY_FACTORIES.get(ref)
+    return asked is not None and (asked in _FLOATS or asked == arrays.dtype)
