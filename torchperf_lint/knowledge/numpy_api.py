@@ -38,9 +38,11 @@ TWIN_METHODS = frozenset(
 
 GIVE_ARRAYS = frozenset(
     "numpy." + name
-    for name in "array asarray ascontiguousarray zeros ones full empty zeros_like ones_like full_like empty_like arange "
-    "linspace stack concatenate vstack hstack eye pad flip flipud fliplr rot90 transpose expand_dims reshape tile "
-    "repeat broadcast_to fromiter frombuffer loadtxt atleast_1d atleast_2d random.rand random.randn".split()
+    for name in (
+        "array asarray ascontiguousarray zeros ones full empty zeros_like ones_like full_like empty_like arange "
+        "linspace stack concatenate vstack hstack eye pad flip flipud fliplr rot90 transpose expand_dims reshape tile "
+        "repeat broadcast_to fromiter frombuffer loadtxt atleast_1d atleast_2d random.rand random.randn"
+    ).split()
 )
 """Functions whose result is an array, never a scalar."""
 

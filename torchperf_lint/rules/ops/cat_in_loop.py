@@ -1,0 +1,37 @@
+"""`all_scores = torch.cat([all_scores, scores])` on every pass: all that was gathered is copied again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.model.growing import growth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+
+_JOINS = tuple(f"torch.{name}" for name in ("cat", "concat", "concatenate", "hstack", "vstack", "row_stack")) + tuple(
+    f"numpy.{name}" for name in ("append", "concatenate", "hstack", "vstack")
+)
+
+
+@rule(
+    code="TPL802",
+    name="cat-in-loop",
+    category=Category.OPS,
+    summary="a tensor is concatenated with something new on every pass of a loop that only gathers it",
+    message="`{call}` copies all that `{name}` has gathered so far, again {where}",
+    severity=Severity.WARNING,
+    triggers=(("cat(", "concat(", "concatenate(", "stack(", "append("),),
+)
+def cat_in_loop(model: Model) -> Iterator[Finding]:
+    """Concatenations that a loop over batches adds to and does not read."""
+    for site in model.calls(*_JOINS, hot=True, near_device=False):
+        heat = model.heat(site)
+        name = None if heat is None or heat.loop is None else growth(model, site, heat.loop)
+        if name is not None and heat is not None and not model.in_test(site):
+            fields = {"call": model.brief(site.node), "name": name, "where": heat.where}
+            yield Finding(site, heat.because, None, fields)
