@@ -1,0 +1,63 @@
+"""`for p, q in zip(...): q.mul_(m).add_(p, alpha=1 - m)`: two small kernels per parameter, in every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.model.averages import average_of, in_place_of_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.averages import Average
+
+_LIST = "averages"
+
+
+@rule(
+    code="TPL803",
+    name="per-parameter-ema",
+    category=Category.OPS,
+    summary="a moving average of a model is updated one parameter after the other in every step",
+    message="this loop launches a few small kernels for each parameter {where}; a `torch._foreach` function takes all",
+    severity=Severity.WARNING,
+    fix=Safety.UNSAFE,
+    triggers=("zip(", "param", (".mul_(", ".copy_(", ".lerp_(", ".data")),
+    asks=("torch",),
+)
+def per_parameter_ema(model: Model) -> Iterator[Finding]:
+    """Hot loops over two lists of parameters that update the average of one by the other."""
+    for site in model.builtin_calls("zip"):
+        average = average_of(model, site)
+        heat = None if average is None else model.heat(site)
+        if average is not None and heat is not None and not model.in_test(site):
+            yield Finding(site, heat.because, _all_at_once(model, site, average), {"where": heat.where})
+
+
+def _all_at_once(model: Model, site: Site, average: Average) -> Fix | None:
+    torch = model.name_of("torch", site)
+    if torch is None or average.weight is None or not site.tree.lossless:
+        return None
+    targets = _listed(average.average, average.target, average.targets)
+    sources = _listed(average.parameter, average.source, average.sources)
+    if average.decay is None:
+        if model.target.torch_is("<2.0"):
+            return None
+        lines = [f"{torch}._foreach_lerp_({targets}, {sources}, {average.weight})"]
+    else:
+        if model.mentions(_LIST):
+            return None
+        lines = [
+            f"{_LIST} = {targets}",
+            f"{torch}._foreach_mul_({_LIST}, {average.decay})",
+            f"{torch}._foreach_add_({_LIST}, {sources}, alpha={average.weight})",
+        ]
+    edit = in_place_of_loop(model, average.loop, lines)
+    return None if edit is None else Fix("update all parameters at once", Safety.UNSAFE, (edit,))
+
+
+def _listed(each: str, name: str, walked: str) -> str:
+    return f"list({walked})" if each == name else f"[{each} for {name} in {walked}]"
