@@ -32,10 +32,11 @@ def framework_sync_default(model: Model) -> Iterator[Finding]:
     """Logging after every step, and a trainer whose output is the loss as a number."""
     for site in model.calls(*TRAINING_ARGUMENTS):
         logged = given(model, site.node, "logging_steps")
-        if logged is None or logged.node is None or not logged.is_constant(1) or not _logs_steps(model, site):
+        if logged is None or not logged.is_constant(1) or not _logs_steps(model, site):
             continue
-        fix = _log_seldom(model, site, logged.node)
-        yield Finding(model.site(logged.node), (), fix, {"setting": "logging_steps=1"})
+        fix = None if logged.node is None else _log_seldom(model, site, logged.node)
+        at = site if logged.node is None else model.site(logged.node)
+        yield Finding(at, (), fix, {"setting": "logging_steps=1"})
     for site in model.calls(*IGNITE_TRAINERS):
         output = given(model, site.node, "output_transform")
         device = given(model, site.node, "device", 3)
