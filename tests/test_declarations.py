@@ -89,7 +89,7 @@ def test_unknown_selector_names_the_nearest() -> None:
         ("Unused-Suppression", "unused-suppression"),
         ("unused", "unused-suppression"),
         ("suppression", "unused-suppression"),
-        ("TPL9", None),
+        ("XYZ9", None),
         ("", None),
         ("?", None),
     ],

@@ -50,7 +50,7 @@ def is_for_seeds(model: Model, site: Site) -> bool:
 
 def training_call(model: Model) -> tuple[Site, Heat] | None:
     """The first call in the file that goes backward in a training loop of this very file, a script; None without."""
-    if not model.mentions("__main__"):
+    if not model.mentions("__main__") or not model.mentions("cuda", "device", "gpu", "accelerator"):
         return None
     for site in model.method_calls("backward"):
         receiver = shape.receiver(site.node)
