@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.model.graphs import kept_graphs
+from torchperf_lint.model.values import Kind
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
@@ -29,10 +30,14 @@ def graph_retention(model: Model) -> Iterator[Finding]:
     """Losses that every step sends backward, and adds undetached to something that outlives the step."""
     for kept in kept_graphs(model):
         assert isinstance(kept.site.node, cst.BaseExpression)
+        value = model.value(kept.site.node)
+        if value.kind is Kind.INSTANCE:
+            continue  # an object of the project that goes backward in its own way
         edit = edits.replace(
             kept.site.tree, kept.site.node, f"{edits.postfix(kept.site.tree, kept.site.node)}.detach()"
         )
-        grade = Safety.SAFE if kept.ends_as_number else Safety.UNSAFE
+        safe = kept.ends_as_number and (value.is_tensor or model.on_device(kept.site.node) is not None)
+        grade = Safety.SAFE if safe else Safety.UNSAFE
         fix = None if edit is None else Fix("keep the value without its graph", grade, (edit,))
         short = len(kept.kept) <= _LONGEST
         fields = {
