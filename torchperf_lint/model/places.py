@@ -97,6 +97,12 @@ def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | 
     return ("number", indexed.given, held.because) if one or through else None
 
 
+def is_one_element(indexed: Indexed) -> bool:
+    """Whether the one index is a whole number of the host: then the subscript is a view, through a tensor a copy."""
+    value = indexed.value(indexed.parts[0])
+    return value.kind is Kind.NUMBER and value.dtype == "int"
+
+
 def is_row_of_places(indexed: Indexed) -> bool:
     """Whether the one index is a vector of integers on the device."""
     value = indexed.value(indexed.parts[0])

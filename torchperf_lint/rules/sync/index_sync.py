@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.places import hot_places, is_row_of_places
+from torchperf_lint.model.places import hot_places, is_one_element, is_row_of_places
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
@@ -65,5 +65,7 @@ def _filled(model: Model, place: Costly) -> Fix | None:
     if is_row_of_places(indexed):
         owner = edits.text_of(site.tree, site.node.value)
         new = f"{owner}.index_fill_(0, {edits.text_of(site.tree, site.node.slice[0].slice.value)}, {number})"
+    elif not is_one_element(indexed):
+        return None
     edit = edits.replace(site.tree, statement, new)
     return None if edit is None else Fix("write the number on the device", Safety.SAFE, (edit,))
