@@ -40,7 +40,7 @@ def test_page_agrees_with_the_declaration(rule: Rule) -> None:
 def test_bad_examples_report_exactly_this_rule(rule: Rule) -> None:
     page = pages.load_page(rule)
     for fence in page.codes("bad"):
-        found = _check(_with_setup(page, fence), fence)
+        found = _check(rule, _with_setup(page, fence), fence)
         assert {each.code for each in found} == {rule.code}, f"row {fence.row}: {_listed(found)}"
 
 
@@ -48,7 +48,7 @@ def test_bad_examples_report_exactly_this_rule(rule: Rule) -> None:
 def test_good_examples_are_silent(rule: Rule) -> None:
     page = pages.load_page(rule)
     for fence in page.codes("good"):
-        found = _check(_with_setup(page, fence), fence)
+        found = _check(rule, _with_setup(page, fence), fence)
         assert not found, f"row {fence.row}: {_listed(found)}"
 
 
@@ -63,7 +63,7 @@ def test_fixed_bad_is_good(rule: Rule) -> None:
     assert len(good) >= len(pairs), "each bad example has its good one, or says fix=none"
     for bad, wanted in zip(pairs, good, strict=False):
         code = _with_setup(page, bad)
-        fixed = fix_source("example.py", code, all_rules(), _target(bad), Hints(), unsafe=True)
+        fixed = fix_source("example.py", code, _judges(rule), _target(bad), Hints(), unsafe=True)
         assert fixed.data.decode() == _with_setup(page, wanted).decode(), f"row {bad.row}"
 
 
@@ -101,8 +101,13 @@ def _with_setup(page: pages.Page, fence: pages.Fence) -> bytes:
     return "".join(each.code for each in (*page.codes("setup"), fence)).encode()
 
 
-def _check(code: bytes, fence: pages.Fence) -> list[Diagnostic]:
-    report = check_source("example.py", code, all_rules(), _target(fence), Hints())
+def _judges(rule: Rule) -> tuple[Rule, ...]:
+    """The rules that an example is for: the page's, and all that are on by default."""
+    return tuple(each for each in all_rules() if each.default or each is rule)
+
+
+def _check(rule: Rule, code: bytes, fence: pages.Fence) -> list[Diagnostic]:
+    report = check_source("example.py", code, _judges(rule), _target(fence), Hints())
     assert report.failure is None, f"row {fence.row}: {report.failure}"
     return list(report.diagnostics)
 
