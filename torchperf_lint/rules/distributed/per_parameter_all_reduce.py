@@ -1,0 +1,34 @@
+"""`for p in model.parameters(): dist.all_reduce(p.grad)`: one collective per parameter, after backward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.declare import Category, rule
+from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.model.collectives import parameter_walk
+from torchperf_lint.syntax import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model
+
+
+@rule(
+    code="TPL506",
+    name="per-parameter-all-reduce",
+    category=Category.DISTRIBUTED,
+    summary="gradients are reduced across processes one parameter after the other",
+    message="`{call}` is a collective of its own for each parameter, after the backward pass, {where}",
+    severity=Severity.WARNING,
+    triggers=("all_reduce", "grad"),
+)
+def per_parameter_all_reduce(model: Model) -> Iterator[Finding]:
+    """All-reduces of gradients in a hot loop over parameters."""
+    for site in model.calls("torch.distributed.all_reduce", hot=True, near_device=False):
+        walk, heat = parameter_walk(model, site), model.heat(site)
+        if walk is None or heat is None or model.in_test(site) or shape.argument(site.node, "async_op", 3) is not None:
+            continue
+        fields = {"call": model.brief(site.node), "where": heat.where}
+        yield Finding(site, (walk, *heat.because), None, fields)
