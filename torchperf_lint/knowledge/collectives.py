@@ -22,3 +22,14 @@ BARRIER_METHODS = frozenset({"wait_for_everyone"})
 
 ASKS_FOR_OTHERS = re.compile(r"dist|world|rank|ddp|process|multi_?gpu|num_gpus|accelerator|barrier")
 """What a test is about that asks whether there are other processes."""
+
+SEARCHES_UNUSED = {
+    "torch.nn.parallel.DistributedDataParallel": "find_unused_parameters",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "find_unused_parameters",
+    "accelerate.DistributedDataParallelKwargs": "find_unused_parameters",
+    "accelerate.utils.DistributedDataParallelKwargs": "find_unused_parameters",
+    "lightning.pytorch.strategies.DDPStrategy": "find_unused_parameters",
+    "transformers.TrainingArguments": "ddp_find_unused_parameters",
+    "transformers.Seq2SeqTrainingArguments": "ddp_find_unused_parameters",
+}
+"""Calls that set up DDP, and the argument by which each asks it to search for parameters without a gradient."""
