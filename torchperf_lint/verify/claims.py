@@ -160,10 +160,10 @@ DIGITS = (
     ),
     Claim(
         "001",
-        "the same for the advised loop, but for the gradient scaler's one read per training step",
+        "the same takes every wait out of the advised loop, the gradient scaler's read with them",
         {"advised": _ADVISED, "fixed": _ADVISED._replace(fixed=True)},
-        lambda waits: waits["fixed"] == 1,
-        alike=("advised", "fixed"),
+        lambda waits: waits["fixed"] == 0,
+        remark="the fused optimizer takes the scaler's verdict on the device, and rounds otherwise",
         ours=True,
     ),
 )
@@ -193,7 +193,7 @@ TIPS = (
         "all countable tips together",
         _IGNORED,
         _followed,
-        remark="what is left after our fixes: predictions moved to the host, a mean read through NumPy",
+        remark="what is left after our fixes: a mean read through NumPy",
         alike=("ignored", "fixed"),
     ),
     _tip("pinned memory makes the copies of a batch faster", "pinned memory", remark="and lets the host go on"),
@@ -206,7 +206,7 @@ TIPS = (
         "the default of torch since 2.0; counted over the marked line",
     ),
     _uncountable(
-        "002", "the cache of device memory is not emptied", "no allocator is simulated; a GPU waits to free it"
+        "002", "the cache of device memory is not emptied", "only large blocks are simulated; a GPU waits to free any"
     ),
     _uncountable("002", "workers load the data", "the steps wait for the device as often; for CPU time see 003"),
     _uncountable("002", "DistributedDataParallel instead of DataParallel", "needs several GPUs"),
