@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     severity=Severity.NOTE,
     default=False,
     torch=backend_flags.COMPILE_GATE,
+    asks=("torch",),
     triggers=("backward", "__main__"),
 )
 def no_graph_compile(model: Model) -> Iterator[Finding]:

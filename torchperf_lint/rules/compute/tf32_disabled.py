@@ -29,6 +29,7 @@ _HIGH = "let float32 products use TF32"
     fix=Safety.SHOWN,
     default=False,
     torch=backend_flags.TF32_GATE,
+    asks=("torch",),
     triggers=((*backend_flags.TF32_WORDS, "__main__"),),
 )
 def tf32_disabled(model: Model) -> Iterator[Finding]:
