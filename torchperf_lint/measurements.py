@@ -126,18 +126,16 @@ def _cell(row: Measurement, variant: str) -> str:
 def summary(rule: Rule, devices: dict[str, Device]) -> str:
     """The effect in a few characters, `2 → 0`; a dash where nothing is measured.
 
-    It is that of the workload which loses the largest share of its waits, and of several such the plainest.
+    It is that of the workload which loses the largest share of its waits, and of several such the plainest; where no
+    workload loses any, what else becomes less.
     """
     rows = [row for device in [*_simulated(devices), *real(devices)] for row in device.rules.get(rule.code, ())]
-    changes = [
-        (_total(row, UNFIXED), _total(row, list(row.waits)[-1]))
-        for row in rows
-        if len(row.waits) > 1 and _total(row, UNFIXED)
-    ]
-    if not changes:
-        return next((_other(row, what) for row in rows for what in row.others), "–")
-    before, after = min(changes, key=lambda change: (change[1] / change[0], change[0]))
-    return f"{before:.3g} → {after:.3g}"
+    changes = [(_total(row, UNFIXED), _total(row, list(row.waits)[-1])) for row in rows]
+    lessened = [(before, after) for before, after in changes if after < before]
+    if lessened:
+        before, after = min(lessened, key=lambda change: (change[1] / change[0], change[0]))
+        return f"{before:.3g} → {after:.3g}"
+    return next((_other(row, what) for row in rows for what in row.others), "–")
 
 
 def _total(row: Measurement, variant: str) -> float:
