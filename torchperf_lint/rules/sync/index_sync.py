@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _WRITES_ON_DEVICE_SINCE = ">=2.14"
 """The releases of torch that write a Python number to an element without copying it to the device first."""
 
+_LARGEST_HALF = 65504
+"""The largest number of torch.float16."""
+
 _WAITS = {
     "read": "reads `{part}` on the host and waits for the device",
     "copy": "copies the indices to the device and waits",
@@ -58,14 +61,27 @@ def _filled(model: Model, place: Costly) -> Fix | None:
     if indexed is None or not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
         return None
     number = edits.text_of(site.tree, statement.value)
-    if not model.certain_number(statement.value):
-        return None
+    # An assignment works its number out first, a call its index.
     element = edits.text_of(site.tree, site.node)
+    if not model.certain_number(statement.value) or ":=" in element:
+        return None
     new = f"{element}.fill_({number})"
     if is_row_of_places(indexed):
-        owner = edits.text_of(site.tree, site.node.value)
+        if not _fits(model, site.node.value, statement.value):
+            return None
+        owner = edits.postfix(site.tree, site.node.value)
         new = f"{owner}.index_fill_(0, {edits.text_of(site.tree, site.node.slice[0].slice.value)}, {number})"
     elif not is_one_element(indexed):
         return None
     edit = edits.replace(site.tree, statement, new)
     return None if edit is None else Fix("write the number on the device", Safety.SAFE, (edit,))
+
+
+def _fits(model: Model, owner: cst.BaseExpression, number: cst.BaseExpression) -> bool:
+    """Whether the number fits the tensor's dtype: too large for a short float, `x[rows] = v` writes an infinity."""
+    dtype, constant = model.value(owner).dtype, model.value(number).constant
+    if dtype is not None and dtype not in ("float16", "bfloat16"):
+        return True
+    if isinstance(number, cst.UnaryOperation):
+        constant = model.value(number.expression).constant
+    return isinstance(constant, (int, float)) and abs(constant) <= _LARGEST_HALF
