@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS, SIZED_BY_DATA
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.values import UNKNOWN, Kind
+from torchperf_lint.model.writes import writes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
     from torchperf_lint.model.values import Value
+
+_BIND_A_NAME = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    *(ast.ExceptHandler, ast.MatchAs, ast.MatchStar),
+)
 
 
 def hot_calls_sized_by_data(model: Model) -> Iterator[tuple[Site, tuple[Because, ...]]]:
@@ -75,29 +81,89 @@ def size_read_before(model: Model, site: Site) -> str | None:
     function = model._function(site)
     assert isinstance(call, ast.Call)
     name = last_name(call.func)
-    arguments = [
-        *([call.func.value] if isinstance(call.func, ast.Attribute) and _is_method(model, site) else []),
-        *call.args,
-    ]
-    wanted = (
-        arguments[-1] if name == "repeat_interleave" and len(arguments) == 2 else arguments[0] if arguments else None
-    )
-    path = None if wanted is None else dotted(wanted)
-    names = function.index.bound_names(function)
-    if path is None or names.count(path) > 1:
-        return None
+    wanted = _sizing(call, name, _is_method(model, site))
     reading = {"repeat_interleave": _is_read_sum, "one_hot": _is_read_maximum}.get(name or "")
-    if reading is None:
+    if reading is None or not isinstance(wanted, ast.Name) or model._world.frame_value(function, wanted).scalar is True:
         return None
-    for statement in ast.walk(function.node):
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or statement.lineno >= call.lineno:
+    path, statement_of_call = wanted.id, model._statement_of[id(site.node)]
+    block = model._index.places[statement_of_call].block
+    if _times_bound(function, path) > 1:
+        return None
+    for statement in block[: model._index.places[statement_of_call].position]:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         target = statement.targets[0]
-        if isinstance(target, ast.Name) and names.count(target.id) == 1 and reading(statement.value, path):
-            block = model._index.places[statement].block
-            if block is model._index.places[model._statement_of[id(site.node)]].block:
-                return target.id
+        if isinstance(target, ast.Name) and reading(statement.value, path) and _times_bound(function, target.id) == 1:
+            between = block[block.index(statement) + 1 : model._index.places[statement_of_call].position]
+            ways = [*between, statement_of_call]
+            return None if any(_may_write(model, function, each, path, call) for each in ways) else target.id
     return None
+
+
+def _sizing(call: ast.Call, name: str | None, is_method: bool) -> ast.expr | None:
+    """The argument whose numbers give the size: the repeats of `repeat_interleave`, the classes of `one_hot`."""
+    keywords = {each.arg: each.value for each in call.keywords}
+    if "input" in keywords or "tensor" in keywords:
+        return None
+    if name == "repeat_interleave":
+        place = 0 if is_method or (len(call.args) == 1 and "repeats" not in keywords) else 1
+        return keywords.get("repeats", call.args[place] if len(call.args) > place else None)
+    return call.args[0] if call.args and not is_method else None
+
+
+def _times_bound(function: FunctionInfo, name: str) -> int:
+    """How often a name is bound in a function, its parameters, comprehensions and inner functions included."""
+    times = 0
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Name):
+            times += node.id == name and not isinstance(node.ctx, ast.Load)
+        elif isinstance(node, ast.arg):
+            times += node.arg == name
+        elif isinstance(node, (ast.Nonlocal, ast.Global)):
+            times += 2 * (name in node.names)
+        elif isinstance(node, ast.alias):
+            times += name == (node.asname or node.name.partition(".")[0])
+        elif isinstance(node, _BIND_A_NAME):
+            times += node.name == name
+        elif isinstance(node, ast.MatchMapping):
+            times += node.rest == name
+    return times
+
+
+def _may_write(model: Model, function: FunctionInfo, statement: ast.stmt, name: str, but: ast.Call) -> bool:
+    """Whether a statement may change the numbers of the tensor: by a write in place, or a call that is handed it."""
+    if any(_is_written(model, function, written, name) for written in writes_of(statement)):
+        return True
+    for node in ast.walk(statement):
+        if not isinstance(node, ast.Call) or node is but:
+            continue
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if any(isinstance(each, ast.Name) and each.id == name for part in given for each in _handed(part)):
+            called = model._world.frame_value(function, node.func)
+            writes = (last_name(node.func) or "").endswith("_")
+            of_tensor = called.kind is Kind.METHOD and called.element is not None and called.element.holds_tensors
+            if writes or not (called.kind is Kind.LIBRARY or (of_tensor and called.function is None)):
+                return True
+    return False
+
+
+def _handed(node: ast.expr) -> list[ast.expr]:
+    """What a call gets with an argument: itself, or what a tuple, a list or a dict of them holds."""
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return [each for part in node.elts for each in _handed(part)]
+    if isinstance(node, ast.Dict):
+        return [each for part in node.values for each in _handed(part)]
+    return _handed(node.value) if isinstance(node, (ast.Starred, ast.Subscript)) else [node]
+
+
+def _is_written(model: Model, function: FunctionInfo, written: ast.expr, name: str) -> bool:
+    """Whether a write may reach the tensor: it goes to the name, or to what may be another name of the tensor."""
+    if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(written)):
+        return True
+    value = model._world.frame_value(function, written)
+    if value.kind in (Kind.NUMBER, Kind.STRING, Kind.LIBRARY, Kind.MODULE):
+        return False
+    return not (value.dtype or "").startswith(("float", "bfloat"))
 
 
 def _is_method(model: Model, site: Site) -> bool:

@@ -32,7 +32,16 @@ def _writes(function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
     Putting a moved tensor back under its key (`batch["x"] = batch["x"].to(device)`) writes a container, not a
     tensor, and is not among them.
     """
-    for node in ast.walk(function.node):
+    return _writes_within(function.node)
+
+
+def writes_of(statement: ast.stmt) -> Iterator[ast.expr]:
+    """What a statement, and those inside it, write in place."""
+    return (written for written, _ in _writes_within(statement))
+
+
+def _writes_within(around: ast.AST) -> Iterator[tuple[ast.expr, int]]:
+    for node in ast.walk(around):
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Subscript) and not _stores_entry(target, node.value):
