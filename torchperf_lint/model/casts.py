@@ -75,12 +75,12 @@ def _to_device(model: Model) -> Iterator[CastCopy]:
                 yield from _made(model, move.site, move.moved, move.call, move.call, True, move.heat, ())
             continue
         before = _without_shapes(move.moved)
-        if isinstance(before, cst.Call) and _cast_to(model, before) is not None:
+        if isinstance(before, cst.Call) and _only_casts(model, before):
             inner = shape.receiver(before)
             if inner is not None:
                 yield from _made(model, move.site, inner, move.call, before, True, move.heat, ())
         after = _called_on(model, move.call)
-        if after is not None and _cast_to(model, after) is not None:
+        if after is not None and _only_casts(model, after):
             yield from _made(model, model.site(after), move.moved, move.call, after, True, move.heat, ())
 
 
@@ -94,12 +94,12 @@ def _to_host(model: Model) -> Iterator[CastCopy]:
         if before is None or because is None:
             continue
         cast = _without_shapes(before)
-        if isinstance(cast, cst.Call) and _cast_to(model, cast) is not None:
+        if isinstance(cast, cst.Call) and _only_casts(model, cast):
             inner = shape.receiver(cast)
             if inner is not None:
                 yield from _made(model, site, inner, copy, cast, False, heat, because)
         after = _called_on(model, copy)
-        if after is not None and _cast_to(model, after) is not None:
+        if after is not None and _only_casts(model, after):
             yield from _made(model, model.site(after), before, copy, after, False, heat, because)
 
 
@@ -132,6 +132,14 @@ def _cast_to(model: Model, call: cst.Call) -> str | None:
     dtypes = [value for each in call.args if (value := model.value(each.value)).kind is Kind.DTYPE]
     is_copy = name == "to" and len(call.args) > 1
     return dtypes[0].dtype if len(dtypes) == 1 and (is_copy or len(call.args) == 1) else None
+
+
+def _only_casts(model: Model, call: cst.Call) -> bool:
+    """Whether a method casts and stays where it is: `x.to(device, torch.uint8)` moves as well."""
+    if _cast_to(model, call) is None:
+        return False
+    stays = not call.args or model.value(call.args[0].value).kind is Kind.DTYPE
+    return stays and all(each.keyword is None or each.keyword.value != "device" for each in call.args)
 
 
 def _without_shapes(node: cst.BaseExpression) -> cst.BaseExpression:
