@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.roundtrips import host_type, round_trips
+from torchperf_lint.model.writes import writes_in_place
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _METHODS = {"float32": "float", "float64": "double", "float16": "half", "int64": "long", "int32": "int"}
 _WHOLE = ("int", "uint", "bool")
 _MAKES = torch_api.FULL_REDUCTIONS | torch_api.COMPARISONS | {"softmax", "log_softmax", "sigmoid", "argsort"}
+_KEPT = frozenset("softmax log_softmax sigmoid norm dist std prod max min amax amin median nanmedian logsumexp".split())
+"""Results that the backward pass keeps: it refuses to run once they are written in place."""
 
 
 @rule(
@@ -64,7 +67,8 @@ def _cast(model: Model, trip: RoundTrip, leaving: cst.Call) -> str | None:
     wanted = host_type(model, leaving)
     if wanted is not None:
         return f".{_METHODS[wanted]}()" if wanted in _METHODS else None
-    return "" if len(leaving.args) <= 1 else None
+    # `x.cpu(torch.contiguous_format)` does more than to copy.
+    return "" if len(leaving.args) <= (shape.method_name(leaving) == "to") else None
 
 
 def _grade(model: Model, trip: RoundTrip, inner: cst.BaseExpression, cast: str) -> Safety:
@@ -72,15 +76,59 @@ def _grade(model: Model, trip: RoundTrip, inner: cst.BaseExpression, cast: str) 
     whole = (model.value(inner).dtype or "").startswith(_WHOLE)
     casts = [*(["cast"] if cast else []), *(shape.method_name(step) or "" for step in trip.steps)]
     only_detached = all(name in ("detach", "contiguous", "clone") for name in casts)
-    parent = model.parent(trip.move.site.node)
-    fresh = _is_arithmetic(parent) or _is_made_here(inner)
-    return Safety.SAFE if fresh and (only_detached or whole) and _keeps_layout(trip) else Safety.UNSAFE
+    alike = whole or (only_detached and _keeps_floats(model, trip, inner))
+    taken = _is_taken_by_arithmetic(model, trip.move.call) and not _is_written(model, trip, inner)
+    fresh = taken or _is_made_here(inner, whole)
+    return Safety.SAFE if fresh and alike and _keeps_layout(trip) else Safety.UNSAFE
 
 
-def _is_made_here(node: cst.BaseExpression) -> bool:
-    """`x > 0`, `x.argmax(1)`: a tensor of its own memory, that has no other name."""
-    made = isinstance(node, cst.Call) and shape.receiver(node) is not None and shape.method_name(node) in _MAKES
-    return made or _is_arithmetic(node)
+def _keeps_floats(model: Model, trip: RoundTrip, inner: cst.BaseExpression) -> bool:
+    """Whether the way back makes no integers of floats: what does not fit comes out differently on the host."""
+    move = trip.move
+    given = move.dtype or (move.device if move.like else None)
+    if given is None:
+        return True
+    dtype = model.value(given).dtype or ""
+    return dtype.startswith(("float", "bfloat")) or (move.like and shape.dotted(given) == _root(inner))
+
+
+def _root(node: cst.BaseExpression) -> str | None:
+    """`x` of `x.detach()[0]`."""
+    while shape.dotted(node) is None:
+        inner = node.value if isinstance(node, cst.Subscript) else None
+        if isinstance(node, cst.Call):
+            inner = shape.receiver(node)
+        if inner is None:
+            return None
+        node = inner
+    return shape.dotted(node)
+
+
+def _is_written(model: Model, trip: RoundTrip, inner: cst.BaseExpression) -> bool:
+    """Whether the function writes in place to the tensor, which the backward pass of the arithmetic may have kept."""
+    root = _root(inner)
+    return root is not None and writes_in_place(model, root, trip.move.site)
+
+
+def _is_made_here(node: cst.BaseExpression, whole: bool) -> bool:
+    """`x > 0`, `x.argmax(1)`: a tensor of its own memory, that has no other name and no backward pass has kept."""
+    if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation)) and isinstance(node.operator, (cst.Power, cst.Plus)):
+        return False  # `2 ** x` is kept, and `+x` is x itself
+    if not isinstance(node, cst.Call) or shape.receiver(node) is None or shape.argument(node, "out") is not None:
+        return _is_arithmetic(node)
+    name = shape.method_name(node)
+    return name in _MAKES and (whole or name not in _KEPT)
+
+
+def _is_taken_by_arithmetic(model: Model, move: cst.Call) -> bool:
+    """Whether an operation makes a new tensor of what was moved."""
+    parent = model.parent(move)
+    if isinstance(parent, cst.UnaryOperation):
+        return not isinstance(parent.operator, cst.Plus)
+    operator = parent.operator if isinstance(parent, cst.ComparisonTarget) else None
+    if isinstance(parent, cst.Comparison):
+        operator = parent.comparisons[0].operator
+    return _is_arithmetic(parent) and not isinstance(operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn))
 
 
 def _is_arithmetic(node: cst.CSTNode | None) -> bool:
