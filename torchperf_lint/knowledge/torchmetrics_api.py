@@ -29,6 +29,9 @@ UPDATES_TWICE = frozenset(
 )
 """`full_state_update` is True: a call of the metric updates once for the sum of all and once for the batch."""
 
+KEEPS_BATCH_VALUES = frozenset({"MinMaxMetric"})
+"""Metrics whose `compute` keeps what it gives: each call adds the value of its batch to the extremes."""
+
 _COUNTED = (
     "Accuracy Precision Recall F1Score FBetaScore StatScores Specificity HammingDistance ConfusionMatrix JaccardIndex "
     "CohenKappa MatthewsCorrCoef"

@@ -37,7 +37,10 @@ def metric_forward_unused(model: Model) -> Iterator[Finding]:
             continue
         if not isinstance(model.parent(each.site.node), cst.Expr) or _is_logged(model, each):
             continue
-        twice = any(_class_name(metric.ref) in torchmetrics_api.UPDATES_TWICE for metric in members(each.metric))
+        names = {_class_name(metric.ref) for metric in (each.metric, *members(each.metric))}
+        if names & torchmetrics_api.KEEPS_BATCH_VALUES:
+            continue
+        twice = bool(names & torchmetrics_api.UPDATES_TWICE)
         fields = {
             "call": f"{model.text(each.call.func)}(...)",
             "twice": ", updating twice for it" if twice else "",
