@@ -140,13 +140,29 @@ def total_of(model: Model, site: Site) -> Total | None:
         return None
     if _leaves_names_behind(loop, name, model._function(site)):
         return None
-    target, iterated = ast.unparse(loop.target), ast.unparse(loop.iter)
-    walk = f"for {target.strip('()')} in {iterated}" + (f" if {ast.unparse(condition)}" if condition else "")
+    if _is_of_matrix(model, norm, model._function(site)):
+        return None
+    target = ast.unparse(loop.target)
+    target = target[1:-1] if isinstance(loop.target, ast.Tuple) and target.startswith("(") else target
+    walk = f"for {target} in {_operand(loop.iter)}" + (f" if {_operand(condition)}" if condition else "")
     is_norm = last_name(norm.func) in _NORMS if isinstance(norm, ast.Call) else False
     whole = isinstance(normed, (ast.Name, ast.Attribute, ast.Call))
     taken = ast.unparse(normed) if whole else f"({ast.unparse(normed)})"
     text = ast.unparse(norm) if is_norm else f"{taken}.norm()"
     return Total((start, loop, last), bound or None, ast.unparse(normed), text, walk)
+
+
+def _operand(node: ast.expr) -> str:
+    """The text of what stands behind `in` or `if` in a comprehension."""
+    text = ast.unparse(node)
+    return f"({text})" if isinstance(node, (ast.IfExp, ast.Lambda)) else text
+
+
+def _is_of_matrix(model: Model, norm: ast.expr, function: FunctionInfo) -> bool:
+    """Whether it is `torch.linalg.norm(g, 2)`, of a matrix the largest singular value."""
+    if not isinstance(norm, ast.Call) or len(norm.args) + len(norm.keywords) < 2:
+        return False
+    return model._world.frame_value(function, norm.func).ref == "torch.linalg.norm"
 
 
 def _leaves_names_behind(loop: ast.For, name: str, function: FunctionInfo) -> bool:
@@ -236,6 +252,8 @@ def _is_second(norm: ast.expr) -> bool:
     if not isinstance(norm, ast.Call) or last_name(norm.func) == "sum":
         return True
     asked = norm.args if _subject(norm) is getattr(norm.func, "value", None) else norm.args[1:]
+    if any(keyword.arg not in ("p", "ord") for keyword in norm.keywords):
+        return False
     asked = [*asked, *(keyword.value for keyword in norm.keywords)]
     return len(asked) <= 1 and all(_is_two(each) for each in asked)
 
