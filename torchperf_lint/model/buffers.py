@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.transfers import MOVERS
 from torchperf_lint.model.values import Device, Kind
+from torchperf_lint.model.writes import writes_of
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.index import AttributeStore, ClassInfo, FunctionInfo
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MOST_NAMES = 4
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")
 
 
@@ -115,7 +119,7 @@ def _names(call: ast.Call, name: str) -> bool:
 
 def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
     """Make `self.mask = value` a `self.register_buffer("mask", value, persistent=False)`."""
-    if tensor.cls.index is not model._index:
+    if tensor.cls.index is not model._index or _is_method(model, tensor) or _copy_is_written(model, tensor):
         return None
     edits: list[Edit] = []
     for store in tensor.stores:
@@ -137,17 +141,59 @@ def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
     return tuple(edits)
 
 
-def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
-    """Whether the base's constructor has run before the statement: `register_buffer` needs what it makes."""
-    for earlier in store.function.body:
-        if earlier.lineno >= statement.lineno:
-            return False
-        for node in ast.walk(earlier):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__":
-                base = node.func.value
-                if isinstance(base, ast.Call) or dotted(base) is not None:
-                    return isinstance(earlier, ast.Expr)
+def _is_method(model: Model, tensor: PlainTensor) -> bool:
+    """Whether the classes have a method of that name: `register_buffer` takes no name that is there already."""
+    return any(tensor.name in cls.methods for cls in model._world.lineage(tensor.cls))
+
+
+def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:
+    """Whether the file writes in place to what a move made of the tensor, which would be the buffer itself."""
+    functions = [node for node in ast.walk(model._index.module.node) if isinstance(node, _FUNCTIONS)]
+    for function in functions:
+        bound = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+        copies: set[str] = set()
+        for _ in range(_MOST_NAMES):
+            moved = [each for each in bound if _is_copy(each.value, tensor.name, copies)]
+            paths = {path for each in moved for target in each.targets if (path := dotted(target)) is not None}
+            if paths <= copies:
+                break
+            copies |= paths
+        if any(dotted(_base(each)) in copies or _is_copy(each, tensor.name, copies) for each in writes_of(function)):
+            return True
     return False
+
+
+def _is_copy(node: ast.expr, name: str, copies: set[str]) -> bool:
+    """Whether an expression is `self.mask.to(...)`, or part of it or of one of `copies`."""
+    moves = False
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+            continue
+        if not isinstance(node.func, ast.Attribute) or node.func.attr in ("clone", "repeat"):
+            return False
+        moves = moves or node.func.attr in MOVERS
+        node = node.func.value
+    return dotted(node) in copies or (moves and isinstance(node, ast.Attribute) and node.attr == name)
+
+
+def _base(node: ast.expr) -> ast.expr:
+    """`x` of `x[0]`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
+def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
+    """Whether the bases' constructors have run before the statement: `register_buffer` needs what they make."""
+    calls = [
+        earlier
+        for earlier in store.function.body
+        for node in ast.walk(earlier)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__"
+        if isinstance(node.func.value, ast.Call) or dotted(node.func.value) is not None
+    ]
+    return bool(calls) and all(isinstance(each, ast.Expr) and each.lineno < statement.lineno for each in calls)
 
 
 def read_on_host(model: Model, tensor: PlainTensor) -> bool:

@@ -35,8 +35,8 @@ def _writes(function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
     return _writes_within(function.node)
 
 
-def writes_of(statement: ast.stmt) -> Iterator[ast.expr]:
-    """What a statement, and those inside it, write in place."""
+def writes_of(statement: ast.AST) -> Iterator[ast.expr]:
+    """What a statement or a function, and the statements inside it, write in place."""
     return (written for written, _ in _writes_within(statement))
 
 
