@@ -21,6 +21,16 @@ _ON_DEVICE = {"max": ("maximum", "min"), "min": ("minimum", "max")}
 """What chooses between two tensors on the device, and the bound of `clamp` that does it with a number."""
 
 
+_RANGES: dict[str, tuple[int, int]] = {
+    "uint8": (0, 2**8 - 1),
+    "int8": (-(2**7), 2**7 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "float16": (-65504, 65504),
+}
+"""The numbers that the narrow dtypes hold."""
+
+
 @rule(
     code="TPL106",
     name="implicit-tensor-bool",
@@ -84,7 +94,16 @@ def _is_made_here(node: cst.BaseExpression) -> bool:
 
 
 def _keeps_dtype(model: Model, tensor: cst.BaseExpression, number: cst.BaseExpression) -> bool:
-    """Whether the number fits into the tensor's dtype: a bound with a fraction makes floats of whole numbers."""
-    dtype = model.value(tensor).dtype or ""
-    whole = model.value(number).dtype == "int"
-    return dtype.startswith(("float", "bfloat")) or (dtype.startswith(("int", "uint")) and whole)
+    """Whether the number fits into the tensor's dtype: a bound with a fraction makes floats of whole numbers.
+
+    What does not fit is an error, or becomes another number: -1 is 255 for `torch.uint8`.
+    """
+    dtype, value = model.value(tensor).dtype or "", model.value(number)
+    floats = dtype.startswith(("float", "bfloat"))
+    if not floats and (not dtype.startswith(("int", "uint")) or value.dtype != "int"):
+        return False
+    low, high = _RANGES.get(dtype, (None, None))
+    if low is None or high is None:
+        return True
+    bound = value.constant
+    return isinstance(bound, (int, float)) and (low <= bound <= high or (floats and abs(bound) == float("inf")))
