@@ -26,7 +26,7 @@ _TENSOR_ONLY = frozenset(
 _TAKE_ANYTHING = frozenset({"torch.is_tensor", "torch.save", "torch.typename", "torch.is_storage"})
 
 
-def _writes(function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
+def written_in(function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
     """What a function's statements write in place (`x[i] = v`, `x += v`, `x.mul_(v)`, `out=x`), with the row.
 
     Putting a moved tensor back under its key (`batch["x"] = batch["x"].to(device)`) writes a container, not a
@@ -65,7 +65,7 @@ def _stores_entry(target: ast.Subscript, value: ast.expr) -> bool:
 
 def writes_in_place(model: Model, path: str, site: Site) -> bool:
     """Whether the function around the site writes in place to what `path` (`x`, `self.weights`) names."""
-    for written, _ in _writes(model._function(site)):
+    for written, _ in written_in(model._function(site)):
         base = written
         while isinstance(base, (ast.Subscript, ast.Call)):
             base = base.value if isinstance(base, ast.Subscript) else base.func
@@ -151,7 +151,7 @@ def host_batch_written_after(model: Model, site: Site) -> bool:
     return any(
         (row > site.rows[1] or any(_comes_again(loop, written, row) for loop in loops))
         and is_host_batch(model._world.frame_value(function, written))
-        for written, row in _writes(function)
+        for written, row in written_in(function)
     )
 
 

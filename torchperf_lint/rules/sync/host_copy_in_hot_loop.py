@@ -11,11 +11,11 @@ from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.helpers import helper_reads, stands_in_reader
 from torchperf_lint.model.host_metrics import feeds_host_metric
 from torchperf_lint.model.hostwork import worked_on_at_once
+from torchperf_lint.model.kept import goes_backward_behind, is_never_written
 from torchperf_lint.model.numpywork import is_fetch
 from torchperf_lint.model.reads import hot_reads
 from torchperf_lint.model.roundtrips import goes_back
 from torchperf_lint.model.values import Kind
-from torchperf_lint.model.writes import writes_in_place
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _OTHER_RULES = (goes_back, is_fetch, feeds_host_metric)
 _BY_ELEMENT = frozenset("cpu to numpy tolist astype float double half long int bool".split())
 """What does the same to tensors one by one as to all of them joined."""
 
+_DETACH = frozenset({"detach"})
 _JOINS = {
     "torch.cat": "cat",
     "torch.concat": "cat",
@@ -160,14 +161,36 @@ def _collect_on_device(model: Model, site: Site) -> Fix | None:
     uses = model.uses(filling.name, site, heat)
     if not uses.only_filled:
         return None
+    chain = _chain(model, site.node, outer)
+    methods = [shape.method_name(call) or "" for call in chain]
+    if not _means_the_same_behind(model, site, heat, chain):
+        return None
+    has_graph = shape.without_calls(kept, _DETACH) is kept and not {"numpy", "tolist", "detach"}.intersection(methods)
+    if has_graph and goes_backward_behind(model, site, heat):
+        return None
     copy = "." + edits.text_of(site.tree, outer)[site.tree.span(site.node.func.attr)[0] - site.tree.span(outer)[0] :]
-    entry = f"{filling.name}.append({_kept(model, site, kept, copy)})"
+    entry = f"{filling.name}.append({_kept(model, site, heat, kept, copy)})"
     changed = edits.together(
         edits.replace(site.tree, filling.node, entry),
-        _copied_after_loop(model, site, filling, copy, _methods(model, site.node, outer)),
+        _copied_after_loop(model, site, filling, copy, methods),
     )
     title = "collect on the device, which takes its memory, and copy after the loop"
     return None if changed is None else Fix(title, Safety.UNSAFE, changed)
+
+
+def _means_the_same_behind(model: Model, site: Site, heat: Heat, chain: list[cst.Call]) -> bool:
+    """Whether what the methods are given (`astype(np.float32)`) is the same behind the loop as in each pass."""
+    for call in chain:
+        for argument in call.args:
+            if any(True for _ in shape.calls_in(argument.value)):
+                return False
+            names = {name.value for name in shape.names_in(argument.value)}
+            if names & {"kept", "each"}:
+                return False
+            stores = [use for name in names for use in model.uses(name, site, heat).of("store", "augment", "delete")]
+            if any(use.inside or use.after for use in stores):
+                return False
+    return True
 
 
 def _filling(model: Model, copied: cst.Call) -> _Filling | None:
@@ -184,15 +207,13 @@ def _filling(model: Model, copied: cst.Call) -> _Filling | None:
     return _Filling(filled.value, call, method == "extend")
 
 
-def _kept(model: Model, site: Site, tensor: cst.BaseExpression, copy: str) -> str:
+def _kept(model: Model, site: Site, heat: Heat, tensor: cst.BaseExpression, copy: str) -> str:
     """What the list is given: without its graph, and a copy of what would hold more memory or be written over."""
-    bare = shape.without_calls(tensor, frozenset({"detach"}))
+    bare = shape.without_calls(tensor, _DETACH)
     text = edits.postfix(site.tree, bare)
-    viewed, is_part = _viewed(bare)
-    name = shape.dotted(viewed)
     shares = (
-        is_part
-        or (name is not None and writes_in_place(model, name, site))
+        _is_part(bare)
+        or not is_never_written(model, bare, site, heat)
         or model.mentions("reduce-overhead", "CUDAGraph", "max-autotune")
     )
     # NumPy takes no tensor with a graph, so without `detach` there was none.
@@ -200,27 +221,26 @@ def _kept(model: Model, site: Site, tensor: cst.BaseExpression, copy: str) -> st
     return f"{detached}.clone()" if shares else detached
 
 
-def _viewed(tensor: cst.BaseExpression) -> tuple[cst.BaseExpression, bool]:
-    """The tensor whose memory this one shares, and whether it is only a part of it."""
-    is_part = False
+def _is_part(tensor: cst.BaseExpression) -> bool:
+    """Whether the tensor is a part of a larger one, and shares its memory."""
     while True:
         if isinstance(tensor, cst.Subscript):
-            is_part, tensor = True, tensor.value
-            continue
+            return True
         viewed = shape.receiver(tensor) if isinstance(tensor, cst.Call) else None
         if viewed is None or not isinstance(tensor, cst.Call) or shape.method_name(tensor) not in VIEW_METHODS:
-            return tensor, is_part
-        is_part = is_part or shape.method_name(tensor) in ("select", "narrow")
+            return False
+        if shape.method_name(tensor) in ("select", "narrow"):
+            return True
         tensor = viewed
 
 
-def _methods(model: Model, first: cst.Call, last: cst.Call) -> list[str]:
-    """The methods of the chain from the one call to the other."""
-    names = [shape.method_name(first) or ""]
+def _chain(model: Model, first: cst.Call, last: cst.Call) -> list[cst.Call]:
+    """The calls of the chain from the one to the other."""
+    calls = [first]
     while first is not last:
         first = cst.ensure_type(model.parent(cst.ensure_type(model.parent(first), cst.Attribute)), cst.Call)
-        names.append(shape.method_name(first) or "")
-    return names
+        calls.append(first)
+    return calls
 
 
 def _copied_after_loop(
@@ -260,6 +280,8 @@ def _joined_on_device(model: Model, site: Site, copy: str, as_numpy: bool) -> tu
     torch, end = model.name_of("torch", site), site.tree.span(site.node)[1]
     changed: list[Edit | None] = [Edit(end, end, copy.encode())]
     joins = model.value(site.node.func).ref or ""
+    if model.may_be_caught(site) or not all(map(_is_axis_or_name, site.node.args[1:])):
+        return None  # `except ValueError` knows NumPy's complaint about an empty list, and `out=` is on the host
     if joins.startswith("numpy."):
         others = site.node.args[1:]
         if torch is None or not as_numpy or len(others) > 1 or not all(map(_is_axis, others)):
@@ -269,6 +291,10 @@ def _joined_on_device(model: Model, site: Site, copy: str, as_numpy: bool) -> tu
     elif as_numpy:
         return None
     return edits.together(*changed)
+
+
+def _is_axis_or_name(argument: cst.Arg) -> bool:
+    return not argument.star and (argument.keyword is None or argument.keyword.value in ("axis", "dim"))
 
 
 def _is_axis(argument: cst.Arg) -> bool:
