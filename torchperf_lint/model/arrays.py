@@ -110,6 +110,8 @@ class _Reader:
     def _named_dtype(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, str) else None
+        if isinstance(node, ast.Name) and node.id == "object":
+            return "object"
         ref = self._ref(node)
         return ref.removeprefix("numpy.") if ref.startswith("numpy.") else None
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _MAKERS = (*torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES, "torch.Tensor")
 _FLOATS = frozenset("float16 bfloat16 float32 float64".split())
+_EXACT_IN_DOUBLE = frozenset("float16 float32 float64 half single double bool bool_ int8 int16 int32 uint8".split())
+"""Dtypes whose numbers a list takes by way of Python's floats just as an array takes them directly."""
+_NOT_TAKEN = frozenset("object object_ longdouble float128 clongdouble complex256 str str_".split())
+"""Dtypes of arrays that torch does not take, while it may take the numbers in them."""
 
 
 @rule(
@@ -49,7 +53,7 @@ def tensor_from_python_data(model: Model) -> Iterator[Finding]:
 def _one_array_first(model: Model, site: Site, arrays: Arrays) -> Fix | None:
     packed = site.node.args[0].value
     numpy = model.name_of("numpy", site)
-    if numpy is None or packed.lpar or isinstance(packed, cst.GeneratorExp):
+    if numpy is None or packed.lpar or arrays.dtype in _NOT_TAKEN or isinstance(packed, cst.GeneratorExp):
         return None
     edit = edits.replace(site.tree, packed, f"{numpy}.array({model.text(packed)})")
     grade = Safety.SAFE if _same_numbers(model, site, arrays) else Safety.UNSAFE
@@ -66,4 +70,6 @@ def _same_numbers(model: Model, site: Site, arrays: Arrays) -> bool:
         asked = model.value(dtype).dtype if isinstance(dtype, cst.BaseExpression) else None
     else:
         asked = torch_api.LEGACY_FACTORIES.get(ref)
-    return asked is not None and (asked in _FLOATS or asked == arrays.dtype)
+    if asked in _FLOATS:
+        return arrays.dtype in _EXACT_IN_DOUBLE or (asked == "float64" and arrays.dtype == "int64")
+    return asked is not None and asked == arrays.dtype
