@@ -339,10 +339,21 @@ def _ends_as_number(sink: str, statement: ast.stmt, function: FunctionInfo) -> b
     for node in ast.walk(function.node):
         if isinstance(node, (ast.Global, ast.Nonlocal)) and sink in node.names:
             return False
+        if isinstance(node, ast.Assign) and _may_have_another_name(sink, node):
+            return False
         is_read = isinstance(node, ast.Name) and node.id == sink and isinstance(node.ctx, ast.Load)
         if is_read and not _is_within(node, statement, parents) and not _becomes_number(node, parents):
             return False
     return True
+
+
+def _may_have_another_name(sink: str, bound: ast.Assign) -> bool:
+    """`total = sums[0]`, `history = losses = []`: what is added in place is seen under the other name, too."""
+    if not any(isinstance(target, ast.Name) and target.id == sink for target in bound.targets):
+        return False
+    if isinstance(bound.value, (ast.Name, ast.Attribute, ast.Subscript)):
+        return True
+    return len(bound.targets) > 1 and not isinstance(bound.value, ast.Constant)
 
 
 def _is_within(node: ast.AST, statement: ast.stmt, parents: dict[ast.AST, ast.AST]) -> bool:
