@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model, Site
 
-_CHANGES_DTYPE = ("set_autocast_gpu_dtype", "set_autocast_dtype")
 _ASKS_FOR_CLASS = ("isinstance(", "issubclass(", "type(", "__class__")
 
 
@@ -49,15 +48,23 @@ def legacy_amp(model: Model) -> Iterator[Finding]:
             yield Finding(site, (), None, fields)
 
 
+def _is_of_object(call: cst.Call) -> bool:
+    """`self.autocast()`, where a class that is made of this one may have something else."""
+    root = call.func
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    return isinstance(root, cst.Name) and root.value in ("self", "cls")
+
+
 def _renewed(model: Model, site: Site) -> Fix | None:
     """The same call by its new name, with the device first and what has changed places by keyword."""
     call = site.node
     assert isinstance(call, cst.Call)
     name, positional = amp_api.LEGACY[model.value(call.func).ref or ""]
     torch = model.name_of("torch", site)
-    if torch is None or any(argument.star for argument in call.args):
+    if _is_of_object(call) or torch is None or any(argument.star for argument in call.args):
         return None
-    arguments = ['"cuda"']
+    arguments: list[str] = ['"cuda"']
     for place, argument in enumerate(call.args):
         text = edits.text_of(site.tree, argument.value)
         if argument.value.lpar:
@@ -67,9 +74,11 @@ def _renewed(model: Model, site: Site) -> Fix | None:
         elif positional:
             text = f"{positional[place]}={text}"
         arguments.append(text)
+    if positional and not any(each.startswith("dtype=") for each in arguments) and "enabled=False" not in arguments:
+        arguments.append(f"dtype={torch}.float16")  # the new name goes by the dtype that is set around it
     edit = edits.replace(site.tree, call, f"{torch}.amp.{name}({', '.join(arguments)})")
     known = model.target.torch_is(amp_api.SINCE[name])
     if edit is None or known is False:
         return None
-    same = not model.mentions(*(_CHANGES_DTYPE if positional else _ASKS_FOR_CLASS))
+    same = not model.mentions(*_ASKS_FOR_CLASS) or (bool(positional) and not model.mentions("autocast)"))
     return Fix("call it by its new name", Safety.SAFE if known and same else Safety.UNSAFE, (edit,))
