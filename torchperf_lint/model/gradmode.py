@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.model import calling, frameworks
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.loops import LoopKind
 from torchperf_lint.model.values import Kind
 
@@ -84,12 +84,40 @@ def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: st
         return None
     if _guarded(record.statement, function) or _called_without(model, function, MOST_CALLS_UP):
         return None
+    if _sent_backward_by_caller(model, function):
+        return None
     site = model._site(record.call, record.statement)
     if site is None:
         return None
     shown = Because(at, f"`{path}` is set to evaluation here", function.index.path)
-    alone = not any(last_name(each.call.func) in ("backward", "step", "zero_grad") for each in function.calls_made)
+    alone = not _trains(model, function, MOST_CALLS_UP)
     return Evaluation(site, heat, (shown, *heat.because), _decorator(model, function) if alone else None)
+
+
+def _trains(model: Model, function: FunctionInfo, hops: int) -> bool:
+    """Whether a function, one that is made in it, or one that it calls goes backward or steps an optimizer."""
+    calls = [node for node in ast.walk(function.node) if isinstance(node, ast.Call)]
+    for call in calls:
+        name = last_name(call.func) or ""
+        sets_mode = name == "train" and isinstance(call.func, ast.Attribute) and len(call.args) <= 1
+        if name in ("backward", "step", "zero_grad", "fit") or (name.startswith("train") and not sets_mode):
+            return True
+    callees = [model._world.frame_value(function, call.func).function for call in calls] if hops else []
+    return any(each is not None and each is not function and _trains(model, each, hops - 1) for each in callees)
+
+
+def _sent_backward_by_caller(model: Model, function: FunctionInfo) -> bool:
+    """Whether a caller sends backward what the function gives it: `loss = evaluate(...)`, `loss.backward()`."""
+    for record in calling.possible_callers(model._world, function):
+        bound = {node.id for node in ast.walk(record.statement) if isinstance(node, ast.Name) and _is_stored(node)}
+        for each in record.function.calls_made:
+            if last_name(each.call.func) == "backward" and bound.intersection(names_in(each.call)):
+                return True
+    return False
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 def _evaluated(model: Model, function: FunctionInfo) -> Iterator[tuple[str, int]]:
