@@ -82,6 +82,8 @@ def _repeated(
     if path is None:
         return None
     for loop in there.loops.enclosing(statement):
+        if _walked_within_itself(loop, path):
+            return None
         kind = there.loops.classify(loop, function).kind
         if _binds(loop, path) or kind is LoopKind.BATCH:
             return None
@@ -195,7 +197,38 @@ def _changes_dataset(loop: _Loop, loader: ast.Call) -> bool:
             is_dataset = owner == named or owner.rpartition(".")[2].endswith(("dataset", "data_set"))
             if is_dataset and (isinstance(node.ctx, ast.Store) or node.attr.startswith(_CHANGES)):
                 return True
+        elif _does_something_to(node, named):
+            return True
     return False
+
+
+def _does_something_to(node: ast.AST, named: str | None) -> bool:
+    """`data.append(x)`, `refill(data)`, `data[0] = x`: what would be of no use if it left the data as they are."""
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.ctx, ast.Load) and dotted(node.value) == named
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or last_name(call.func) in _ONLY_LOOK:
+        return False
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    paths = [dotted(each) or "" for each in (owner, *call.args) if each is not None]
+    return named in paths or any(path.endswith(".dataset") for path in paths)
+
+
+def _walked_within_itself(loop: _Loop, path: str) -> bool:
+    """Whether two passes over the loader run at once: workers that stay serve one pass only."""
+    for walk in ast.walk(loop):
+        if not isinstance(walk, (ast.For, ast.AsyncFor)) or path not in _paths_in(walk.iter):
+            continue
+        within = [node for statement in walk.body for node in ast.walk(statement)]
+        again = [node.iter for node in within if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
+        calls = [node for node in within if isinstance(node, ast.Call) and last_name(node.func) not in _ONLY_LOOK]
+        handed = [dotted(each) for call in calls for each in (*call.args, *(word.value for word in call.keywords))]
+        if _paths_in(walk.iter).count(path) > 1 or path in handed or any(path in _paths_in(each) for each in again):
+            return True
+    return False
+
+
+_ONLY_LOOK = frozenset("len print enumerate isinstance id str repr type info debug".split())
 
 
 _CHANGES = ("set", "update", "resample", "shuffle", "reset", "next_", "step", "add", "remove", "refresh")
