@@ -117,6 +117,8 @@ def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
     wraps = list(model.calls(*_CLASSES, *_FUNCTIONS))
     if torch is None or loader is None or len(wraps) != 1 or model.mentions(*_UNLIKE_OTHERS):
         return None
+    if _trains_others(model, site) or _is_small(loader.batch_size.value) or _reads_what_it_saves(model):
+        return None
     script = model.script(site, loader.name)
     if script is None or model.script(loader.site, loader.name) != script:
         return None
@@ -138,6 +140,34 @@ def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
     )
     title = "run one process per GPU, started with `torchrun --nproc-per-node=gpu`"
     return None if changed is None else Fix(title, Safety.UNSAFE, changed)
+
+
+def _trains_others(model: Model, site: Site) -> bool:
+    """Whether the file trains parameters that are not the wrapped model's: nobody would add up their gradients."""
+    assigned = model.parent(site.node)
+    while assigned is not None and not isinstance(assigned, cst.Assign):
+        assigned = model.parent(assigned)
+    names = {None if assigned is None else shape.dotted(assigned.targets[0].target)}
+    names |= {shape.dotted(argument.value) for argument in site.node.args[:1]}
+    for call in model.method_calls("parameters", "named_parameters"):
+        receiver = shape.receiver(call.node)
+        path = None if receiver is None else shape.dotted(receiver)
+        if path is None or not any(name is not None and f"{path}.".startswith(f"{name}.") for name in names):
+            return True
+    return False
+
+
+def _is_small(size: cst.BaseExpression) -> bool:
+    """Whether a batch cannot be divided among the GPUs of a machine."""
+    return isinstance(size, cst.Integer) and int(size.value, 0) < _MOST_GPUS
+
+
+_MOST_GPUS = 8
+
+
+def _reads_what_it_saves(model: Model) -> bool:
+    """Whether processes may read a file that the first one is still writing."""
+    return any(True for _ in model.calls("torch.save")) and any(True for _ in model.calls("torch.load"))
 
 
 def _process_group(torch: str, *, portable: bool) -> tuple[str, ...]:
