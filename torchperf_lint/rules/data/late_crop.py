@@ -130,6 +130,6 @@ def _is_exact(model: Model, steps: list[_Step], step: _Step) -> bool:
 
 def _gets_images(model: Model, site: Site, before: list[_Step | None]) -> bool:
     """Whether the pipeline is handed images of PIL: by a dataset of torchvision that it is given to, or by a step."""
-    if any(step is None for step in before):
-        return False
+    if any(step is None for step in before) or model.mentions(".transform("):
+        return False  # the file may hand arrays to the pipeline by way of its dataset
     return handed_only_to(model, site, "transform", transforms.PIL_DATASETS, without="loader")
