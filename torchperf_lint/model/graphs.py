@@ -60,7 +60,7 @@ def kept_graphs(model: Model) -> tuple[Kept, ...]:
 def _kept_graphs(model: Model) -> Iterator[Kept]:
     for function in model._index.functions:
         for statement, sink, stored in _sinks(function):
-            if not model._seeds.may_be_hot(statement):
+            if not model._seeds.may_be_hot(statement) or _adds_without_recording(statement, function):
                 continue
             loop = _loop_of(statement, function)
             for node, because in _carried(model, stored, statement, loop, function):
@@ -75,6 +75,18 @@ def _kept_graphs(model: Model) -> Iterator[Kept]:
 
 
 # -- where something is kept ----------------------------------------------------------------------------------------
+
+
+def _adds_without_recording(statement: ast.stmt, function: FunctionInfo) -> bool:
+    """`total += loss` under `torch.no_grad()`: the sum has no graph. A list would still keep that of its entry."""
+    current: ast.stmt | None = None if isinstance(statement, ast.Expr) else statement
+    while current is not None:
+        if isinstance(current, (ast.With, ast.AsyncWith)):
+            names = [dotted(getattr(item.context_expr, "func", item.context_expr)) or "" for item in current.items]
+            if any(name.rpartition(".")[2] in ("no_grad", "inference_mode") for name in names):
+                return True
+        current = function.index.places[current].parent
+    return False
 
 
 def _sinks(function: FunctionInfo) -> Iterator[tuple[ast.stmt, str, ast.expr]]:
