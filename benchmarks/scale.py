@@ -5,7 +5,8 @@ taken in a process of its own: CPU seconds and the peak of its memory, for
 
 - facts: every file's facts, and the links between all of them;
 - alone: a sample of the part's files, each checked as if there were no other file;
-- project: the same files, each checked as a part of the whole project, serially.
+- project: the same files, each checked as a part of the whole project, serially;
+- shared: files that all parts hold, a sample that is the same in each: they cost more only for what is around them.
 
 The exponents are the slopes of the logarithms: cost = code ** exponent, where 1 is in proportion to the code. For
 `project` the figures of the sample are multiplied up to the whole part; `--full` checks every file instead.
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 SOURCE = Project("transformers-5.23.0", "pypi", "transformers", "5.23.0")
 SHARES = (0, 12, 25, 50, 100)
-SAMPLE, SEED = 150, 0
+SAMPLE, SHARED, SEED = 150, 60, 0
 
 
 class Cost(NamedTuple):
@@ -56,6 +57,7 @@ class Part(NamedTuple):
     facts: Cost
     alone: Cost
     project: Cost
+    shared: Cost
 
 
 def measured(work: Callable[..., None], *arguments: object) -> Cost:
@@ -140,7 +142,17 @@ def measure(source: Path, share: int, sample: int | None) -> Part:
         checked = sum(path.stat().st_size for path in chosen) / size
         facts = measured(learn, folder)
         costs = [measured(work, folder, chosen) for work in (check_alone, check_in_project)]
-    return Part(len(files), size / 1e6, checked, facts, *costs)
+        shared = measured(check_in_project, folder, in_all_parts(source, folder))
+    return Part(len(files), size / 1e6, checked, facts, *costs, shared)
+
+
+def in_all_parts(source: Path, folder: Path) -> list[Path]:
+    """The sample of files that every part holds, in this part's folder."""
+    with tempfile.TemporaryDirectory() as scratch:
+        smallest = Path(scratch).resolve()
+        lay_out(source, SHARES[0], smallest)
+        files = [path.relative_to(smallest) for path in python_files(smallest)]
+    return [folder / path for path in sorted(random.Random(SEED).sample(files, min(SHARED, len(files))))]
 
 
 def exponent(parts: Sequence[Part], cost: Callable[[Part], float]) -> float:
@@ -164,13 +176,13 @@ def main() -> int:
             fetch(SOURCE, options.corpus)
     except NotFetched as error:
         raise SystemExit(f"{SOURCE.name}: {error}") from None
-    print(f"{'':20}{'facts':>16}{'alone':>16}{'project':>16}{'whole check':>16}")
-    print(f"{'files':>8}{'MB':>8}{'':4}" + f"{'CPU s':>9}{'MB':>7}" * 3 + f"{'CPU s':>9}{'s/MB':>7}", flush=True)
+    print(f"{'':20}{'facts':>16}{'alone':>16}{'project':>16}{'shared':>16}{'whole check':>16}")
+    print(f"{'files':>8}{'MB':>8}{'':4}" + f"{'CPU s':>9}{'MB':>7}" * 4 + f"{'CPU s':>9}{'s/MB':>7}", flush=True)
     parts = []
     for share in SHARES:
         part = measure(source, share, None if options.full else SAMPLE)
         parts.append(part)
-        costs = "".join(f"{cost.cpu:>9.1f}{cost.peak:>7.0f}" for cost in (part.facts, part.alone, part.project))
+        costs = "".join(f"{cost.cpu:>9.1f}{cost.peak:>7.0f}" for cost in part[3:])
         whole = _whole_check(part)
         print(
             f"{part.files:>8}{part.megabytes:>8.1f}{'':4}{costs}{whole:>9.0f}{whole / part.megabytes:>7.1f}", flush=True
@@ -179,6 +191,7 @@ def main() -> int:
         "exponents: "
         f"facts, CPU {exponent(parts, lambda part: part.facts.cpu):.2f}, "
         f"memory {exponent(parts, lambda part: part.facts.peak):.2f}; "
+        f"shared, CPU {exponent(parts, lambda part: part.shared.cpu - part.facts.cpu):.2f}; "
         f"whole check, CPU {exponent(parts, _whole_check):.2f}, "
         f"memory {exponent(parts, lambda part: part.project.peak):.2f}"
     )

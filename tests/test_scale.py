@@ -68,15 +68,27 @@ def test_a_part_is_measured_in_processes_of_their_own(
 ) -> None:
     part = scale.measure(source, 100, None)
     assert (part.files, part.checked) == (7, 1.0)
-    for cost in (part.facts, part.alone, part.project):
+    for cost in (part.facts, part.alone, part.project, part.shared):
         assert cost.cpu > 0
         assert cost.peak > 1
     assert capfd.readouterr().err == ""
 
 
+def test_the_shared_files_are_the_same_in_every_part(scale: ModuleType, source: Path, tmp_path: Path) -> None:
+    shared = []
+    for share in scale.SHARES:
+        folder = tmp_path / "parts" / str(share)
+        scale.lay_out(source, share, folder)
+        files = scale.in_all_parts(source, folder)
+        assert all(path.is_file() for path in files)
+        shared.append([path.relative_to(folder) for path in files])
+    assert len(shared[0]) == 4
+    assert all(each == shared[0] for each in shared)
+
+
 def test_the_exponent_is_that_of_the_growth(scale: ModuleType) -> None:
     cost = scale.Cost(1.0, 1.0)
-    parts = [scale.Part(1, size, 1.0, cost, cost, cost) for size in (1.0, 3.0, 10.0)]
+    parts = [scale.Part(1, size, 1.0, cost, cost, cost, cost) for size in (1.0, 3.0, 10.0)]
     assert scale.exponent(parts, lambda part: 5 * part.megabytes) == pytest.approx(1)
     assert scale.exponent(parts, lambda part: 5 * part.megabytes**2) == pytest.approx(2)
     assert scale.exponent(parts, lambda part: 7.0) == pytest.approx(0)
