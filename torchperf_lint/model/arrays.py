@@ -21,9 +21,8 @@ _MOST_NAMES = 6
 
 
 class Arrays(NamedTuple):
-    """The arrays in a list: whether there is one for certain, and the dtype that all are shown to have."""
+    """The arrays in a list: the dtype that all are shown to have, if they are."""
 
-    any_for_certain: bool
     dtype: str | None
 
 
@@ -50,26 +49,24 @@ class _Reader:
             return self._all(node.elts, walked, hops) if node.elts else None
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
             bound = {part.target.id: part.iter for part in node.generators if isinstance(part.target, ast.Name)}
-            made = self._all([node.elt], {**walked, **bound}, hops)
-            return None if made is None else made._replace(any_for_certain=False)
+            return self._all([node.elt], {**walked, **bound}, hops)
         if not isinstance(node, ast.Name) or not hops or node.id in walked:
             return None
         bound_to = self._bindings(node.id)
         if bound_to is None:
-            return Arrays(False, None) if self._annotated(node.id, of_lists=True) else None
+            return Arrays(None) if self._annotated(node.id, of_lists=True) else None
         added = self._appended(node.id)
         if added is None or (added and isinstance(bound_to[0], ast.ListComp)):
             return None
         if added and all(isinstance(each, ast.List) and not each.elts for each in bound_to):
-            made = self._all(added, walked, hops - 1)
-            return None if made is None else made._replace(any_for_certain=False)
+            return self._all(added, walked, hops - 1)
         return self.held(bound_to[0], walked, hops - 1) if len(bound_to) == 1 and not added else None
 
     def _all(self, nodes: list[ast.expr], walked: dict[str, ast.expr], hops: int) -> Arrays | None:
         if not all(self._is_array(each, walked, hops) for each in nodes):
             return None
         dtypes = {self._dtype(each) for each in nodes}
-        return Arrays(True, dtypes.pop() if len(dtypes) == 1 else None)
+        return Arrays(dtypes.pop() if len(dtypes) == 1 else None)
 
     def _is_array(self, node: ast.expr, walked: dict[str, ast.expr], hops: int) -> bool:
         if isinstance(node, ast.Call):

@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.arrays import arrays_in, runs_for_data
-from torchperf_lint.syntax import cst, edits, shape
+from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.arrays import Arrays
 
 _MAKERS = (*torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES, "torch.Tensor")
-_FLOATS = frozenset("float16 bfloat16 float32 float64".split())
-_EXACT_IN_DOUBLE = frozenset("float16 float32 float64 half single double bool bool_ int8 int16 int32 uint8".split())
-"""Dtypes whose numbers a list takes by way of Python's floats just as an array takes them directly."""
 _NOT_TAKEN = frozenset("object object_ longdouble float128 clongdouble complex256 str str_".split())
 """Dtypes of arrays that torch does not take, while it may take the numbers in them."""
 
@@ -31,7 +28,7 @@ _NOT_TAKEN = frozenset("object object_ longdouble float128 clongdouble complex25
     summary="a tensor is made of a list of NumPy arrays, number by number",
     message="`{call}` reads a list of NumPy arrays number by number {where}; `np.array` makes one array of them first",
     severity=Severity.WARNING,
-    fix=Safety.SAFE,
+    fix=Safety.UNSAFE,
     triggers=(("tensor(", "Tensor(", "asarray("), "numpy"),
     cpu_only_too=True,
 )
@@ -56,20 +53,4 @@ def _one_array_first(model: Model, site: Site, arrays: Arrays) -> Fix | None:
     if numpy is None or packed.lpar or arrays.dtype in _NOT_TAKEN or isinstance(packed, cst.GeneratorExp):
         return None
     edit = edits.replace(site.tree, packed, f"{numpy}.array({model.text(packed)})")
-    grade = Safety.SAFE if _same_numbers(model, site, arrays) else Safety.UNSAFE
-    return None if edit is None else Fix("make one array of them first", grade, (edit,))
-
-
-def _same_numbers(model: Model, site: Site, arrays: Arrays) -> bool:
-    """Whether the tensor's dtype is the same, and no number fits it in one way and not in the other."""
-    ref = model.value(site.node.func).ref or ""
-    if ref in torch_api.HOST_DATA_FACTORIES:
-        dtype = shape.argument(site.node, "dtype", None if ref == "torch.tensor" else 1)
-        if dtype is None:
-            return arrays.any_for_certain and arrays.dtype is not None
-        asked = model.value(dtype).dtype if isinstance(dtype, cst.BaseExpression) else None
-    else:
-        asked = torch_api.LEGACY_FACTORIES.get(ref)
-    if asked in _FLOATS:
-        return arrays.dtype in _EXACT_IN_DOUBLE or (asked == "float64" and arrays.dtype == "int64")
-    return asked is not None and asked == arrays.dtype
+    return None if edit is None else Fix("make one array of them first", Safety.UNSAFE, (edit,))
