@@ -34,7 +34,7 @@ from corpus import DEFAULT_CORPUS, NotFetched, Project, fetch, python_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from torchperf_lint.model.program import Program
+    from torchperf_lint.model.project.program import Program
 
 SOURCE = Project("transformers-5.23.0", "pypi", "transformers", "5.23.0")
 SHARES = (0, 12, 25, 50, 100)

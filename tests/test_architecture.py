@@ -24,9 +24,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "knowledge": ("knowledge",),
     "syntax": ("syntax", "engine.findings"),
     "model": ("model", "syntax", "knowledge", "engine.findings"),
+    "idioms": ("idioms", "model", "syntax", "knowledge", "engine.findings"),
     "rules": (
         "engine.declare",
         "engine.findings",
+        "idioms",
         "model",
         "syntax.cst",
         "syntax.edits",
@@ -49,6 +51,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report", "verify.command"),
     "check": ("config", "engine", "report", "syntax.source"),
 }
+INSIDE_OF_MODEL = frozenset(
+    "ast_of function_of heats index loops seeds site_at sites source statement_of unit world".split()
+)
 FOREIGN_TO_RULES = ("ast", "libcst", "tokenize", "torch", "rich", "pathspec", "pathlib", "os", "sys", "io")
 NEVER_LOADED = ("torch", "numpy")
 NOT_LOADED_WITHOUT_A_FINDING = (
@@ -108,6 +113,9 @@ def test_rules_stay_in_their_room(path: Path) -> None:
         return
     for imported in _imports(path):
         assert imported.split(".")[0] not in FOREIGN_TO_RULES, f"a rule must not import {imported}"
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "model":
+            assert node.attr not in INSIDE_OF_MODEL, f"`model.{node.attr}` is for idioms: a rule judges libcst nodes"
 
 
 @every_module

@@ -15,8 +15,8 @@ from torchperf_lint.engine import gather as gathering
 from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.gather import gather, root_of
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.facts import Facts, facts_of
-from torchperf_lint.model.program import key_of
+from torchperf_lint.model.project.facts import Facts, facts_of
+from torchperf_lint.model.project.program import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

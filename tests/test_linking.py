@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.exports import LibraryName, ModuleName, Variable
-from torchperf_lint.model.facts import facts_of
 from torchperf_lint.model.index import ClassInfo, FunctionInfo
-from torchperf_lint.model.linking import Modules
-from torchperf_lint.model.program import Program
+from torchperf_lint.model.project.exports import LibraryName, ModuleName, Variable
+from torchperf_lint.model.project.facts import facts_of
+from torchperf_lint.model.project.linking import Modules
+from torchperf_lint.model.project.program import Program
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.exports import Meaning
+    from torchperf_lint.model.project.exports import Meaning
 
 ROOT = "/p"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.slices import slices_of
+from torchperf_lint.model.meaning.slices import slices_of
+from torchperf_lint.model.meaning.values import UNKNOWN
 from torchperf_lint.model.unit import Unit
-from torchperf_lint.model.values import UNKNOWN
 from torchperf_lint.syntax.source import Source
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

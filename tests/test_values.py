@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from linting import ROOT, label
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.index import Index
+from torchperf_lint.model.meaning.values import MAX_ITEMS, MAX_NESTING, UNKNOWN, Device, Kind, Value, container, join
 from torchperf_lint.model.unit import Unit
-from torchperf_lint.model.values import MAX_ITEMS, MAX_NESTING, UNKNOWN, Device, Kind, Value, container, join
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
     import ast
     from pathlib import Path
 
-    from torchperf_lint.model.interpret import World
+    from torchperf_lint.model.meaning.interpret import World
 
 FILES = sorted((ROOT / "fixtures" / "model").glob("*.py"))
 

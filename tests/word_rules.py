@@ -17,7 +17,7 @@ from torchperf_lint.engine.findings import Because, Edit, Finding, Fix, Safety, 
 
 
 def _found(model, word: bytes, fixed: bytes | None = None, safety: Safety = Safety.SAFE):
-    source = model._source
+    source = model.source
     start = source.utf8.find(word)
     while start >= 0:
         end = start + len(word)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Diagnostic, Edit
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.program import Program
+    from torchperf_lint.model.project.program import Program
 
 MOST_PASSES = 10
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.requirements import Requirements
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.program import Program
+    from torchperf_lint.model.project.program import Program
 
 WORTH_A_POOL = 5_000_000
 """Bytes of source below which starting worker processes takes longer than it saves."""

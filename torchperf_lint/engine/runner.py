@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because, Finding
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.program import Program
+    from torchperf_lint.model.project.program import Program
 
 LARGEST = 20_000_000
 """Bytes of the largest file that is parsed; a tree takes about a hundred times its source in memory."""

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
-from torchperf_lint.model.index import FunctionInfo, dotted, last_name, names_in
+from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.heat import HeatMap
     from torchperf_lint.model.index import Index
+    from torchperf_lint.model.running.heat import HeatMap
     from torchperf_lint.syntax.source import Source
 
 
-_RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 _SEES_ALL_NAMES = frozenset({"locals", "vars", "eval", "exec"})
 
 
@@ -193,26 +192,6 @@ def uses_of(
                 found.append(use)
             pending.append((child, place, inner))
     return NameUses(local, tuple(sorted(found, key=lambda use: use.start)))
-
-
-def reckoned_from(name: str, function: FunctionInfo) -> list[str]:
-    """The name, and those that the function's assignments bind to what is reckoned from it: `left = max(x - 1, 0)`."""
-    found = [name]
-    for known in found:
-        for node in ast.walk(function.node):
-            if isinstance(node, ast.Assign) and known in names_in(node.value) and _is_reckoning(node.value):
-                named = [target.id for target in node.targets if isinstance(target, ast.Name)]
-                found += [each for each in named if each not in found]
-    return found
-
-
-def _is_reckoning(value: ast.expr) -> bool:
-    """Whether an expression is arithmetic, which gives an index or a size where it is given such."""
-    if isinstance(value, ast.Call):
-        return last_name(value.func) in _RECKONS and all(_is_reckoning(each) for each in value.args)
-    if isinstance(value, ast.BinOp):
-        return _is_reckoning(value.left) and _is_reckoning(value.right)
-    return isinstance(value, (ast.Name, ast.Attribute, ast.Constant))
 
 
 def _spells_itself(node: ast.FormattedValue, source: Source) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.values import Device, Kind, Origin, Value
+from torchperf_lint.model.meaning.values import Device, Kind, Origin, Value
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
@@ -16,13 +16,13 @@ _LAID = {Origin.BATCH: ", as loaded", Origin.DERIVED: ", from a batch"}
 def reveal_all(model: Model) -> dict[int, str]:
     """Row of each `reveal(expression)` call -> its value and heat, e.g. `scalar tensor on cuda, hot: training loop`."""
     found = {}
-    for record in model._index.calls.get("reveal", ()):
-        value = model._world.frame_value(record.function, record.call.args[0])
+    for record in model.index.calls.get("reveal", ()):
+        value = model.world.frame_value(record.function, record.call.args[0])
         text = describe(value)
-        heat = model._heat.of(record.statement)
+        heat = model.heats.of(record.statement)
         if heat is not None:
             text += f", hot: {heat.label}"
-        elif model._heat.throttled(record.statement):
+        elif model.heats.throttled(record.statement):
             text += ", throttled"
         found[record.call.lineno] = text
     return found

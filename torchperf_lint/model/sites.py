@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.versions import Stated
 from torchperf_lint.model import scope
-from torchperf_lint.model.values import UNKNOWN, Kind, Value
+from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value
 from torchperf_lint.syntax.edits import code_of
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
 
@@ -31,12 +31,12 @@ class SiteModel:
     def __init__(self, unit: Unit, target: Target) -> None:
         """`target` says which torch and torchmetrics the project runs on."""
         self.target = target
-        self._source = unit.source
-        self._index = unit.index
-        self._world = unit.world()
-        self._loops = unit.loops
-        self._seeds = unit.seeds
-        self._heat = unit.heat
+        self.source = unit.source
+        self.index = unit.index
+        self.world = unit.world()
+        self.loops = unit.loops
+        self.seeds = unit.seeds
+        self.heats = unit.heat
         self._trees: dict[ast.stmt, StatementTree | None] = {}
         self._tree_of: dict[int, StatementTree] = {}
         self._statement_of: dict[int, ast.stmt] = {}
@@ -58,11 +58,11 @@ class SiteModel:
 
     def method_calls(self, *names: str, hot: bool = False) -> Iterator[Site]:
         """Calls `x.name(...)` for these names, in source order; with `hot`, only those that run in every step."""
-        yield from self._sites(names, hot, lambda record: isinstance(record.call.func, ast.Attribute))
+        yield from self.sites(names, hot, lambda record: isinstance(record.call.func, ast.Attribute))
 
     def method_or_function_calls(self, *names: str, hot: bool = False) -> Iterator[Site]:
         """Calls `name(...)` and `x.name(...)` for these names, in source order."""
-        yield from self._sites(names, hot, lambda record: True)
+        yield from self.sites(names, hot, lambda record: True)
 
     def calls(self, *refs: str, hot: bool = False, near_device: bool = True) -> Iterator[Site]:
         """Calls of these library functions or classes, by qualified name, through any alias.
@@ -72,32 +72,32 @@ class SiteModel:
         wanted = frozenset(refs)
 
         def is_wanted(record: CallRecord) -> bool:
-            value = self._world.frame_value(record.function, record.call.func)
+            value = self.world.frame_value(record.function, record.call.func)
             return value.kind is Kind.LIBRARY and value.ref in wanted
 
-        yield from self._sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
+        yield from self.sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
 
     def builtin_calls(self, *names: str) -> Iterator[Site]:
         """Calls of these builtins, by their own names, which the file gives no other meaning."""
-        kept = tuple(name for name in names if not scope.binds(self._index.module.node, name))
-        yield from self._sites(kept, False, lambda record: isinstance(record.call.func, ast.Name))
+        kept = tuple(name for name in names if not scope.binds(self.index.module.node, name))
+        yield from self.sites(kept, False, lambda record: isinstance(record.call.func, ast.Name))
 
     def calls_of_kind(self, kind: Kind, *names: str, hot: bool = False) -> Iterator[Site]:
         """Calls `x.name(...)` whose `x` is of the kind; the name `__call__` stands for `x(...)` itself."""
-        yield from self._sites(
+        yield from self.sites(
             tuple(name for name in names if name != "__call__"),
             hot,
             lambda record: (
                 isinstance(record.call.func, ast.Attribute)
-                and self._world.frame_value(record.function, record.call.func.value).kind is kind
+                and self.world.frame_value(record.function, record.call.func.value).kind is kind
             ),
             near_device=False,
         )
         if "__call__" in names:
-            yield from self._sites(
-                tuple(self._index.calls),
+            yield from self.sites(
+                tuple(self.index.calls),
                 hot,
-                lambda record: self._world.frame_value(record.function, record.call.func).kind is kind,
+                lambda record: self.world.frame_value(record.function, record.call.func).kind is kind,
                 near_device=False,
             )
 
@@ -107,7 +107,7 @@ class SiteModel:
         With `repeated`, those that a comprehension repeats; of the conversions only the hot ones.
         """
         wanted = _is_repeated_read if repeated else _is_scalar_read
-        sites = [*self._sites(("item",), hot, wanted), *self._sites(("float", "int"), True, wanted)]
+        sites = [*self.sites(("item",), hot, wanted), *self.sites(("float", "int"), True, wanted)]
         covered: set[tuple[int, int]] = set()
         for site in sorted(sites, key=lambda site: (site.start, -site.end)):
             if any(start <= site.start and site.end <= end for start, end in covered):
@@ -115,53 +115,53 @@ class SiteModel:
             covered.add((site.start, site.end))
             yield site
 
-    def _sites(
+    def sites(
         self, names: tuple[str, ...], hot: bool, wanted: Callable[[CallRecord], bool], near_device: bool = True
     ) -> Iterator[Site]:
         """The wanted calls of these names; of the hot ones those alone, if asked, that are near the device."""
-        records = {id(record.call): record for name in dict.fromkeys(names) for record in self._index.calls_named(name)}
-        if self._world.cpu_only and hot:
+        records = {id(record.call): record for name in dict.fromkeys(names) for record in self.index.calls_named(name)}
+        if self.world.cpu_only and hot:
             return
         for record in sorted(
             records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))
         ):
-            if hot and not self._seeds.may_be_hot(record.statement):
+            if hot and not self.seeds.may_be_hot(record.statement):
                 continue
-            if not wanted(record) or (hot and not self._is_hot(record.statement, near_device)):
+            if not wanted(record) or (hot and not self.is_hot(record.statement, near_device)):
                 continue
-            if hot and self._heat.guarded_in_expression(record.statement, record.call):
+            if hot and self.heats.guarded_in_expression(record.statement, record.call):
                 continue
-            site = self._site(record.call, record.statement)
+            site = self.site_at(record.call, record.statement)
             if site is not None:
                 yield site
 
-    def _is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
+    def is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
         """Cheap questions first: who calls a function, and how often, takes reading in other files."""
-        if self._world.cpu_only or not self._seeds.may_be_hot(statement):
+        if self.world.cpu_only or not self.seeds.may_be_hot(statement):
             return False
-        return (not near_device or self._is_near_device(statement)) and self._heat.of(statement) is not None
+        return (not near_device or self._is_near_device(statement)) and self.heats.of(statement) is not None
 
     def _is_near_device(self, statement: ast.stmt) -> bool:
         """Whether anything in the statement itself lives on an accelerator: else it makes nothing wait."""
-        values = self._world.values_of(self._index.places[statement].function, statement)
+        values = self.world.values_of(self.index.places[statement].function, statement)
         return any(values[node].device.on_accelerator for node in _own_expressions(statement) if node in values)
 
-    def _site(self, node: ast.expr | ast.AugAssign, statement: ast.stmt) -> Site | None:
+    def site_at(self, node: ast.expr | ast.AugAssign, statement: ast.stmt) -> Site | None:
         """The libcst side of an ast node, confirmed at its span."""
         tree = self._tree(statement)
         if tree is None:
             return None
-        start = self._source.offset(node.lineno, node.col_offset)
-        end = self._source.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
+        start = self.source.offset(node.lineno, node.col_offset)
+        end = self.source.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
         found = tree.find(type(node).__name__, start, end)
         return None if found is None else Site(found, start, end, tree)
 
     def _tree(self, statement: ast.stmt) -> StatementTree | None:
         if statement not in self._trees:
             lineage = [statement]
-            while (parent := self._index.places[lineage[-1]].parent) is not None:
+            while (parent := self.index.places[lineage[-1]].parent) is not None:
                 lineage.append(parent)
-            tree = self._trees[statement] = statement_tree(self._source, lineage)
+            tree = self._trees[statement] = statement_tree(self.source, lineage)
             if tree is not None:
                 for key in tree.spans:
                     self._tree_of[key] = tree
@@ -176,7 +176,7 @@ class SiteModel:
     def text(self, node: cst.CSTNode) -> str:
         """The node's text as it stands in the file."""
         start, end = self._tree_of[id(node)].span(node)
-        return self._source.utf8[start:end].decode()
+        return self.source.utf8[start:end].decode()
 
     def brief(self, node: cst.CSTNode) -> str:
         """The node's text for a message: a call that is long or runs over several rows without its arguments."""
@@ -195,23 +195,28 @@ class SiteModel:
 
     def value(self, node: cst.CSTNode) -> Value:
         """What the expression is; UNKNOWN where that cannot be told."""
-        meaning = self._ast_of(node)
+        meaning = self.ast_of(node)
         if meaning is None:
             return UNKNOWN
-        function = self._index.places[self._statement_of[id(node)]].function
-        return self._world.frame_value(function, meaning)
+        function = self.index.places[self.statement_of(node)].function
+        return self.world.frame_value(function, meaning)
 
-    def _ast_of(self, node: cst.CSTNode) -> ast.expr | None:
+    def statement_of(self, node: cst.CSTNode) -> ast.stmt:
+        """The statement in whose tree the node hangs."""
+        return self._statement_of[id(node)]
+
+    def ast_of(self, node: cst.CSTNode) -> ast.expr | None:
+        """The expression that a libcst node is in the index's tree; None if it is none, or cannot be found."""
         tree = self._tree_of.get(id(node))
         if tree is None:
             return None
-        statement = self._statement_of[id(node)]
+        statement = self.statement_of(node)
         table = self._meaning.get(id(statement))
         if table is None:
             table = self._meaning[id(statement)] = {}
             for inner in _own_expressions(statement):
-                start = self._source.offset(inner.lineno, inner.col_offset)
-                end = self._source.offset(inner.end_lineno or inner.lineno, inner.end_col_offset or 0)
+                start = self.source.offset(inner.lineno, inner.col_offset)
+                end = self.source.offset(inner.end_lineno or inner.lineno, inner.end_col_offset or 0)
                 table.setdefault((start, end), []).append(inner)
         start, end = tree.span(node)
         if type(node).__name__ == "Tuple" and node.lpar:  # type: ignore[attr-defined]
@@ -223,8 +228,9 @@ class SiteModel:
                 return candidate  # type: ignore[return-value]
         return None
 
-    def _function(self, site: Site) -> FunctionInfo:
-        return self._index.places[self._statement_of[id(site.node)]].function
+    def function_of(self, site: Site) -> FunctionInfo:
+        """The function around the site; at the top level the module itself."""
+        return self.index.places[self.statement_of(site.node)].function
 
 
 def _is_repeated_read(record: CallRecord) -> bool:

@@ -6,20 +6,20 @@ import functools
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.exports import Imported, exports_of
-from torchperf_lint.model.heat import HeatMap
 from torchperf_lint.model.index import Index
-from torchperf_lint.model.interpret import World
-from torchperf_lint.model.loading import Loading
-from torchperf_lint.model.loops import Loops
-from torchperf_lint.model.seeds import Seeds
+from torchperf_lint.model.meaning.interpret import World
+from torchperf_lint.model.project.exports import Imported, exports_of
+from torchperf_lint.model.running.heat import HeatMap
+from torchperf_lint.model.running.loading import Loading
+from torchperf_lint.model.running.loops import Loops
+from torchperf_lint.model.running.seeds import Seeds
 
 if TYPE_CHECKING:
     import ast
 
     from torchperf_lint.knowledge.hints import Hints
-    from torchperf_lint.model.exports import Exports
-    from torchperf_lint.model.program import Program
+    from torchperf_lint.model.project.exports import Exports
+    from torchperf_lint.model.project.program import Program
     from torchperf_lint.syntax.source import Source
 
 FARTHEST = 3

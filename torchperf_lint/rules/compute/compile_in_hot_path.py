@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.caches import filled_once
+from torchperf_lint.idioms import conditions, placing, surroundings
+from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def compile_in_hot_path(model: Model) -> Iterator[Finding]:
     """Compilers that every step calls, where nothing keeps the result for the next one."""
     for site in model.calls(*_COMPILERS, hot=True, near_device=False):
         heat = model.heat(site)
-        if heat is None or model.in_test(site) or filled_once(model, site) or not model.in_any_case(site):
+        if heat is None or model.in_test(site) or filled_once(model, site) or not conditions.in_any_case(model, site):
             continue
         does = _COMPILERS[model.value(site.node.func).ref or ""]
         fields = {"call": model.brief(site.node), "does": does, "where": heat.where}
@@ -49,7 +50,7 @@ def _lifted(model: Model, site: Site, heat: Heat) -> Fix | None:
         return None
     target = model.text(assigned.targets[0].target)
     used = {name.value for name in shape.names_in(site.node)}
-    if used & (model.names_of_loop(heat) - {target}) or target in used:
+    if used & (surroundings.names_of_loop(heat) - {target}) or target in used:
         return None
-    edits = model.lift(site, heat)
+    edits = placing.lifted(model, site, heat)
     return None if edits is None else Fix("make it once, before the loop", Safety.SHOWN, edits)

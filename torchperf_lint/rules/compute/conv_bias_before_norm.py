@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.compute.layers import followed
 from torchperf_lint.knowledge import layers
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.layers import followed
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.arguments import Given
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.arguments import Given
 
 _LOADS = (
     "pretrained",

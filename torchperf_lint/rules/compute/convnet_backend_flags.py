@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import conditions
+from torchperf_lint.idioms.compute.settings import is_for_seeds, settings, training_call
 from torchperf_lint.knowledge import backend_flags
-from torchperf_lint.model.settings import is_for_seeds, settings, training_call
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def convnet_backend_flags(model: Model) -> Iterator[Finding]:
     for setting in settings(model, frozenset(backend_flags.CUDNN_SWITCHES)):
         slow, says = backend_flags.CUDNN_SWITCHES[setting.ref]
         site = setting.site
-        if setting.constant is not slow or model.in_test(site) or not model.in_every_run(site):
+        if setting.constant is not slow or model.in_test(site) or not conditions.in_every_run(model, site):
             continue
         if is_for_seeds(model, site) or model.mentions("manual_seed", "seed_everything", "set_seed"):
             continue

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import conditions, placing, surroundings
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.compute import settings
 from torchperf_lint.knowledge import debug_modes
-from torchperf_lint.model.arguments import given
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -34,10 +36,10 @@ def debug_mode_left_on(model: Model) -> Iterator[Finding]:
     """Aids that are switched on in every run, and nowhere off again."""
     if not model.mentions(*_TRAINING):
         return
-    for site, name, value in model.environment_set(*debug_modes.ENVIRONMENT):
+    for site, name, value in settings.environment_set(model, *debug_modes.ENVIRONMENT):
         on, does = debug_modes.ENVIRONMENT[name]
         if value == on and _stays_on(model, site):
-            edit = model.remove(site)
+            edit = placing.removed(model, site)
             yield Finding(site, (), _fix(edit), {"call": f"{name}={value}", "does": does})
     if not model.mentions("detect_anomaly(False", "detect_anomaly(mode=False"):
         yield from _anomaly(model)
@@ -49,11 +51,13 @@ def debug_mode_left_on(model: Model) -> Iterator[Finding]:
                 continue
             if isinstance(model.parent(site.node), cst.Expr) and _stays_on(model, site):
                 does = "has every operation looked at by the runtime, and warns of each wait or stops at it"
-                yield Finding(site, (), _fix(model.remove(site)), {"call": model.brief(site.node), "does": does})
+                yield Finding(
+                    site, (), _fix(placing.removed(model, site)), {"call": model.brief(site.node), "does": does}
+                )
 
 
 def _stays_on(model: Model, site: Site) -> bool:
-    return not model.in_test(site) and model.in_every_run(site)
+    return not model.in_test(site) and conditions.in_every_run(model, site)
 
 
 def _fix(edit: Edit | None) -> Fix | None:
@@ -93,7 +97,7 @@ def _profiled(model: Model) -> Iterator[Finding]:
         is_range = model.value(site.node.func).ref in debug_modes.RANGES
         if not is_range and shape.argument(site.node, "schedule", 1) is not None:
             continue
-        if model.holds_whole_training(site) and _stays_on(model, site):
+        if surroundings.holds_whole_training(model, site) and _stays_on(model, site):
             does = (
                 "marks every operation of the whole training"
                 if is_range

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import conditions
 from torchperf_lint.knowledge import amp_api
 from torchperf_lint.syntax import cst, edits
 
@@ -33,13 +34,13 @@ _ASKS_FOR_CLASS = ("isinstance(", "issubclass(", "type(", "__class__")
 def legacy_amp(model: Model) -> Iterator[Finding]:
     """Calls of torch.cuda.amp, and of Apex's amp, that are no fallback for older releases."""
     for site in model.calls(*amp_api.LEGACY):
-        if model.has_fallback(site):
+        if conditions.has_fallback(model, site):
             continue
         name, _ = amp_api.LEGACY[model.value(site.node.func).ref or ""]
         fields = {"call": model.brief(site.node), "state": "is deprecated and warns of it", "name": name}
         yield Finding(site, model.target_evidence("torch"), _renewed(model, site), fields)
     for site in model.calls(*amp_api.APEX):
-        if not model.has_fallback(site):
+        if not conditions.has_fallback(model, site):
             fields = {
                 "call": f"{model.text(site.node.func)}(...)",
                 "state": "is no longer developed",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.idioms.compute.settings import training_call
 from torchperf_lint.knowledge import backend_flags
-from torchperf_lint.model.settings import training_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

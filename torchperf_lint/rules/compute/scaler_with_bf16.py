@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
-from torchperf_lint.model.precision import autocast_regions, live_scalers, scaled_steps
+from torchperf_lint.idioms.compute.precision import autocast_regions, live_scalers, scaled_steps
 from torchperf_lint.syntax import edits, shape
 
 if TYPE_CHECKING:

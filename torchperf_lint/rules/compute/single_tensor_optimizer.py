@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.compute.precision import live_scalers, scaled_steps
 from torchperf_lint.knowledge import amp_api, optimizer_api
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.precision import live_scalers, scaled_steps
-from torchperf_lint.model.values import Kind
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import conditions
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.compute.settings import is_for_seeds, settings, training_call
 from torchperf_lint.knowledge import backend_flags
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.settings import is_for_seeds, settings, training_call
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _is_highest(value: object) -> bool:
 
 
 def _is_general(model: Model, site: Site) -> bool:
-    return not model.in_test(site) and model.in_every_run(site) and not is_for_seeds(model, site)
+    return not model.in_test(site) and conditions.in_every_run(model, site) and not is_for_seeds(model, site)
 
 
 def _finding(site: Site, code: str, wanted: str) -> Finding:

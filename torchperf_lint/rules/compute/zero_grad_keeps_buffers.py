@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.compute.gradmode import filled_gradients
 from torchperf_lint.knowledge import optimizer_api
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.gradmode import filled_gradients
-from torchperf_lint.model.values import Kind
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import edits, shape
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import conditions, placing, surroundings
 from torchperf_lint.knowledge.writing import COPIES, WRITERS
-from torchperf_lint.model.values import Kind
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ def blocking_io_in_hot_loop(model: Model) -> Iterator[Finding]:
         copies = model.value(site.node.func).ref == COPIES
         if copies and not _copies_model(model, site):
             continue
-        because = None if model.in_test(site) or _writes_to_memory(model, site) else model.in_every_training_step(site)
+        because = (
+            None
+            if model.in_test(site) or _writes_to_memory(model, site)
+            else conditions.in_every_training_step(model, site)
+        )
         if because is not None:
             fields = {
                 "call": f"{model.text(site.node.func)}(...)",
@@ -60,9 +65,13 @@ def _writes_to_memory(model: Model, site: Site) -> bool:
 def _now_and_then(model: Model, site: Site) -> Fix | None:
     """Put it under a test of the loop's own counter."""
     heat = model.heat(site)
-    lines = model.statement_lines(site)
+    lines = placing.own_rows(model, site)
     alone = isinstance(model.parent(site.node), cst.Expr)
-    counter = None if heat is None or not model.always_in_loop(site, heat) else model.step_counter(site)
+    counter = (
+        None
+        if heat is None or not surroundings.always_in_loop(model, site, heat)
+        else surroundings.step_counter(model, site)
+    )
     if counter is None or lines is None or not alone:
         return None
     indented = edits.put_under(site.tree, lines, f"if {counter} % 1000 == 0:")

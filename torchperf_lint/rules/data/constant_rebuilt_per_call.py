@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import placing
+from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.data import sample_code
+from torchperf_lint.idioms.data.handed import only_read
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.caches import filled_once
-from torchperf_lint.model.handed import only_read
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def constant_rebuilt_per_call(model: Model) -> Iterator[Finding]:
             model, site
         ):
             continue
-        because = model.makes_samples(site)
+        because = sample_code.makes_samples(model, site)
         if because is None:
             continue
         kind = "array" if (model.value(call.func).ref or "").startswith("numpy.") else "tensor"
@@ -144,7 +146,7 @@ def _hoisted(model: Model, site: Site, name: str | None, taken: set[str]) -> Fix
         .replace(" ]", "]")
         .replace(",]", "]")
     )
-    line = model.at_module_level(site, f"{constant} = {text.replace(', ]', ']').replace(' )', ')')}", roots)
+    line = placing.at_module_level(model, site, f"{constant} = {text.replace(', ]', ']').replace(' )', ')')}", roots)
     changed = edits.together(line, edits.replace(site.tree, site.node, constant))
     return (
         None

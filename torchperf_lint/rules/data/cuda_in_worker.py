@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.idioms.data import in_workers
+from torchperf_lint.idioms.data.workers import workers_of
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.workers import workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,6 @@ def cuda_in_worker(model: Model) -> Iterator[Finding]:
     for site in model.calls(*torch_api.LOADERS):
         if workers_of(model, site) is None or model.in_test(site):
             continue
-        because = model.device_in_workers(site)
+        because = in_workers.device_use(model, site)
         if because is not None:
             yield Finding(site, because, None, {"call": f"{model.text(site.node.func)}(...)"})

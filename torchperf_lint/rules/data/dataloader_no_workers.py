@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import loading, torch_api
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.values import Kind
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:

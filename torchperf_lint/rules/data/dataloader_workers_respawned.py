@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.data import epochs
+from torchperf_lint.idioms.data.workers import workers_of
 from torchperf_lint.knowledge import loading, torch_api
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.workers import workers_of
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.data.workers import Workers
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.workers import Workers
 
 
 @rule(
@@ -38,7 +39,7 @@ def dataloader_workers_respawned(model: Model) -> Iterator[Finding]:
         if kept is None or not (kept.absent or kept.is_constant(False)) or model.in_test(site):
             continue
         workers = workers_of(model, site)
-        rewalks = [] if workers is None else model.loader_rewalks(site)
+        rewalks = [] if workers is None else list(epochs.rewalks(model, site))
         if workers is None or not rewalks or any(each.changes_dataset for each in rewalks):
             continue
         fix = _keep(site, "persistent_workers", workers, Safety.UNSAFE) if kept.absent else None

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.data import epochs
+from torchperf_lint.idioms.data.workers import workers_of
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.caches import filled_once
-from torchperf_lint.model.values import Kind
-from torchperf_lint.model.workers import workers_of
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def loader_restarted_in_loop(model: Model) -> Iterator[Finding]:
     yield from _restarted(model)
     for site in model.calls(*torch_api.LOADERS):
         workers = workers_of(model, site)
-        rebuilt = None if workers is None or model.in_test(site) else model.loader_rebuilt(site)
+        rebuilt = None if workers is None or model.in_test(site) else epochs.rebuilding_loop(model, site)
         if rebuilt is not None:
             does = "is built in every epoch: its workers are started anew each time, and cannot be kept"
             yield Finding(site, (rebuilt,), None, {"call": f"{model.text(site.node.func)}(...)", "does": does})
@@ -54,7 +56,9 @@ def _restarted(model: Model) -> Iterator[Finding]:
         heat = model.heat(site)
         if heat is None or model.in_test(site) or filled_once(model, site):
             continue
-        if taken is None and not (isinstance(model.parent(call), cst.Assign) and model.always_in_loop(site, heat)):
+        if taken is None and not (
+            isinstance(model.parent(call), cst.Assign) and surroundings.always_in_loop(model, site, heat)
+        ):
             continue
         if any(_changes(model, path, site, heat) for path in _rests_on(loader)):
             continue
@@ -82,7 +86,7 @@ def _rests_on(loader: cst.BaseExpression) -> list[str]:
 def _changes(model: Model, path: str, site: Site, heat: Heat) -> bool:
     """Whether each pass, or each call, binds the name, or an attribute on the way to what it names."""
     parts = path.split(".")
-    if any(".".join(parts[: end + 1]) in model.names_of_loop(heat) for end in range(len(parts))):
+    if any(".".join(parts[: end + 1]) in surroundings.names_of_loop(heat) for end in range(len(parts))):
         return True
     return heat.loop is None and model.binds(parts[0], site)
 
@@ -101,7 +105,7 @@ def _go_on(model: Model, taken: Site, loader: cst.BaseExpression, heat: Heat) ->
     itertools = model.name_of("itertools", taken) or "itertools"
     name = "endless_batches" if model.binds("batches", taken) else "batches"
     line = f"{name} = {itertools}.chain.from_iterable({itertools}.repeat({model.text(loader)}))"
-    before = model.insert_before(heat, line)
+    before = placing.before(model, heat, line)
     after = edits.replace(taken.tree, taken.node, f"next({name})")
     changed = edits.together(before, after)
     title = "take all batches of one pass, then begin the next (needs `import itertools`)"

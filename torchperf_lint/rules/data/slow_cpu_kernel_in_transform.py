@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.values import Kind
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.data import sample_code
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def slow_cpu_kernel_in_transform(model: Model) -> Iterator[Finding]:
         if any(each is None or not each.absent for each in filled) or model.in_test(site):
             continue
         kernel = _kernel(model, site)
-        because = None if kernel is None else model.makes_samples(site)
+        because = None if kernel is None else sample_code.makes_samples(model, site)
         if kernel is not None and because is not None:
             fields = {"call": f"{model.text(site.node.func)}(...)"}
             yield Finding(site, because, _shifted(model, site, whole, kernel), fields)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
-from torchperf_lint.model.reductions import reduces_too_often
+from torchperf_lint.idioms.distributed.reductions import reduces_too_often
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

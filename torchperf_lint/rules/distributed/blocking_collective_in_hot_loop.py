@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.idioms.distributed.collectives import asks_only_for_others, stands_beside_a_clock
 from torchperf_lint.knowledge import collectives
-from torchperf_lint.model.collectives import asks_only_for_others, stands_beside_a_clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.values import Kind
+from torchperf_lint.idioms import placing
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.distributed import scripts
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -119,14 +121,16 @@ def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
         return None
     if _trains_others(model, site) or _is_small(loader.batch_size.value) or _reads_what_it_saves(model):
         return None
-    script = model.script(site, loader.name)
-    if script is None or model.script(loader.site, loader.name) != script:
+    script = scripts.script_around(model, site, loader.name)
+    if script is None or scripts.script_around(model, loader.site, loader.name) != script:
         return None
-    if not model.always_runs(site, "device_count") or not model.always_runs(loader.site, "device_count"):
+    if not scripts.always_runs(model, site, "device_count") or not scripts.always_runs(
+        model, loader.site, "device_count"
+    ):
         return None
     portable = model.mentions("is_available")
     changed = edits.together(
-        () if model.name_of("os", site) else model.import_line("os"),
+        () if model.name_of("os", site) else placing.import_line(model, "os"),
         script.begin(*_process_group(torch, portable=portable)),
         _split(model, torch, loader),
         _each_on_its_device(model, site, portable=portable),
@@ -268,7 +272,7 @@ def _said_once(model: Model) -> tuple[Edit, ...] | None:
     made: list[Edit | tuple[Edit, ...] | None] = []
     for site in [*model.builtin_calls("print"), *model.calls("torch.save")]:
         inner = [call for argument in site.node.args for call in shape.calls_in(argument)]
-        rows = model.statement_lines(site)
+        rows = placing.own_rows(model, site)
         alone = isinstance(model.parent(site.node), cst.Expr) and rows is not None
         if rows is None or not alone or not all(shape.method_name(call) in _SAYS_ONLY for call in inner):
             return None

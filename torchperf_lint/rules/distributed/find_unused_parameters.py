@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import collectives
-from torchperf_lint.model.arguments import given
 from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
-from torchperf_lint.model.collectives import parameter_walk
+from torchperf_lint.idioms.distributed.collectives import parameter_walk
 from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:

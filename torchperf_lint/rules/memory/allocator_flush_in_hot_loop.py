@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import conditions, placing, writes
+from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import loading, memory_api
-from torchperf_lint.model.arguments import given
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ _EFFECTS = {
 def allocator_flush_in_hot_loop(model: Model) -> Iterator[Finding]:
     """Flushes that every step makes, whatever the program's settings, and the Trainer's setting for them."""
     sites = [site for site in _flushes(model) if isinstance(model.parent(site.node), cst.Expr)]
-    found = [site for site in sites if model.in_any_case(site) and not model.takes_models_away(site)]
+    found = [
+        site for site in sites if conditions.in_any_case(model, site) and not writes.takes_models_away(model, site)
+    ]
     for site in found:
         heat = model.heat(site)
         if heat is None or model.in_test(site):
             continue
-        edit = model.remove(site, found)
+        edit = placing.removed(model, site, found)
         fix = None if edit is None else Fix("let the allocator keep its memory", Safety.UNSAFE, (edit,))
         does = _EFFECTS.get(model.value(site.node.func).ref or "", _GIVES_BACK)
         fields = {"call": model.brief(site.node), "does": does, "where": heat.where}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.gradmode import recorded_evaluations
+from torchperf_lint.idioms.compute.gradmode import recorded_evaluations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.model.retained import needlessly_retained
+from torchperf_lint.idioms.memory.retained import needlessly_retained
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.metrics import aggregators
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model import metrics
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
+    from torchperf_lint.idioms.metrics.aggregators import Update
     from torchperf_lint.model import Model, Site, Value
-    from torchperf_lint.model.metrics import Update
 
 _HALF = ("GradScaler", "torch.float16", ".half()", '"16-mixed"', "'16-mixed'", "precision=16", '"fp16"', "'fp16'")
 _NAN_HANDLING = ("isnan(", "isfinite(", "isinf(", "nan_to_num", "nanmean(")
@@ -38,15 +38,15 @@ def aggregator_nan_check(model: Model) -> Iterator[Finding]:
     if model.mentions(*_HALF):
         return  # An overflow gives NaN there as a matter of course, and the test keeps it out of the mean.
     found: dict[int, Finding] = {}
-    for update in metrics.hot_updates(model):
+    for update in aggregators.hot_updates(model):
         fed = model.on_device(update.value)
         if fed is None and not update.reads:
             continue
         for metric in update.metrics:
             site = model.creation(metric)
-            if site is None or site.start in found or metrics.nan_strategy(model, metric) != "warn":
+            if site is None or site.start in found or aggregators.nan_strategy(model, metric) != "warn":
                 continue
-            weighted, escape = metrics.weighted_or_unseen(model, metric) if _averages(metric) else (False, None)
+            weighted, escape = aggregators.weighted_or_unseen(model, metric) if _averages(metric) else (False, None)
             if not weighted:
                 found[site.start] = _finding(model, site, metric, update, escape)
     yield from (found[start] for start in sorted(found))
@@ -66,7 +66,7 @@ _REACHES_ALL = (
 
 
 def _averages(metric: Value) -> bool:
-    return metrics.class_name(metric) in torchmetrics_api.AVERAGES
+    return aggregators.class_name(metric) in torchmetrics_api.AVERAGES
 
 
 def _finding(model: Model, site: Site, metric: Value, update: Update, escape: Because | None) -> Finding:
@@ -78,13 +78,13 @@ def _finding(model: Model, site: Site, metric: Value, update: Update, escape: Be
     if escape is None and not reached_unseen:
         fix = _disable(model, site, metric)
         because = (*because, *model.target_evidence("torchmetrics"))
-    return Finding(site, because, fix, {"metric": metrics.class_name(metric), "where": update.heat.where})
+    return Finding(site, because, fix, {"metric": aggregators.class_name(metric), "where": update.heat.where})
 
 
 def _disable(model: Model, site: Site, metric: Value) -> Fix | None:
     """Switch the test off where every torchmetrics that may run can do that."""
     known = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE)
-    given = metrics.strategy_argument(site, metric)
+    given = aggregators.strategy_argument(site, metric)
     assert isinstance(site.node, cst.Call)
     if given is None:
         changed = edits.add_argument(site.tree, site.node, 'nan_strategy="disable"')

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
-from torchperf_lint.model.metric_calls import FORWARD, made_with
+from torchperf_lint.idioms.metrics.metric_calls import FORWARD, made_with
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.metrics.metric_calls import Made
     from torchperf_lint.model import Model
-    from torchperf_lint.model.metric_calls import Made
 
 _ARGUMENT = "dist_sync_on_step"
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.metrics import aggregators
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model import metrics
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.metrics.aggregators import Update
     from torchperf_lint.model import Model
-    from torchperf_lint.model.metrics import Update
 
 _UNCHANGED = frozenset({"detach", "clone", "contiguous"})
 
@@ -33,7 +33,7 @@ _UNCHANGED = frozenset({"detach", "clone", "contiguous"})
 def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
     """Hot updates of a mean on the device: weighted by a number, or by the default before torchmetrics 1.6.2."""
     sends_default = model.target.torchmetrics_is(torchmetrics_api.SENDS_DEFAULT_WEIGHT)
-    for update in metrics.hot_updates(model):
+    for update in aggregators.hot_updates(model):
         if not update.direct or not update.averages:
             continue
         weight = update.weight
@@ -45,7 +45,7 @@ def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
             yield Finding(update.site, because, _send_ones(model, update), fields)
         elif (
             isinstance(weight, cst.BaseExpression)
-            and metrics.is_number(model, weight)
+            and aggregators.is_number(model, weight)
             and not any(read.site.node is not update.value for read in update.reads)
             and (_is_device_tensor(model, update) or update.read_of(update.value))
         ):
@@ -69,7 +69,7 @@ def _tensor(update: Update) -> cst.BaseExpression | None:
 def _is_certain(model: Model, update: Update, tensor: cst.BaseExpression) -> bool:
     """Whether the value is a tensor on every path and NaN values are not imputed."""
     is_tensor = model.value(tensor).is_tensor or model.sent_backward(tensor)
-    return is_tensor and all(metrics.drops_nan(model, metric) for metric in update.metrics)
+    return is_tensor and all(aggregators.drops_nan(model, metric) for metric in update.metrics)
 
 
 def _send_ones(model: Model, update: Update) -> Fix | None:
@@ -102,6 +102,6 @@ def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | Non
     edit = edits.replace(update.site.tree, weight, built)
     if edit is None:
         return None
-    certain = metrics.keeps_default_types(model) and _is_certain(model, update, tensor)
+    certain = aggregators.keeps_default_types(model) and _is_certain(model, update, tensor)
     certain = certain and model.certain_number(weight)
     return Fix("build the weight on the device", Safety.SAFE if certain else Safety.UNSAFE, (edit,))

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
-from torchperf_lint.model.metric_calls import hot_metric_calls
-from torchperf_lint.model.reads import Role, needed_at_once
+from torchperf_lint.idioms.metrics.metric_calls import hot_metric_calls
+from torchperf_lint.idioms.sync.reads import Role, needed_at_once
 from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.metrics.metric_calls import MetricCall
     from torchperf_lint.model import Model
-    from torchperf_lint.model.metric_calls import MetricCall
 
 
 @rule(

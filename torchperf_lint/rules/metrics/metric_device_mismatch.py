@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
-from torchperf_lint.model.host_metrics import mismatches
+from torchperf_lint.idioms.metrics.host_metrics import mismatches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

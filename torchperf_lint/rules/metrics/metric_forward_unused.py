@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.metrics.metric_calls import FORWARD, hot_metric_calls, members
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model.metric_calls import FORWARD, hot_metric_calls, members
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.metrics.metric_calls import MetricCall
     from torchperf_lint.model import Model
-    from torchperf_lint.model.metric_calls import MetricCall
 
 _LOGS = frozenset({"log", "log_dict", "track", "add_scalar"})
 _READS_FORWARD = ("_forward_cache", "register_forward", "_forward_full", "_forward_reduce")

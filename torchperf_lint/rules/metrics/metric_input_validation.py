@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.metrics.metric_calls import FORWARD, made
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model.metric_calls import FORWARD, made
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.metrics.metric_calls import Made
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.metric_calls import Made
 
 _VALIDATES_VALUES = torchmetrics_api.SHARED_STATES[0] | torchmetrics_api.SHARED_STATES[1]
 

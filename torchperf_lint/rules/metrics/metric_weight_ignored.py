@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.metrics import aggregators
+from torchperf_lint.idioms.metrics.metric_calls import FORWARD, made
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model import metrics
-from torchperf_lint.model.metric_calls import FORWARD, made
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.metrics.metric_calls import Made
     from torchperf_lint.model import Model
-    from torchperf_lint.model.metric_calls import Made
 
 
 @rule(
@@ -34,12 +34,15 @@ def metric_weight_ignored(model: Model) -> Iterator[Finding]:
     """Weights given to means that are made without the test for NaN."""
     found: dict[int, Finding] = {}
     for each in made(model):
-        if each.class_name not in torchmetrics_api.AVERAGES or metrics.nan_strategy(model, each.metric) != "disable":
+        if (
+            each.class_name not in torchmetrics_api.AVERAGES
+            or aggregators.nan_strategy(model, each.metric) != "disable"
+        ):
             continue
         shown = Because(each.site.rows[0], f'`{each.class_name}` is made with `nan_strategy="disable"` here')
         for name, site in model.object_calls(each.metric)[0]:
             weight = shape.argument(site.node, "weight", 1) if name in ("update", *FORWARD) else None
-            if not isinstance(weight, cst.BaseExpression) or not metrics.is_weight(model, weight):
+            if not isinstance(weight, cst.BaseExpression) or not aggregators.is_weight(model, weight):
                 continue
             fields = {"metric": each.class_name, "weight": model.text(weight)}
             place = model.site(weight)
@@ -49,7 +52,7 @@ def metric_weight_ignored(model: Model) -> Iterator[Finding]:
 
 def _test_again(model: Model, each: Made) -> Fix | None:
     """Take the strategy back: the test makes the host wait, and lets the weights through."""
-    given = metrics.strategy_argument(each.site, each.metric)
+    given = aggregators.strategy_argument(each.site, each.metric)
     if not isinstance(given, cst.BaseExpression) or not isinstance(given, cst.SimpleString):
         return None
     edit = edits.replace(each.site.tree, given, '"warn"')

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.metrics import aggregators
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model import metrics
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.idioms.metrics.aggregators import Update
+    from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
-    from torchperf_lint.model.metrics import Update
-    from torchperf_lint.model.reads import HostRead
 
 _OTHER_DEVICES = ("cuda:1", "cuda:2", "cuda:3")
 
@@ -34,7 +34,7 @@ _OTHER_DEVICES = ("cuda:1", "cuda:2", "cuda:3")
 )
 def scalar_metric_update(model: Model) -> Iterator[Finding]:
     """Hot updates of device-resident aggregators whose arguments are read from the device, or are host numbers."""
-    for update in metrics.hot_updates(model):
+    for update in aggregators.hot_updates(model):
         sink = model.text(update.site.node.func)
         for read in update.reads:
             fields = {
@@ -45,7 +45,7 @@ def scalar_metric_update(model: Model) -> Iterator[Finding]:
             because = (*update.because, *read.because, *update.heat.because)
             yield Finding(read.site, because, _keep_tensor(model, update, read), fields)
         # A list of values would keep numbers and tensors on two devices: nothing better can be offered.
-        if not update.reads and metrics.is_number(model, update.value) and not _lists(update):
+        if not update.reads and aggregators.is_number(model, update.value) and not _lists(update):
             fields = {
                 "argument": model.text(update.value),
                 "says": f"is a Python number that `{sink}` copies to the device and waits for",
@@ -58,7 +58,7 @@ def scalar_metric_update(model: Model) -> Iterator[Finding]:
 
 
 def _lists(update: Update) -> bool:
-    return any(metrics.class_name(metric) == "CatMetric" for metric in update.metrics)
+    return any(aggregators.class_name(metric) == "CatMetric" for metric in update.metrics)
 
 
 def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
@@ -72,7 +72,8 @@ def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
     if edit is None or _lists(update) or not (whole or _is_computed_from(model, read, arguments)):
         return None
     # Imputing writes into what it is given, and tensors of another device cannot be added.
-    alone = all(metrics.drops_nan(model, metric) for metric in update.metrics) and not model.mentions(*_OTHER_DEVICES)
+    drops_nan = all(aggregators.drops_nan(model, metric) for metric in update.metrics)
+    alone = drops_nan and not model.mentions(*_OTHER_DEVICES)
     safety = Safety.SAFE if whole and alone else Safety.UNSAFE
     return Fix("feed the tensor itself", safety, (edit,))
 
@@ -86,7 +87,7 @@ def _is_computed_from(model: Model, read: HostRead, arguments: list[cst.BaseExpr
             return False
         other = parent.left if parent.right is node else parent.right
         operators = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
-        if not isinstance(parent.operator, operators) or not metrics.is_number(model, other):
+        if not isinstance(parent.operator, operators) or not aggregators.is_number(model, other):
             return False
         if any(argument is parent for argument in arguments):
             return True
@@ -95,7 +96,7 @@ def _is_computed_from(model: Model, read: HostRead, arguments: list[cst.BaseExpr
 
 def _leaves_weight_out(update: Update) -> bool:
     """Whether the metric weighs the value by its default, which depends on the version."""
-    names = map(metrics.class_name, update.metrics)
+    names = map(aggregators.class_name, update.metrics)
     return update.weight is None and any(name in torchmetrics_api.AVERAGES for name in names)
 
 
@@ -103,7 +104,7 @@ def _wrap_number(model: Model, update: Update) -> Fix | None:
     """Give a tensor that stays on the host: without dimensions it meets the metric's state as a kernel argument."""
     torch = model.name_of("torch", update.site)
     weight = update.weight
-    if torch is None or not (weight is None or metrics.is_number(model, weight)):
+    if torch is None or not (weight is None or aggregators.is_number(model, weight)):
         return None
     numbers = [argument for argument in (update.value, weight) if isinstance(argument, cst.BaseExpression)]
     wrapped = [
@@ -124,8 +125,8 @@ def _wrap_number(model: Model, update: Update) -> Fix | None:
     if made is None:
         return None
     plain = (
-        metrics.keeps_default_types(model)
-        and all(metrics.drops_nan(model, metric) for metric in update.metrics)
+        aggregators.keeps_default_types(model)
+        and all(aggregators.drops_nan(model, metric) for metric in update.metrics)
         and all(map(model.certain_number, numbers))
     )
     return Fix("give the number as a tensor on the host", safety if plain else Safety.UNSAFE, made)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Severity
-from torchperf_lint.model.shared_states import shared_states
+from torchperf_lint.idioms.metrics.shared_states import shared_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
-from torchperf_lint.model.growing import growth
+from torchperf_lint.idioms.compute.growing import growth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

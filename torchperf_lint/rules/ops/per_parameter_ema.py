@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.averages import average_of, in_place_of_loop
+from torchperf_lint.idioms.compute.averages import average_of, in_place_of_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.compute.averages import Average
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.averages import Average
 
 _LIST = "averages"
 

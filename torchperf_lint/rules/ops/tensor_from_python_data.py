@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.sync.arrays import arrays_in, runs_for_data
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.arrays import arrays_in, runs_for_data
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.sync.arrays import Arrays
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.arrays import Arrays
 
 _MAKERS = (*torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES, "torch.Tensor")
 _NOT_TAKEN = frozenset("object object_ longdouble float128 clongdouble complex256 str str_".split())

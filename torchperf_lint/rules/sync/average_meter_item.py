@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.metrics import meters
+from torchperf_lint.idioms.sync.reads import Role, hot_reads
 from torchperf_lint.knowledge.conventions import READING_METERS
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
-from torchperf_lint.model.reads import Role, hot_reads
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
-    from torchperf_lint.model.reads import HostRead
 
 
 @rule(
@@ -56,7 +57,7 @@ def _safety(model: Model, meter: cst.BaseExpression, call: cst.Call, read: HostR
     value = model.value(meter)
     if value.cls is not None:
         fed = _parameter(model, call, read)
-        adds_up = fed is not None and model.only_adds_up(value, shape.method_name(call) or "", fed)
+        adds_up = fed is not None and meters.only_adds_up(model, value, shape.method_name(call) or "", fed)
         return Safety.UNSAFE if adds_up else None
     named = ((value.ref or "").rpartition(".")[2], model.text(meter).rpartition(".")[2])
     reads = isinstance(meter, cst.Subscript) or any(name in READING_METERS for name in named)

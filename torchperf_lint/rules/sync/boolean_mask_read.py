@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model import indexing
-from torchperf_lint.model.indexing import Use
+from torchperf_lint.idioms.sync import indexing
+from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
+    from torchperf_lint.idioms.sync.indexing import Indexed
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.indexing import Indexed
 
 _FILLS = ("masked_fill", "masked_fill_")
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import surroundings
 from torchperf_lint.knowledge.distributions_api import CHECKED, SWITCHES_ALL
 from torchperf_lint.syntax import edits, shape
 
@@ -36,7 +37,7 @@ def distribution_validation(model: Model) -> Iterator[Finding]:
         if shape.argument(site.node, "validate_args", position) is not None:
             continue
         because, heat = _parameter_on_device(model, site), model.heat(site)
-        if because is None or heat is None or model.may_be_caught(site):
+        if because is None or heat is None or surroundings.may_be_caught(model, site):
             continue
         changed = edits.add_argument(site.tree, site.node, "validate_args=False")
         fix = None if changed is None else Fix("leave the check out", Safety.UNSAFE, changed)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.sync import sizes
 from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS
-from torchperf_lint.model import sizes
 from torchperf_lint.syntax import edits, shape
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES, TIMING_TEXTS
 from torchperf_lint.syntax import cst, shape
 
@@ -39,10 +40,10 @@ def explicit_synchronize(model: Model) -> Iterator[Finding]:
         trains = heat is not None and ("train" in heat.label or "train" in model.function_name(site))
         if heat is None or not trains or _measures(model, site, heat) or model.in_test(site):
             continue
-        names = model.names_used(site)
+        names = surroundings.names_used(model, site)
         if names >= _COPIES or ("cpu" in names and "non_blocking" in names):
             continue  # A copy to the host that is not waited for may be read here.
-        edit = model.delete(site)
+        edit = placing.deleted(model, site)
         fix = None if edit is None else Fix("wait for nothing", Safety.UNSAFE, (edit,))
         yield Finding(site, heat.because, fix, {"call": model.brief(site.node), "where": heat.where})
 
@@ -58,7 +59,7 @@ def _waits(model: Model) -> Iterator[Site]:
 
 def _measures(model: Model, site: Site, heat: Heat) -> bool:
     """Whether the function around the wait measures time; of one that a loop calls, whether its file may."""
-    if any(TIMING_NAMES.search(name.lower()) for name in model.names_used(site)):
+    if any(TIMING_NAMES.search(name.lower()) for name in surroundings.names_used(model, site)):
         return True
     if heat.loop is not None or model.framework(site) is not None:
         return False

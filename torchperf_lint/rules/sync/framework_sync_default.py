@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge.loading import TRAINING_ARGUMENTS
 from torchperf_lint.knowledge.loggers import FEW_STEPS, IGNITE_TRAINERS
-from torchperf_lint.model.arguments import given
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:

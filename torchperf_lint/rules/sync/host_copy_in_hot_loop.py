@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import conditions, placing, surroundings
+from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
+from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
+from torchperf_lint.idioms.sync.hostwork import worked_on_at_once
+from torchperf_lint.idioms.sync.kept import goes_backward_behind, is_never_written
+from torchperf_lint.idioms.sync.numpywork import is_fetch
+from torchperf_lint.idioms.sync.reads import hot_reads
+from torchperf_lint.idioms.transfer.roundtrips import goes_back
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
-from torchperf_lint.model.helpers import helper_reads, stands_in_reader
-from torchperf_lint.model.host_metrics import feeds_host_metric
-from torchperf_lint.model.hostwork import worked_on_at_once
-from torchperf_lint.model.kept import goes_backward_behind, is_never_written
-from torchperf_lint.model.numpywork import is_fetch
-from torchperf_lint.model.reads import hot_reads
-from torchperf_lint.model.roundtrips import goes_back
-from torchperf_lint.model.values import Kind
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _brings_to_host(call: cst.Call) -> bool:
 
 def _is_deliberate(model: Model, site: Site, heat: Heat) -> bool:
     """A module's `forward` that works on the host, or a branch for programs that keep their data there."""
-    return heat.label in ("`forward`", "`backward`") or model.chosen_for_device(site)
+    return heat.label in ("`forward`", "`backward`") or conditions.chosen_for_device(model, site)
 
 
 def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
@@ -156,7 +157,7 @@ def _collect_on_device(model: Model, site: Site) -> Fix | None:
     """Fill the list with the tensors as they are, and copy them after the loop: joined, where that is the same."""
     heat, outer, kept = model.heat(site), _outermost(model, site.node), shape.receiver(site.node)
     filling = _filling(model, outer)
-    if heat is None or filling is None or kept is None or not model.ends_plainly(heat):
+    if heat is None or filling is None or kept is None or not surroundings.ends_plainly(model, heat):
         return None
     uses = model.uses(filling.name, site, heat)
     if not uses.only_filled:
@@ -260,11 +261,11 @@ def _copied_after_loop(
         if by_element and torch is not None and receiver is not None and model.value(receiver).vector:
             joined = f"{torch}.cat({name}){copy}"
             joined = joined if methods[-1] == "tolist" else f"list({joined})"
-            return model.insert_after(heat, f"{name} = {joined} if {name} else []")
-        return model.insert_after(heat, f"{name} = [each for kept in {name} for each in kept{copy}]")
+            return placing.after(model, heat, f"{name} = {joined} if {name} else []")
+        return placing.after(model, heat, f"{name} = [each for kept in {name} for each in kept{copy}]")
     joined_at = _joined_by(model, behind) if by_element and methods[-1] != "tolist" else None
     joined_on_device = None if joined_at is None else _joined_on_device(model, joined_at, copy, "numpy" in methods)
-    return joined_on_device or model.insert_after(heat, f"{name} = [kept{copy} for kept in {name}]")
+    return joined_on_device or placing.after(model, heat, f"{name} = [kept{copy} for kept in {name}]")
 
 
 def _joined_by(model: Model, readers: list[Use]) -> Site | None:
@@ -280,7 +281,7 @@ def _joined_on_device(model: Model, site: Site, copy: str, as_numpy: bool) -> tu
     torch, end = model.name_of("torch", site), site.tree.span(site.node)[1]
     changed: list[Edit | None] = [Edit(end, end, copy.encode())]
     joins = model.value(site.node.func).ref or ""
-    if model.may_be_caught(site) or not all(map(_is_axis_or_name, site.node.args[1:])):
+    if surroundings.may_be_caught(model, site) or not all(map(_is_axis_or_name, site.node.args[1:])):
         return None  # `except ValueError` knows NumPy's complaint about an empty list, and `out=` is on the host
     if joins.startswith("numpy."):
         others = site.node.args[1:]

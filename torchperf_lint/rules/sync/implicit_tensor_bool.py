@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.sync.truths import hot_truths
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
-from torchperf_lint.model.truths import hot_truths
-from torchperf_lint.model.values import Kind
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.sync.truths import Truth
     from torchperf_lint.model import Model
-    from torchperf_lint.model.truths import Truth
 
 _ON_DEVICE = {"max": ("maximum", "min"), "min": ("minimum", "max")}
 """What chooses between two tensors on the device, and the bound of `clamp` that does it with a number."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.places import hot_places, is_one_element, is_row_of_places
+from torchperf_lint.idioms.sync.places import hot_places, is_one_element, is_row_of_places
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.sync.places import Costly
     from torchperf_lint.model import Model
-    from torchperf_lint.model.places import Costly
 
 _WRITES_ON_DEVICE_SINCE = ">=2.14"
 """The releases of torch that write a Python number to an element without copying it to the device first."""

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import placing, surroundings, writes
+from torchperf_lint.idioms.sync.reads import Role, hot_reads, may_lack_float64
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
-from torchperf_lint.model.reads import Role, hot_reads, may_lack_float64
-from torchperf_lint.model.values import Kind
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
     from torchperf_lint.model.flow import NameUses
-    from torchperf_lint.model.reads import HostRead
 
 
 @rule(
@@ -65,7 +66,11 @@ class _Deferral(NamedTuple):
 def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
     """Keep the sum on the device in float64, in which Python itself would have added, and read it after the loop."""
     statement = read.parent
-    if not isinstance(statement, cst.AugAssign) or not name.isidentifier() or not model.ends_plainly(read.heat):
+    if (
+        not isinstance(statement, cst.AugAssign)
+        or not name.isidentifier()
+        or not surroundings.ends_plainly(model, read.heat)
+    ):
         return None
     uses = model.uses(name, read.site, read.heat)
     starts = [use.constant for use in uses.of("store")]
@@ -77,7 +82,7 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
         *(Edit(use.start, use.end, f"{how.convert}({name})".encode()) for use in uses.of("load") if use.inside),
     ]
     if any(not use.inside for use in uses.of("load", "augment")):
-        made.append(model.insert_after(read.heat, f"{name} = {how.convert}({name})"))
+        made.append(placing.after(model, read.heat, f"{name} = {how.convert}({name})"))
     changed = edits.together(*made)
     return None if changed is None else Fix("sum on the device, read once after the loop", how.safety, changed)
 
@@ -186,7 +191,7 @@ def _is_plain_counter(uses: NameUses, starts: list[object]) -> bool:
 def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
     """Collect the tensors and bring them over in one copy after the loop."""
     append = read.parent
-    if not isinstance(append, cst.Call) or not name.isidentifier() or not model.ends_plainly(read.heat):
+    if not isinstance(append, cst.Call) or not name.isidentifier() or not surroundings.ends_plainly(model, read.heat):
         return None
     if len(append.args) != 1 or append.args[0].value is not read.site.node or not _gives_the_same(model, read):
         return None
@@ -198,7 +203,7 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
     kept = ".detach()" if _is_never_written(model, read) else ".detach().clone()"
     changed = edits.together(
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + kept),
-        model.insert_after(read.heat, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
+        placing.after(model, read.heat, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
     )
     return None if changed is None else Fix("collect on the device, read once after the loop", Safety.SAFE, changed)
 
@@ -220,7 +225,7 @@ def _is_never_written(model: Model, read: HostRead) -> bool:
         return False
     if isinstance(tensor, cst.Call):
         return shape.method_name(tensor) in FULL_REDUCTIONS and shape.argument(tensor, "out") is None
-    if not isinstance(tensor, cst.Name) or not model.makes_afresh(tensor.value, read.site):
+    if not isinstance(tensor, cst.Name) or not writes.makes_afresh(model, tensor.value, read.site):
         return False
     uses = model.uses(tensor.value, read.site, read.heat)
     others = [use for use in uses.of("load") if not read.site.start <= use.start < read.site.end]

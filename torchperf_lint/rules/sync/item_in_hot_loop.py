@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms.sync.reads import Role, hot_reads
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
-from torchperf_lint.model.reads import Role, hot_reads
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
-    from torchperf_lint.model.reads import HostRead
 
 
 @rule(
@@ -54,7 +55,7 @@ def _steers(model: Model, read: HostRead, name: str) -> bool:
     A use of what is reckoned from it counts as well: `last = index + 1`, then `x[:last]`.
     What stands before the read in a function that is called per step does not use it: `if x is None: x = y.item()`.
     """
-    names = model.reckoned_from(name, read.site)
+    names = surroundings.reckoned_from(model, name, read.site)
     loads = [use for each in names for use in model.uses(each, read.site, read.heat).of("load")]
     in_step = [use for use in loads if use.inside or (read.heat.loop is None and use.start > read.site.end)]
     return any((use.decides or "env" in (use.call or "").lower()) and not use.throttled for use in in_step)

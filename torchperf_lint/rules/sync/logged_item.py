@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.sync.reads import Role, hot_reads
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
-from torchperf_lint.model.reads import Role, hot_reads
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
-    from torchperf_lint.model.reads import HostRead
 
 
 @rule(

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge.conventions import SCALER_NAMES
 from torchperf_lint.knowledge.optimizer_api import CLIPS_TO_NORM, NONFINITE_POSITION
-from torchperf_lint.model.arguments import given
-from torchperf_lint.model.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind
 from torchperf_lint.syntax import edits, shape
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def optimizer_guard_sync(model: Model) -> Iterator[Finding]:
         if tested is None or tested.node is None or not tested.is_constant(True):
             continue
         because = _gradients_on_device(model, site)
-        if heat is not None and because is not None and not model.may_be_caught(site):
+        if heat is not None and because is not None and not surroundings.may_be_caught(model, site):
             argument = next((each for each in site.node.args if each.keyword and each.value is tested.node), None)
             edit = None if argument is None else edits.drop_argument(site.tree, site.node, argument)
             fix = None if edit is None else Fix("clip without the test", Safety.UNSAFE, (edit,))

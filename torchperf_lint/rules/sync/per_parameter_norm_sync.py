@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model import norms
-from torchperf_lint.model.reads import Role, hot_reads
+from torchperf_lint.idioms.sync import norms
+from torchperf_lint.idioms.sync.reads import Role, hot_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
-    from torchperf_lint.model.reads import HostRead
 
 _TOTAL_SINCE = ">=2.6"
 """The releases of torch that have `torch.nn.utils.get_total_norm`."""

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms.sync.helpers import display_names
+from torchperf_lint.idioms.sync.reads import Role, hot_reads, is_display, needed_at_once
+from torchperf_lint.idioms.sync.texts import hot_texts, tensors_in
 from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS, LOGS_NUMBERS
-from torchperf_lint.model.helpers import display_names
-from torchperf_lint.model.reads import Role, hot_reads, is_display, needed_at_once
-from torchperf_lint.model.texts import hot_texts, tensors_in
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ def _is_tracker(call: cst.Call) -> bool:
 
 def _every_n_steps(model: Model, site: Site) -> Fix | None:
     """Show the display under a test of the loop's own counter."""
-    counter = model.step_counter(site)
-    lines = model.statement_lines(site)
+    counter = surroundings.step_counter(model, site)
+    lines = placing.own_rows(model, site)
     if counter is None or lines is None or not _is_a_call_alone(model, site):
         return None
     indented = edits.put_under(site.tree, lines, f"if {counter} % 50 == 0:")

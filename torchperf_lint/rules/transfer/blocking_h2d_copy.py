@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.model.roundtrips import comes_from_there
-from torchperf_lint.model.transfers import hot_moves
-from torchperf_lint.model.values import Kind, Origin
-from torchperf_lint.model.writes import (
+from torchperf_lint.idioms.transfer.roundtrips import comes_from_there
+from torchperf_lint.idioms.transfer.transfers import hot_moves
+from torchperf_lint.idioms.writes import (
     acts_as_tensor,
     collates_tensors,
     has_blocking_mover,
     host_batch_written_after,
     is_host_batch,
 )
+from torchperf_lint.model.meaning.values import Kind, Origin
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model
-    from torchperf_lint.model.transfers import Move
 
 _WHOLE = ("int", "uint")
 _OTHER_ACCELERATORS = ("'mps", '"mps', ".mps", "_mps", "-mps", "mps_", "torch.accelerator")

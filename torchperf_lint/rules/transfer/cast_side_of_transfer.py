@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.model.casts import cast_copies
-from torchperf_lint.model.values import Origin
-from torchperf_lint.model.writes import host_batch_written_after, writes_in_place
+from torchperf_lint.idioms.transfer.casts import cast_copies
+from torchperf_lint.idioms.writes import host_batch_written_after, writes_in_place
+from torchperf_lint.model.meaning.values import Origin
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.transfer.casts import CastCopy
     from torchperf_lint.model import Model
-    from torchperf_lint.model.casts import CastCopy
 
 
 @rule(

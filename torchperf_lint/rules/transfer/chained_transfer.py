@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.transfer.roundtrips import host_type, round_trips
+from torchperf_lint.idioms.writes import writes_in_place
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.roundtrips import host_type, round_trips
-from torchperf_lint.model.writes import writes_in_place
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.transfer.roundtrips import RoundTrip
     from torchperf_lint.model import Model
-    from torchperf_lint.model.roundtrips import RoundTrip
 
 _METHODS = {"float32": "float", "float64": "double", "float16": "half", "int64": "long", "int32": "int"}
 _WHOLE = ("int", "uint", "bool")

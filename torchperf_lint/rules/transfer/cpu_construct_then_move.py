@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.transfer.construction import build_there, built_on_host, made_here, makers_on_host
+from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.caches import filled_once
-from torchperf_lint.model.construction import build_there, built_on_host, made_here, makers_on_host
-from torchperf_lint.model.transfers import hot_moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.transfer.construction import Built
+    from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model
-    from torchperf_lint.model.construction import Built
-    from torchperf_lint.model.transfers import Move
 
 _SAME_EVERYWHERE = frozenset("torch." + name for name in "zeros ones full empty eye".split())
 

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms.transfer.transfers import hot_moves
+from torchperf_lint.idioms.writes import taken_back, writes_in_place
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.transfers import hot_moves
-from torchperf_lint.model.values import Device, Kind
-from torchperf_lint.model.writes import taken_back, writes_in_place
+from torchperf_lint.model.meaning.values import Device, Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model
-    from torchperf_lint.model.transfers import Move
 
 
 @rule(
@@ -51,7 +52,7 @@ def _stays_on_host(model: Model, move: Move, path: str) -> bool:
     is_module = value.kind in (Kind.MODULE, Kind.METRIC)
     is_host_tensor = value.kind is Kind.TENSOR and value.device is Device.CPU
     if not (is_module or is_host_tensor) or any(
-        (path + ".").startswith(b + ".") for b in model.names_of_loop(move.heat)
+        (path + ".").startswith(b + ".") for b in surroundings.names_of_loop(move.heat)
     ):
         return False
     changed = taken_back(model, path, move.site) or writes_in_place(model, path, move.site)
@@ -70,17 +71,17 @@ def _is_trained(model: Model, path: str) -> bool:
 
 def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
     """Move it once, in front of the loop."""
-    if not model.always_in_loop(move.site, move.heat) or _depends_on_loop(model, move):
+    if not surroundings.always_in_loop(model, move.site, move.heat) or _depends_on_loop(model, move):
         return None
     title = "move it once, before the loop"
     if is_module:
         if not isinstance(model.parent(move.site.node), cst.Expr):
             return None
-        lifted = model.lift(move.site, move.heat)
+        lifted = placing.lifted(model, move.site, move.heat)
         return None if lifted is None else Fix(title, Safety.UNSAFE, lifted)
     if not path.isidentifier() or _is_used_otherwise(model, move, path) or _result_is_written(model, move):
         return None
-    before = model.insert_before(move.heat, f"{path} = {model.text(move.site.node)}")
+    before = placing.before(model, move.heat, f"{path} = {model.text(move.site.node)}")
     after = edits.replace(move.site.tree, move.site.node, path)
     changed = edits.together(before, after)
     return None if changed is None else Fix(title, Safety.UNSAFE, changed)
@@ -88,7 +89,7 @@ def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
 
 def _depends_on_loop(model: Model, move: Move) -> bool:
     """Whether the call's arguments hold a name that only the loop binds."""
-    bound = model.names_of_loop(move.heat)
+    bound = surroundings.names_of_loop(move.heat)
     names = {argument.value for argument in shape.names_in(move.call)}
     return bool(names & bound) or "\n" in model.text(move.site.node)
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.model.caches import filled_once
-from torchperf_lint.model.construction import (
+from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
+from torchperf_lint.idioms.transfer.construction import (
     build_there,
     built_on_host,
     made_here,
@@ -16,18 +18,17 @@ from torchperf_lint.model.construction import (
     packs_list,
     type_is_asked,
 )
-from torchperf_lint.model.numpywork import comes_from_numpy
-from torchperf_lint.model.transfers import hot_moves
-from torchperf_lint.model.values import Kind
-from torchperf_lint.model.writes import writes_in_place
+from torchperf_lint.idioms.transfer.transfers import hot_moves
+from torchperf_lint.idioms.writes import writes_in_place
+from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
+    from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Heat, Model, Site, Value
-    from torchperf_lint.model.transfers import Move
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
@@ -238,10 +239,10 @@ def _hoist(model: Model, packing: _Packing) -> Fix | None:
     if (
         len(stores) != 1
         or writes_in_place(model, target.value, packing.site)
-        or free & model.names_of_loop(packing.heat)
+        or free & surroundings.names_of_loop(packing.heat)
     ):
         return None
-    lifted = model.lift(packing.site, packing.heat)
+    lifted = placing.lifted(model, packing.site, packing.heat)
     return None if lifted is None else Fix("build it once, before the loop", Safety.UNSAFE, lifted)
 
 

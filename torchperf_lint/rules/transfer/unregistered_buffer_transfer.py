@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.transfer.buffers import kept_here, plain_tensor, read_on_host, register
+from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.buffers import kept_here, plain_tensor, read_on_host, register
-from torchperf_lint.model.caches import filled_once
-from torchperf_lint.model.transfers import hot_moves
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.transfer.buffers import PlainTensor
     from torchperf_lint.model import Model
-    from torchperf_lint.model.buffers import PlainTensor
 
 
 @rule(

@@ -1,0 +1,59 @@
+"""Arguments of a call as the file writes them, a literal `**kwargs` dictionary included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.meaning.values import Kind, Value
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model
+
+_CHANGES = ("[", ".update", ".setdefault", ".pop", ".clear", " |=", "|=")
+
+
+class Given(NamedTuple):
+    """What a call passes for one parameter."""
+
+    value: Value | None  # None: nothing is passed
+    node: cst.BaseExpression | None = None  # the argument itself; None where a dictionary holds it
+
+    @property
+    def absent(self) -> bool:
+        """Whether the parameter keeps its default."""
+        return self.value is None
+
+    def is_constant(self, constant: object) -> bool:
+        """Whether just this constant is written as the argument or in the dictionary (`0` is not `False`)."""
+        if self.value is None or type(self.value.constant) is not type(constant):
+            return False
+        literal = self.node is None or shape.is_literal(self.node, repr(constant))
+        return literal and self.value.constant == constant
+
+
+def given(model: Model, call: cst.Call, name: str, position: int | None = None) -> Given | None:
+    """What is passed as `name=` or at the 0-based position; None where that cannot be told."""
+    node = shape.argument(call, name, position)
+    if isinstance(node, cst.BaseExpression):
+        return Given(model.value(node), node)
+    for item in call.args:
+        if not item.star:
+            continue
+        entries = _entries(model, item.value) if item.star == "**" else None
+        if entries is None:
+            return None
+        if name in entries:
+            return Given(entries[name])
+    return Given(None)
+
+
+def _entries(model: Model, mapping: cst.BaseExpression) -> dict[object, Value] | None:
+    """The entries of a dictionary that is written out and nowhere changed."""
+    value = model.value(mapping)
+    if value.kind is not Kind.CONTAINER or value.ref != "dict" or value.items is None:
+        return None
+    name = shape.dotted(mapping)
+    if name is not None and model.mentions(*(name + change for change in _CHANGES)):
+        return None
+    return dict(value.items)

@@ -1,0 +1,86 @@
+"""Code that fills a cache: it runs in every step by its place, and yet only until what it makes is kept."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.index import dotted, last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
+
+_MOST_CALLERS = 3
+"""How many calls away from the site a cache may be filled."""
+_CACHING = ("lru_cache", "cache", "cached_property")
+_LEAVES = (ast.Return, ast.Continue)
+
+
+def filled_once(model: Model, site: Site) -> bool:
+    """Whether the site fills an attribute or entry under a guard that asks for it, here or where it is called."""
+    function = model.function_of(site)
+    return _fills(model, model.statement_of(site.node), function, frozenset(), (function,))
+
+
+def _fills(
+    model: Model, statement: ast.stmt, function: FunctionInfo, kept: frozenset[str], way: tuple[FunctionInfo, ...]
+) -> bool:
+    kept |= frozenset(_kept_by(statement, function))
+    if any(_speaks_of(node, path) for test in guards(statement, function) for node in ast.walk(test) for path in kept):
+        return True
+    if any(last_name(each.func if isinstance(each, ast.Call) else each) in _CACHING for each in function.decorators):
+        return True
+    if len(way) > _MOST_CALLERS:
+        return False
+    callers = [record for record in model.world.callers(function) if record.function not in way]
+    hot = [record for record in callers if runs_in_every_step(model, record)]
+    return bool(hot) and all(_fills(model, each.statement, each.function, kept, (*way, each.function)) for each in hot)
+
+
+def runs_in_every_step(model: Model, record: CallRecord) -> bool:
+    """Whether a call, in whatever file of the project, runs in every step."""
+    program, index = model.world.program, record.function.index
+    heat = model.heats if program is None or index is model.index else program.unit_of(index).heat
+    return heat.of(record.statement) is not None
+
+
+def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
+    """The attributes and containers that take what the statement makes, perhaps by way of a name."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    for target in targets:
+        if not isinstance(target, ast.Name):
+            yield _container(target)
+    for node in ast.walk(function.node) if names else ():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in names:
+            yield from (_container(target) for target in node.targets if not isinstance(target, ast.Name))
+
+
+def _container(target: ast.expr) -> str:
+    return ast.unparse(target.value if isinstance(target, ast.Subscript) else target)
+
+
+def guards(statement: ast.stmt, function: FunctionInfo) -> Iterator[ast.expr]:
+    """What is asked before the statement runs: by an `if` around it, or by one that leaves the function before it."""
+    places = function.index.places
+    current: ast.stmt | None = statement
+    while current is not None:
+        place = places[current]
+        for earlier in place.block[: place.position]:
+            if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], _LEAVES):
+                yield earlier.test
+        if isinstance(place.parent, ast.If):
+            yield place.parent.test
+        current = place.parent
+
+
+def _speaks_of(node: ast.AST, kept: str) -> bool:
+    """`self.mask`, or its name in `hasattr(self, "mask")`."""
+    if isinstance(node, ast.Constant):
+        return node.value == kept.rpartition(".")[2]
+    if isinstance(node, ast.Subscript):
+        return ast.unparse(node) == kept
+    return isinstance(node, (ast.Attribute, ast.Name)) and dotted(node) == kept

@@ -1,0 +1,77 @@
+"""Settings of the whole process: what a file assigns to attributes of a library, and whether it is what trains."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+
+_SEEDS = re.compile(r"seed|determin|reproduc|repeatab", re.IGNORECASE)
+
+
+class Setting(NamedTuple):
+    """`torch.backends.cudnn.benchmark = False`: the site of the value, what is set, and to what."""
+
+    site: Site
+    ref: str
+    constant: object
+    text: str
+
+
+def settings(model: Model, refs: Collection[str]) -> Iterator[Setting]:
+    """Plain assignments of literals to these attributes of a library, in source order."""
+    for statement, place in model.index.places.items():
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+            continue
+        for target in statement.targets:
+            if not isinstance(target, ast.Attribute) or not any(ref.endswith(f".{target.attr}") for ref in refs):
+                continue
+            owner = model.world.frame_value(place.function, target.value)
+            ref = f"{owner.ref}.{target.attr}"
+            site = model.site_at(statement.value, statement) if owner.kind is Kind.LIBRARY and ref in refs else None
+            if site is not None:
+                yield Setting(site, ref, statement.value.value, ast.unparse(statement))
+
+
+def environment_set(model: Model, *names: str) -> Iterator[tuple[Site, str, str]]:
+    """Plain assignments `os.environ["NAME"] = "value"` for these names: the target's site, the name and the value."""
+    for statement in model.index.places:
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+            continue
+        for target in statement.targets:
+            if not isinstance(target, ast.Subscript) or last_name(target.value) != "environ":
+                continue
+            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            site = model.site_at(target, statement) if isinstance(key, str) and key in names else None
+            if site is not None:
+                yield site, str(key), str(statement.value.value)
+
+
+def is_for_seeds(model: Model, site: Site) -> bool:
+    """Whether the function around the site is about repeating runs: by its name, or because it seeds generators."""
+    function = model.function_of(site)
+    names = [record.call.func for record in function.calls_made]
+    return _SEEDS.search(function.name) is not None or any(_SEEDS.search(ast.unparse(name)) for name in names)
+
+
+def training_call(model: Model) -> tuple[Site, Heat] | None:
+    """The first call in the file that goes backward in a training loop of this very file, a script; None without."""
+    if not model.mentions("__main__") or not model.mentions("cuda", "device", "gpu", "accelerator"):
+        return None
+    for site in model.method_calls("backward"):
+        receiver = shape.receiver(site.node)
+        if receiver is not None and model.value(receiver).cls is not None:
+            continue  # an object of the project with a method of that name
+        heat = model.heat(site)
+        if heat is not None and heat.label == "training loop" and not model.in_test(site):
+            return site, heat
+    return None

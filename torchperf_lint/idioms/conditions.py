@@ -1,0 +1,204 @@
+"""Conditions on the way to a site: which ones the program's user chooses, and which keep a step from running it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import deque
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning.evaluate import asks_about_accelerator
+from torchperf_lint.model.running import calling, frameworks
+from torchperf_lint.model.running.loops import LoopKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import FunctionInfo, Index
+    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.running.heat import HeatMap
+    from torchperf_lint.model.unit import Unit
+
+_EVERY_RUN = re.compile(r"rank|main_process|master|global_zero|sync_gradients|^__name__$", re.IGNORECASE)
+_CHOICE = re.compile(r"empty|clear|flush|free|offload|low_|save|memory|debug|tight|limit", re.IGNORECASE)
+_VERSION = re.compile(r"version|hasattr|getattr|has_|parse\(|TORCH_", re.IGNORECASE)
+_RANK = re.compile(r"rank|main_process|is_master|is_main|global_zero|is_primary", re.IGNORECASE)
+_EPOCH = re.compile(r"epoch|fold|trial", re.IGNORECASE)
+_TRAINS = ("training_step", "train_step", "on_train_batch_end", "on_train_batch_start", "on_step_end", "compute_loss")
+_LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+_OTHER_DEVICES = ("cpu", "mps", "xla", "meta")
+MOST_CALLS_UP = 4
+"""How many calls lie at most between a statement and the loop that it is asked about."""
+MOST_CALLERS = 12
+"""How many functions are looked at for one that a step calls."""
+
+
+def tests_around(statement: ast.stmt, index: Index, loop: ast.stmt | None) -> Iterator[ast.expr]:
+    """The tests of the branches that a statement stands in, within this loop around it or else its function."""
+    current = statement
+    while (parent := index.places[current].parent) is not loop and parent is not None:
+        if isinstance(parent, ast.If):
+            yield parent.test
+        elif isinstance(parent, ast.Match):
+            yield parent.subject
+        current = parent
+
+
+def is_for_every_run(test: ast.expr) -> bool:
+    """Whether a test only asks for the accelerator, the rank or the end of accumulation: no choice of the user's."""
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
+    if isinstance(test, ast.BoolOp):
+        return all(map(is_for_every_run, test.values))
+    if any(isinstance(node, (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn)) for node in ast.walk(test)):
+        return False
+    names = [last_name(node) or "" for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))]
+    if any(map(_CHOICE.search, names)):
+        return False
+    return asks_about_accelerator(test) is not None or any(map(_EVERY_RUN.search, names))
+
+
+def in_any_case(model: Model, site: Site) -> bool:
+    """Whether the hot site runs without a condition that the program's user chooses: no flag, no memory limit."""
+    function = model.function_of(site)
+    return _reached(model.heats, model.statement_of(site.node), function, frozenset({function}))
+
+
+def _reached(heat: HeatMap, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
+    within = heat.within(statement)
+    if within is None or not all(map(is_for_every_run, tests_around(statement, function.index, within.loop))):
+        return False
+    if within.loop is not None or heat.own_heat(function) is not None:
+        return True
+    if len(seen) > MOST_CALLS_UP:
+        return False
+    return any(
+        record.function not in seen
+        and (says or calling.reaches(heat.world, record, function))
+        and _reached(heat.home(record.function), record.statement, record.function, seen | {record.function})
+        for record, says in heat.calls_of(function)
+    )
+
+
+def in_every_run(model: Model, site: Site) -> bool:
+    """Whether the site runs in every run of the program, as far as its file and the calls of its function tell."""
+    function = model.function_of(site)
+    return _in_every_run(model.world, model.statement_of(site.node), function, frozenset({function}))
+
+
+def _in_every_run(world: World, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
+    places = function.index.places
+    current: ast.stmt | None = statement
+    while current is not None:
+        parent = places[current].parent
+        if isinstance(parent, ast.Try) and places[current].field == "handlers":
+            return False
+        current = parent
+    if not all(map(is_for_every_run, tests_around(statement, function.index, None))):
+        return False
+    callers = [each for each in calling.possible_callers(world, function) if each.function not in seen]
+    if not callers or len(seen) > MOST_CALLS_UP:
+        return not _CHOICE.search(function.name)
+    return any(_in_every_run(world, each.statement, each.function, seen | {each.function}) for each in callers)
+
+
+def has_fallback(model: Model, site: Site) -> bool:
+    """Whether a `try` or a question about versions around the site chooses between it and something else."""
+    statement = model.statement_of(site.node)
+    current: ast.stmt | None = statement
+    while current is not None:
+        if isinstance(current, ast.Try) and current is not statement and current.handlers:
+            return True
+        current = model.index.places[current].parent
+    return any(map(_VERSION.search, map(ast.unparse, tests_around(statement, model.index, None))))
+
+
+def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | None:
+    """What shows that each step of training runs the site; None if a condition but that of a rank may prevent it."""
+    unit, statement = model.unit, model.statement_of(site.node)
+    start = unit.index.places[statement].function
+    pending: deque[tuple[Unit, ast.stmt, FunctionInfo, tuple[Because, ...]]] = deque([(unit, statement, start, ())])
+    seen = {start}
+    while pending and len(seen) <= MOST_CALLERS:
+        there, place, function, way = pending.popleft()
+        found = _climbed(there, place, function)
+        if found is None:
+            continue
+        if found:
+            return (*way, *found)
+        contract = frameworks.contract_of(there.world(), function)
+        if contract is not None and contract.hot:
+            row = getattr(function.node, "lineno", 1)
+            if function.name in _TRAINS:
+                return (*way, Because(contract.row or row, contract.says, contract.path or function.index.path))
+            continue
+        for record in there.world().callers(function):
+            if record.function not in seen:
+                seen.add(record.function)
+                program, index = there.program, record.function.index
+                home = there if program is None or index is there.index else program.unit_of(index)
+                step = Because(record.call.lineno, f"`{function.name}` is called here in every step", index.path)
+                pending.append((home, record.statement, record.function, (*way, step)))
+    return None
+
+
+def _climbed(unit: Unit, statement: ast.stmt, function: FunctionInfo) -> tuple[Because, ...] | None:
+    """The training loop around the statement; () where only the function itself is; None where a condition is."""
+    current = statement
+    while True:
+        place = unit.index.places[current]
+        if any(_may_leave(earlier) for earlier in place.block[: place.position]):
+            return None
+        parent = place.parent
+        if parent is None:
+            return ()
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            info = unit.loops.classify(parent, function)
+            if place.field != "body" or info.kind is LoopKind.EPOCH:
+                return None
+            if info.kind is LoopKind.BATCH:
+                header = parent.test if isinstance(parent, ast.While) else ast.Tuple([parent.target, parent.iter])
+                counts_epochs = _EPOCH.search(ast.unparse(header)) is not None
+                says = Because(parent.lineno, info.says, unit.index.path)
+                return (says,) if info.trains and not counts_epochs else None
+        elif isinstance(parent, ast.If):
+            if place.field != "body" or not _RANK.search(ast.unparse(parent.test)):
+                return None
+        elif place.field != "body" or not isinstance(parent, (ast.With, ast.AsyncWith, ast.Try)):
+            return None
+        current = parent
+
+
+def _may_leave(statement: ast.stmt) -> bool:
+    """Whether an `if` ends the pass, or the function, before what stands behind it."""
+    return isinstance(statement, ast.If) and any(
+        isinstance(node, _LEAVES) for part in (*statement.body, *statement.orelse) for node in ast.walk(part)
+    )
+
+
+def chosen_for_device(model: Model, site: Site) -> bool:
+    """Whether the site stands in a branch of an `if` that asks whether, or which, accelerator is used."""
+    current: ast.stmt | None = model.statement_of(site.node)
+    while current is not None:
+        current = model.index.places[current].parent
+        if isinstance(current, ast.If) and asks_about_accelerator(current.test) is not None:
+            return True
+    return False
+
+
+def runs_on_other_device(statement: ast.stmt, index: Index) -> bool:
+    """Whether a statement stands in a branch for the CPU, or for an accelerator that is none of CUDA's."""
+    current = statement
+    while (place := index.places[current]).parent is not None:
+        parent = place.parent
+        if isinstance(parent, ast.If) and place.field == "body":
+            for node in ast.walk(parent.test):
+                if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+                    sides = [node.left, *node.comparators]
+                    if any(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides):
+                        return True
+        current = parent
+    return False

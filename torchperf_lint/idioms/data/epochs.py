@@ -1,0 +1,280 @@
+"""Which loops walk over a loader again and again, or build it again: each of its passes begins anew."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.idioms.writes import paths_bound_in
+from torchperf_lint.knowledge import conventions, loading
+from torchperf_lint.model.flow import names_bound_in
+from torchperf_lint.model.index import dotted, given_to, last_name, names_in
+from torchperf_lint.model.running import frameworks
+from torchperf_lint.model.running.loading import all_sources, sources_of
+from torchperf_lint.model.running.loops import LoopKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.unit import Unit
+
+MOST_CALLS_UP = 4
+"""How many calls there may be between a loop over a loader and the loop that repeats it."""
+
+_ONE: tuple[object, ...] = (0, 1)
+_Loop = ast.For | ast.AsyncFor | ast.While
+
+
+class Rewalk(NamedTuple):
+    """A loop over a loader, and the one that comes to it again and again."""
+
+    because: tuple[Because, ...]
+    changes_dataset: bool  # the repeating loop changes what the loader's dataset gives
+
+
+def rewalks(model: Model, site: Site) -> Iterator[Rewalk]:
+    """The loops over the loader built at the site that another loop, or Lightning, repeats with the same loader."""
+    unit, loader = model.unit, model.ast_of(site.node)
+    if not isinstance(loader, ast.Call):
+        return
+    yield from _by_lightning(unit, loader)
+    for index in unit.loading.files(loader):
+        there = _of_file(unit, index)
+        for loop, function in index.loops:
+            if isinstance(loop, ast.While) or isinstance(loop.body[-1], ast.Break):
+                continue
+            if loader in sources_of(there.world().frame_value(function, loop.iter)):
+                step = Because(loop.lineno, "this loop walks over the loader", index.path)
+                found = _repeated(there, loader, loop.iter, loop, function, MOST_CALLS_UP)
+                if found is not None:
+                    yield found._replace(because=(step, *found.because))
+
+
+def rebuilding_loop(model: Model, site: Site) -> Because | None:
+    """The loop over epochs around the site, if the loader built there is the same in each of its passes."""
+    unit, loader, function = model.unit, model.ast_of(site.node), model.function_of(site)
+    if not isinstance(loader, ast.Call):
+        return None
+    around = unit.loops.enclosing(model.statement_of(site.node))
+    if not around or unit.loops.classify(around[0], function).kind is not LoopKind.EPOCH or _ends_at_once(around[0]):
+        return None
+    loop = around[0]
+    given = [*loader.args, *(each.value for each in loader.keywords)]
+    made = [*given[1:], *(each.value for each in loader.keywords if each.arg == "dataset")]
+    kept = dotted(given[0]) is not None and not any(isinstance(n, ast.Call) for each in made for n in ast.walk(each))
+    varies = any(_binds(loop, name) for each in given for name in _paths_in(each))
+    walked = any(
+        loader in sources_of(unit.world().frame_value(function, inner.iter))
+        for inner, owner in unit.index.loops
+        if owner is function and not isinstance(inner, ast.While) and loop in unit.loops.enclosing(inner)
+    )
+    if not given or not kept or varies or not walked or _changes_dataset(loop, loader):
+        return None
+    return Because(loop.lineno, "this loop builds it in every pass, of things that it never changes", unit.index.path)
+
+
+def _paths_in(node: ast.expr) -> list[str]:
+    return [path for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and (path := dotted(each))]
+
+
+def _repeated(
+    there: Unit, loader: ast.Call, given: ast.expr, statement: ast.stmt, function: FunctionInfo, calls_up: int
+) -> Rewalk | None:
+    """The loop that runs the statement again with the loader that `given` names: around it, or around a call."""
+    path = _kept_in(there.world(), loader, given, function)
+    if path is None:
+        return None
+    for loop in there.loops.enclosing(statement):
+        if _walked_within_itself(loop, path):
+            return None
+        kind = there.loops.classify(loop, function).kind
+        if _binds(loop, path) or kind is LoopKind.BATCH:
+            return None
+        if _chooses(loop, given):
+            continue
+        if not _ends_at_once(loop):
+            again = Because(loop.lineno, "and this one comes to it again and again", there.index.path)
+            return Rewalk((again,), _changes_dataset(loop, loader))
+    root = path.partition(".")[0]
+    is_handed = root in function.parameter_names
+    if calls_up == 0 or (not is_handed and root in function.index.bound_names(function)):
+        return None
+    for record in there.world().callers(function):
+        home = _of_file(there, record.function.index)
+        own = function.self_name is not None and root == function.self_name
+        handed = (
+            _receiver(record) if own else _argument(home.world(), record, loader) if is_handed else record.call.func
+        )
+        if handed is not None:
+            found = _repeated(home, loader, handed, record.statement, record.function, calls_up - 1)
+            if found is not None:
+                step = Because(record.call.lineno, f"`{function.name}` is called here", home.index.path)
+                return found._replace(because=(step, *found.because))
+    return None
+
+
+def _kept_in(world: World, loader: ast.Call, node: ast.expr, function: FunctionInfo) -> str | None:
+    """The name or attribute that keeps the loader (or its owner) where an expression gives it, wrapped or not.
+
+    None where the expression makes the loader, or what walks over it, only now.
+    """
+    for _ in range(4):
+        if isinstance(node, ast.Call):
+            inner = [each for each in given_to(node) if loader in sources_of(world.frame_value(function, each))]
+            node = inner[0] if inner else node
+            if not inner:
+                return None
+            continue
+        if isinstance(node, ast.Subscript):
+            node = node.value
+            continue
+        path = dotted(node)
+        if path is None:
+            return None
+        bound = [each for each in _bindings(function, path) if _wraps(each)] if path.isidentifier() else []
+        if len(bound) != 1 or len(_bindings(function, path)) != 1:
+            return path
+        node = bound[0]
+    return None
+
+
+def _wraps(node: ast.expr) -> bool:
+    """`tqdm(loader)`: a new object around the same loader."""
+    return isinstance(node, ast.Call) and last_name(node.func) in conventions.LOADER_WRAPPERS
+
+
+def _bindings(function: FunctionInfo, name: str) -> list[ast.expr]:
+    return [
+        node.value
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Assign) and any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
+    ]
+
+
+def _binds(loop: _Loop, path: str) -> bool:
+    """Whether the loop binds the name, or an attribute on the way: then each pass may have a loader of its own."""
+    bound = names_bound_in(loop) | paths_bound_in(loop)
+    parts = path.split(".")
+    return any(".".join(parts[: end + 1]) in bound for end in range(len(parts)))
+
+
+def _chooses(loop: _Loop, given: ast.expr) -> bool:
+    """`for phase in ("train", "val"): for batch in loaders[phase]`: each pass takes another loader."""
+    bound = set() if isinstance(loop, ast.While) else set(names_in(loop.target))
+    return any(isinstance(each, ast.Subscript) and bound & set(names_in(each.slice)) for each in ast.walk(given))
+
+
+def _ends_at_once(loop: _Loop) -> bool:
+    """Whether the loop has one pass at most, as far as it is written."""
+    if isinstance(loop.body[-1], (ast.Break, ast.Return)):
+        return True
+    counts = loop.iter if isinstance(loop, (ast.For, ast.AsyncFor)) else None
+    once = isinstance(counts, ast.Call) and last_name(counts.func) in ("range", "trange") and len(counts.args) == 1
+    return once and isinstance(counts.args[0], ast.Constant) and counts.args[0].value in _ONE  # type: ignore[union-attr]
+
+
+def _receiver(record: CallRecord) -> ast.expr | None:
+    func = record.call.func
+    return func.value if isinstance(func, ast.Attribute) else None
+
+
+def _argument(world: World, record: CallRecord, loader: ast.Call) -> ast.expr | None:
+    """The argument that gives the loader."""
+    given = [
+        each for each in given_to(record.call) if loader in all_sources([world.frame_value(record.function, each)])
+    ]
+    return given[0] if len(given) == 1 else None
+
+
+def _of_file(unit: Unit, index: Index) -> Unit:
+    return unit if index is unit.index or unit.program is None else unit.program.unit_of(index)
+
+
+def _changes_dataset(loop: _Loop, loader: ast.Call) -> bool:
+    """Whether a loop sets something of the loader's dataset: workers that live on would not hear of it."""
+    first = [*loader.args[:1], *(each.value for each in loader.keywords if each.arg == "dataset")]
+    named = dotted(first[0]) if first else None
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Attribute):
+            owner = dotted(node.value) or ""
+            is_dataset = owner == named or owner.rpartition(".")[2].endswith(("dataset", "data_set"))
+            if is_dataset and (isinstance(node.ctx, ast.Store) or node.attr.startswith(_CHANGES)):
+                return True
+        elif _does_something_to(node, named):
+            return True
+    return False
+
+
+def _does_something_to(node: ast.AST, named: str | None) -> bool:
+    """`data.append(x)`, `refill(data)`, `data[0] = x`: what would be of no use if it left the data as they are."""
+    if isinstance(node, ast.Subscript):
+        return not isinstance(node.ctx, ast.Load) and dotted(node.value) == named
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or last_name(call.func) in _ONLY_LOOK:
+        return False
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    paths = [dotted(each) or "" for each in (owner, *call.args) if each is not None]
+    return named in paths or any(path.endswith(".dataset") for path in paths)
+
+
+def _walked_within_itself(loop: _Loop, path: str) -> bool:
+    """Whether two passes over the loader run at once: workers that stay serve one pass only."""
+    for walk in ast.walk(loop):
+        if not isinstance(walk, (ast.For, ast.AsyncFor)) or path not in _paths_in(walk.iter):
+            continue
+        within = [node for statement in walk.body for node in ast.walk(statement)]
+        again = [node.iter for node in within if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
+        calls = [node for node in within if isinstance(node, ast.Call) and last_name(node.func) not in _ONLY_LOOK]
+        handed = [dotted(each) for call in calls for each in (*call.args, *(word.value for word in call.keywords))]
+        if _paths_in(walk.iter).count(path) > 1 or path in handed or any(path in _paths_in(each) for each in again):
+            return True
+    return False
+
+
+_ONLY_LOOK = frozenset("len print enumerate isinstance id str repr type info debug".split())
+
+
+_CHANGES = ("set", "update", "resample", "shuffle", "reset", "next_", "step", "add", "remove", "refresh")
+"""How the names of methods begin that change what a dataset gives."""
+
+
+def _by_lightning(unit: Unit, loader: ast.Call) -> Iterator[Rewalk]:
+    """Lightning walks over the loaders of its training hooks, and over those given to `fit`, in every epoch."""
+    world = unit.world()
+    trainers = [record for record in unit.index.calls_named("Trainer") if _is_trainer(world, record, record.call.func)]
+    if any(keyword.arg in _FEW_EPOCHS and _is_few(keyword) for each in trainers for keyword in each.call.keywords):
+        return
+    for function in unit.index.functions:
+        is_hook = function.name in ("train_dataloader", "val_dataloader") and function.cls is not None
+        if is_hook and loader in all_sources(world.frame(function).returns):
+            bases = world.library_bases(function.cls)  # type: ignore[arg-type]
+            ending = loading.DATALOADER_HOOKS[function.name][1]
+            if any(each.endswith(ending) for each in bases) or frameworks.is_lightning_module(world, function.cls):  # type: ignore[arg-type]
+                says = f"Lightning walks over what `{function.name}` gives in every epoch"
+                yield Rewalk((Because(function.body[0].lineno, says, unit.index.path),), False)
+    for record in unit.index.calls.get("fit", ()):
+        receiver = _receiver(record)
+        if (
+            receiver is not None
+            and _is_trainer(world, record, receiver)
+            and _argument(world, record, loader) is not None
+        ):
+            says = "Lightning walks over the loader in every epoch"
+            yield Rewalk((Because(record.call.lineno, says, unit.index.path),), False)
+
+
+_FEW_EPOCHS = ("max_epochs", "max_steps", "fast_dev_run", "reload_dataloaders_every_n_epochs")
+
+
+def _is_few(keyword: ast.keyword) -> bool:
+    """Whether a Trainer's argument leaves at most one epoch, or makes new loaders for each."""
+    return keyword.arg != "max_epochs" or (isinstance(keyword.value, ast.Constant) and keyword.value.value in _ONE)
+
+
+def _is_trainer(world: World, record: CallRecord, node: ast.expr) -> bool:
+    ref = world.frame_value(record.function, node).ref or ""
+    return ref.startswith("lightning.") and ref.endswith(".Trainer")

@@ -1,0 +1,127 @@
+"""Code that a loader's worker processes run, and what in it uses the accelerator."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning.devices import as_device
+from torchperf_lint.model.meaning.values import Kind, Value
+from torchperf_lint.model.running import frameworks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.meaning.interpret import World
+
+MOST_FUNCTIONS = 30
+"""A loader's code is followed through no more functions than this."""
+
+_READERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
+_CALLED = ("__call__", "forward")
+_ASKS = ("get_worker_info", "current_process", "parent_process")
+
+_BY_NAME = "names the device"
+"""In the evidence of what is a device by its name alone: in a worker it may well be the CPU."""
+
+_Way = tuple[Because, ...]
+
+
+def device_use(model: Model, site: Site) -> _Way | None:
+    """The way from the loader built at the site to a line of its workers that uses the accelerator.
+
+    Only samples and batches count, not what a worker's `worker_init_fn` does.
+    """
+    world, loader = model.world, model.ast_of(site.node)
+    if not isinstance(loader, ast.Call):
+        return None
+    pending: deque[tuple[FunctionInfo, _Way]] = deque(_entries(world, loader, model.function_of(site)))
+    seen = {each for each, _ in pending}
+    while pending and len(seen) <= MOST_FUNCTIONS:
+        current, way = pending.popleft()
+        if any(last_name(record.call.func) in _ASKS for record in current.calls_made):
+            continue
+        for record in current.calls_made:
+            used = _use(world, record)
+            if used is not None:
+                return (*way, Because(record.call.lineno, used, current.index.path))
+            callee = world.frame_value(current, record.call.func).function
+            if callee is not None and callee not in seen:
+                seen.add(callee)
+                step = Because(record.call.lineno, f"`{callee.name}` is called here", current.index.path)
+                pending.append((callee, (*way, step)))
+    return None
+
+
+def _entries(world: World, loader: ast.Call, function: FunctionInfo) -> Iterator[tuple[FunctionInfo, _Way]]:
+    """The functions that the workers call for each sample or batch."""
+    keywords = {each.arg: each.value for each in loader.keywords}
+    dataset = loader.args[0] if loader.args else keywords.get("dataset")
+    collate = loader.args[6] if len(loader.args) > 6 else keywords.get("collate_fn")
+    if dataset is not None:
+        value = world.frame_value(function, dataset)
+        if value.cls is not None:
+            for each in (world.method(value.cls, name) for name in _READERS):
+                if each is not None:
+                    yield each, (_runs(each, f"the workers call `{value.cls.name}.{each.name}` for the samples"),)
+        for each in _transforms(world, value, function):
+            yield each, (_runs(each, f"the workers call `{_named(each)}` for each sample"),)
+    if collate is not None:
+        value = world.frame_value(function, frameworks.without_partial(collate))
+        for each in _called(world, value):
+            yield each, (_runs(each, f"the workers call `{_named(each)}` for each batch"),)
+
+
+def _transforms(world: World, dataset: Value, function: FunctionInfo, levels: int = 3) -> Iterator[FunctionInfo]:
+    """The project's functions and objects that a library's dataset, or a transform in it, is made with."""
+    if dataset.kind is Kind.CONTAINER:
+        for _, item in dataset.items or ():
+            yield from _called(world, item) or _transforms(world, item, function, levels - 1)
+    made = dataset.created
+    if made is None or dataset.cls is not None or levels == 0:
+        return
+    for given in (*made.args, *(each.value for each in made.keywords)):
+        value = world.frame_value(function, given)
+        yield from _called(world, value) or _transforms(world, value, function, levels - 1)
+
+
+def _called(world: World, value: Value) -> list[FunctionInfo]:
+    """What runs when the value is called: a function of the project, or the method of an object."""
+    if value.function is not None:
+        return [value.function]
+    if value.cls is None or value.kind not in (Kind.INSTANCE, Kind.MODULE):
+        return []
+    return [each for each in (world.method(value.cls, name) for name in _CALLED) if each is not None][:1]
+
+
+def _use(world: World, record: CallRecord) -> str | None:
+    """What a call does with the accelerator, if it is shown to do something."""
+    call, func = record.call, record.call.func
+    named = [each.value for each in call.keywords if each.arg == "device"]
+    if isinstance(func, ast.Attribute) and func.attr == "cuda":
+        return None if named else "`.cuda()` runs in a worker"
+    moves = isinstance(func, ast.Attribute) and func.attr == "to"
+    if not moves and not (named and (world.frame_value(record.function, func).ref or "").startswith("torch.")):
+        return None
+    for node in [*(call.args[:1] if moves else ()), *named]:
+        value = world.frame_value(record.function, node)
+        device = as_device(value)
+        by_name_only = any(step.text.startswith("parameter ") or _BY_NAME in step.text for step in value.because)
+        if device is not None and device.on_accelerator and not by_name_only:
+            return (
+                "`.to(...)` moves to the device in a worker" if moves else "a tensor of the device is made in a worker"
+            )
+    return None
+
+
+def _runs(function: FunctionInfo, says: str) -> Because:
+    return Because(function.body[0].lineno, says, function.index.path)
+
+
+def _named(function: FunctionInfo) -> str:
+    return function.name if function.cls is None else f"{function.cls.name}.{function.name}"

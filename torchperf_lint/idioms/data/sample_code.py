@@ -1,0 +1,92 @@
+"""Code that runs for each sample or batch while a loader makes its batches: on the host, between the steps."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.index import given_to, last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.meaning.interpret import World
+
+MOST_CALLERS = 20
+"""How many functions are looked at for one that a sample's code calls."""
+
+_READERS = ("__getitem__", "__getitems__")
+_CALLED = ("__call__", "forward", "transform", "_transform")
+_KEYWORDS = ("collate_fn", "transform", "transforms", "target_transform")
+_PIPELINES = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
+
+
+def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
+    """What shows that the site runs for each sample, or for each batch that is collated; None if nothing does."""
+    world, function = model.world, model.function_of(site)
+    pending: deque[tuple[FunctionInfo, tuple[Because, ...]]] = deque([(function, ())])
+    seen = {function}
+    while pending and len(seen) <= MOST_CALLERS:
+        current, way = pending.popleft()
+        says = _is_entry(world, current)
+        if says is not None:
+            return (*way, says)
+        for record in world.callers(current):
+            if record.function not in seen:
+                seen.add(record.function)
+                step = Because(record.call.lineno, f"`{current.name}` is called here", record.function.index.path)
+                pending.append((record.function, (*way, step)))
+    return None
+
+
+def _is_entry(world: World, function: FunctionInfo) -> Because | None:
+    """A dataset's `__getitem__`, a transform in a pipeline, a function that a loader or a dataset is given."""
+    if isinstance(function.node, ast.Module):
+        return None
+    row, path = function.node.lineno, function.index.path
+    cls = function.cls
+    if cls is None:
+        taken = next(_taken(function.index.handed.get(function.name, []), function.name), None)
+        return (
+            None if taken is None else Because(taken.lineno, f"`{function.name}` is handed over for each sample", path)
+        )
+    if function.name in _READERS and any(ref.endswith("Dataset") for ref in world.library_bases(cls)):
+        return Because(row, f"`{cls.name}.{function.name}` makes a sample", path)
+    if function.name in _CALLED:
+        home = world.home(function.index)
+        bases = world.library_bases(cls)
+        handles_images = home is not None and home.transforms_samples and bool(bases)
+        if handles_images or any(ref.startswith("torchvision.transforms.") for ref in bases):
+            return Because(row, f"`{cls.name}.{function.name}` transforms a sample", path)
+        made = function.index.calls.get(cls.name, [])
+        pipelines = [each for name in _PIPELINES for each in function.index.calls.get(name, [])]
+        inside = [each.call for each in made if any(_holds(pipe.call, each.call) for pipe in pipelines)]
+        given = [
+            record.call
+            for records in function.index.calls.values()
+            for record in records
+            for keyword in record.call.keywords
+            if keyword.arg in _KEYWORDS and any(keyword.value is each.call for each in made)
+        ]
+        if inside or given:
+            return Because((inside or given)[0].lineno, f"`{cls.name}` transforms each sample", path)
+    return None
+
+
+def _taken(records: list[CallRecord], name: str) -> Iterator[ast.Call]:
+    """The calls that are given what is called `name` to run it for samples: `DataLoader(..., collate_fn=name)`."""
+    for record in records:
+        keywords = {each.arg: each.value for each in record.call.keywords}
+        named = any(last_name(keywords[each]) == name for each in _KEYWORDS if each in keywords)
+        if named or (
+            last_name(record.call.func) in _PIPELINES and any(last_name(e) == name for e in given_to(record.call))
+        ):
+            yield record.call
+
+
+def _holds(outer: ast.AST, inner: ast.AST) -> bool:
+    return any(each is inner for each in ast.walk(outer))

@@ -1,0 +1,74 @@
+"""How many worker processes a loader has, as far as the file tells."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.knowledge import loading
+from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax import shape
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.syntax import cst
+
+
+class Workers(NamedTuple):
+    """The worker processes of a loader."""
+
+    number: int  # by default, where the command line may change it
+    text: str | None  # the expression that holds the number; None where the number itself is written
+
+
+def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Workers | None:
+    """The workers of the loader that a call builds; None where it has none, or where that cannot be told."""
+    position = loading.position(model.value(site.node.func).ref or "", keyword) if keyword == "num_workers" else None
+    passed = given(model, site.node, keyword, position)
+    if passed is None or passed.value is None or passed.value.kind is Kind.NONE:
+        return None
+    count = passed.value.constant
+    if type(count) is int:
+        literal = passed.node is None or shape.is_literal(passed.node, repr(count))
+        return (
+            Workers(count, None if literal or passed.node is None else model.text(passed.node)) if count > 0 else None
+        )
+    default = None if passed.node is None else _option(model, passed.node)
+    return None if not default or passed.node is None else Workers(default, model.text(passed.node))
+
+
+def _option(model: Model, node: cst.BaseExpression) -> int | None:
+    """The default of the command line's option that an expression like `args.workers` reads."""
+    name = (shape.dotted(node) or "").rpartition(".")
+    if not name[0]:
+        return None
+    for record in model.index.calls.get("add_argument", ()):
+        option = record.call
+        keywords = {each.arg: each.value for each in option.keywords}
+        default, dest = keywords.get("default"), keywords.get("dest")
+        flags = [each.value for each in option.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        names = (
+            [dest.value] if isinstance(dest, ast.Constant) else [flag.lstrip("-").replace("-", "_") for flag in flags]
+        )
+        if name[2] in names and isinstance(default, ast.Constant) and type(default.value) is int:
+            return default.value if default.value > 0 else None
+    return None
+
+
+def takes_every_cpu(model: Model, site: Site) -> bool:
+    """Whether a loader gets as many workers as the host has CPUs: `os.cpu_count()`, perhaps by way of a name."""
+    passed = given(
+        model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
+    )
+    node = None if passed is None or passed.node is None else model.ast_of(passed.node)
+    function = model.function_of(site)
+    if isinstance(node, ast.Name):
+        bound = model.heats.bindings(function, node.id) or model.heats.bindings(model.index.module, node.id)
+        node = bound[0] if len(bound) == 1 else None
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        node = node.values[0]
+    if not isinstance(node, ast.Call) or node.args:
+        return False
+    home = function if node in model.world.frame(function).values else model.index.module
+    return model.world.frame_value(home, node.func).ref in ("os.cpu_count", "multiprocessing.cpu_count")

@@ -1,0 +1,76 @@
+"""Collectives of several processes in code that runs for every batch."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import collectives
+from torchperf_lint.model.index import dotted, last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+_CLOCKS = frozenset("time perf_counter monotonic process_time perf_counter_ns elapsed_time record start stop".split())
+
+
+def asks_only_for_others(model: Model, site: Site) -> bool:
+    """Whether the tests around the site, within its function, only ask whether there are other processes."""
+    return all(
+        collectives.ASKS_FOR_OTHERS.search(ast.unparse(test).lower()) is not None for test in _tests_around(model, site)
+    )
+
+
+def _tests_around(model: Model, site: Site) -> Iterator[ast.expr]:
+    heat = model.heat(site)
+    current = model.index.places[model.statement_of(site.node)].parent
+    while current is not None and (heat is None or current is not heat.loop):
+        if isinstance(current, (ast.If, ast.While)):
+            yield current.test
+        current = model.index.places[current].parent
+
+
+def stands_beside_a_clock(model: Model, site: Site) -> bool:
+    """Whether the statement before or behind the site's reads a clock: then the wait is what the program wants."""
+    place = model.index.places[model.statement_of(site.node)]
+    beside = place.block[max(place.position - 1, 0) : place.position + 2]
+    return any(
+        isinstance(node, ast.Call) and last_name(node.func) in _CLOCKS for each in beside for node in ast.walk(each)
+    )
+
+
+def parameter_walk(model: Model, site: Site) -> Because | None:
+    """The loop over parameters whose gradients the collective at the site takes one by one."""
+    call, statement = model.ast_of(site.node), model.statement_of(site.node)
+    loops = model.loops.enclosing(statement)
+    loop = loops[0] if loops else None
+    if not isinstance(loop, ast.For) or not isinstance(call, ast.Call) or not call.args:
+        return None
+    targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    walked = {last_name(node) or "" for node in ast.walk(loop.iter) if isinstance(node, ast.expr)}
+    root, _, rest = (dotted(call.args[0]) or "").partition(".")
+    if root not in targets:
+        return None
+    over_parameters = any("param" in name.lower() for name in walked)
+    over_gradients = any("grad" in name.lower() for name in walked)
+    if not (over_parameters and rest in ("grad", "grad.data")) and not (over_gradients and rest in ("", "data")):
+        return None
+    current = model.index.places[statement].parent
+    while current is not None and current is not loop:
+        if isinstance(current, ast.If) and not _asks_for_gradient(current.test):
+            return None
+        current = model.index.places[current].parent
+    earlier = [each for each in loop.body if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Continue)]
+    if any(not _asks_for_gradient(each.test) for each in earlier):
+        return None
+    return Because(loop.lineno, "this loop walks over the parameters", model.function_of(site).index.path)
+
+
+def _asks_for_gradient(test: ast.expr) -> bool:
+    """`p.grad is not None`, `p.requires_grad`: most parameters have one."""
+    asked = {node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute)}
+    calls = any(isinstance(node, ast.Call) for node in ast.walk(test))
+    return not calls and (bool(asked) or isinstance(test, ast.Compare)) and asked <= {"grad", "requires_grad"}

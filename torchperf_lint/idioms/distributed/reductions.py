@@ -1,0 +1,146 @@
+"""Losses that are reduced across processes only to be shown, and gradients that are reduced before they are needed."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.meaning.values import Kind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import FunctionInfo
+
+_KEEPS_LOSS = frozenset("detach clone data repeat expand mean sum unsqueeze view reshape float half item".split())
+
+
+def reduced_loss(model: Model, site: Site, *, in_place: bool) -> str | None:
+    """The name of the loss whose copy the collective at the site takes, when the loss itself has gone backward.
+
+    A collective that works in place is only given away by a copy, or by standing behind the backward pass.
+    """
+    call, function = model.ast_of(site.node), model.function_of(site)
+    if not isinstance(call, ast.Call) or not call.args:
+        return None
+    sent = _sent_backward(function)
+    root, detached = _root(call.args[0])
+    if root is not None and root not in sent and not detached:
+        bound = [_root(each) for each in model.heats.bindings(function, root)]
+        roots = {each for each, _ in bound}
+        if len(roots) != 1 or not all(copied for _, copied in bound):
+            return None
+        root, detached = roots.pop(), True
+    row = None if root is None else sent.get(root)
+    if row is None or (in_place and not detached and call.lineno < row):
+        return None
+    return root
+
+
+def _sent_backward(function: FunctionInfo) -> dict[str, int]:
+    """The names that the function sends backward, each with the last row that does."""
+    found: dict[str, int] = {}
+    for record in function.calls_made:
+        func = record.call.func
+        if isinstance(func, ast.Attribute) and func.attr in ("backward", "manual_backward"):
+            inner = func.value.args[0] if isinstance(func.value, ast.Call) and func.value.args else func.value
+            for each in (inner, *record.call.args[:1]):
+                name = dotted(each)
+                if name is not None:
+                    found[name] = max(record.call.lineno, found.get(name, 0))
+    return found
+
+
+def _root(node: ast.expr) -> tuple[str | None, bool]:
+    """`loss` of `loss.detach().clone()`, and whether it is detached on the way or copied."""
+    copied = False
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS_LOSS:
+            copied = copied or node.func.attr in ("detach", "clone", "repeat")
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr == "data":
+            copied, node = True, node.value
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.Mult)):
+            copied, node = True, node.left
+        else:
+            return dotted(node), copied
+
+
+def reduces_too_often(model: Model, site: Site) -> tuple[Because, ...] | None:
+    """What shows that gradients are reduced by each `backward()` at the site, and used only after several of them."""
+    function, statement = model.function_of(site), model.statement_of(site.node)
+    loops = [each for each in model.loops.enclosing(statement) if isinstance(each, (ast.For, ast.While))]
+    if not loops:
+        return None
+    step = _later_step(model, statement, function, loops[0])
+    wrapped = None if step is None else _wrapped_here(model, function, loops[0])
+    if step is None or wrapped is None:
+        return None
+    return (wrapped, Because(step, "the optimizer takes a step only after several passes", function.index.path))
+
+
+def _later_step(model: Model, statement: ast.stmt, function: FunctionInfo, loop: ast.For | ast.While) -> int | None:
+    """The row of the only optimizer step in the loop, if that is under a test of a remainder and `backward` is not."""
+    steps = []
+    for record in function.calls_made:
+        func = record.call.func
+        if isinstance(func, ast.Attribute) and func.attr == "step":
+            kind = model.world.frame_value(function, func.value).kind
+            if kind in (Kind.OPTIMIZER, Kind.SCALER) and loop in model.loops.enclosing(record.statement)[:1]:
+                steps.append(record)
+    tests = {id(test): test for record in steps for test in _tests(model, record.statement, loop)}
+    own = {id(test) for test in _tests(model, statement, loop)}
+    counted = [test for key, test in tests.items() if key not in own and _is_remainder(test)]
+    every = all(any(_is_remainder(test) for test in _tests(model, each.statement, loop)) for each in steps)
+    return steps[0].call.lineno if steps and counted and every else None
+
+
+def _tests(model: Model, statement: ast.stmt, loop: ast.stmt) -> list[ast.expr]:
+    found = []
+    current = model.index.places[statement].parent
+    while current is not None and current is not loop:
+        if isinstance(current, ast.If):
+            found.append(current.test)
+        current = model.index.places[current].parent
+    return found
+
+
+def _is_remainder(test: ast.expr) -> bool:
+    """`(i + 1) % steps == 0`, alone or with another condition."""
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mod)
+        and not (isinstance(node.right, ast.Constant) and node.right.value == 1)
+        for node in ast.walk(test)
+    )
+
+
+def _wrapped_here(model: Model, function: FunctionInfo, loop: ast.stmt) -> Because | None:
+    """Where the model that the loop calls is wrapped: in the function, or in one that hands it to the function."""
+    called = {record.call.func.id for record in function.calls_made if isinstance(record.call.func, ast.Name)}
+    for record in model.index.calls_named("DistributedDataParallel"):
+        if model.world.frame_value(record.function, record.call.func).ref not in _WRAPPERS:
+            continue
+        assigned = record.statement.targets[0] if isinstance(record.statement, ast.Assign) else None
+        name = assigned.id if isinstance(assigned, ast.Name) else None
+        if name is None:
+            continue
+        given = {name} if record.function is function else _received_as(model, function, record.function, name)
+        if given & called:
+            return Because(record.call.lineno, "the model is wrapped here", function.index.path)
+    return None
+
+
+_WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
+
+
+def _received_as(model: Model, function: FunctionInfo, caller: FunctionInfo, name: str) -> set[str]:
+    """The parameters of the function that the caller hands the name to."""
+    found = set()
+    for record in caller.calls_made:
+        if last_name(record.call.func) == function.name and function.cls is None:
+            pairs = [*zip(function.parameter_names, record.call.args, strict=False)]
+            pairs += [(each.arg, each.value) for each in record.call.keywords if each.arg]
+            found |= {parameter for parameter, given in pairs if dotted(given) == name}
+    return found

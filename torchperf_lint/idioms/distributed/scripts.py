@@ -1,0 +1,156 @@
+"""A training script as a whole: the block that it runs in, its loop over epochs, and where lines of code go in it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Edit
+from torchperf_lint.idioms.placing import has_rows_to_itself
+from torchperf_lint.model.index import dotted, last_name
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import Block, FunctionInfo, Index
+    from torchperf_lint.syntax.source import Source
+
+_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Script(NamedTuple):
+    """A block that builds what it trains: the body of a function, of `if __name__ == "__main__":`, or of the file.
+
+    `epochs` is the one loop over epochs in it that uses the loader asked about, `epoch` the name that it counts in.
+    """
+
+    source: Source
+    block: Block
+    epochs: ast.For
+    epoch: str
+
+    def begin(self, *lines: str) -> Edit:
+        """Put lines of code before all that the block does."""
+        return self._before(self._first(), lines)
+
+    def end(self, line: str) -> Edit:
+        """Put a line of code behind all that the block does, before its `return`."""
+        last = self.block[-1]
+        if isinstance(last, ast.Return):
+            return self._before(last, (line,))
+        row = last.end_lineno or last.lineno
+        text = f"{self._indent(self._first())}{line}"
+        if row < len(self.source.line_starts):
+            place = self.source.line_starts[row]
+            return Edit(place, place, f"{text}{self.source.newline}".encode())
+        place = len(self.source.utf8)
+        return Edit(place, place, f"{self.source.newline}{text}".encode())
+
+    def in_each_epoch(self, line: str) -> Edit:
+        """Put a line of code at the beginning of each epoch."""
+        return self._before(self.epochs.body[0], (line,))
+
+    def _first(self) -> ast.stmt:
+        return next(statement for statement in self.block if not _is_preface(statement))
+
+    def _indent(self, statement: ast.stmt) -> str:
+        return self.source.line(statement.lineno)[: statement.col_offset]
+
+    def _before(self, statement: ast.stmt, lines: tuple[str, ...]) -> Edit:
+        indent, place = self._indent(statement), self.source.line_starts[statement.lineno - 1]
+        return Edit(place, place, "".join(f"{indent}{line}{self.source.newline}" for line in lines).encode())
+
+
+def script_around(model: Model, site: Site, loader: str) -> Script | None:
+    """The script that the site stands in, which runs once and trains from the loader of that name.
+
+    None where its shape is another: nothing leaves the block or its loop over epochs early, each of their statements
+    has its rows to itself, and no function divides what it has summed up in training by the number of all samples.
+    """
+    index, source = model.index, model.source
+    statement, function = model.statement_of(site.node), model.function_of(site)
+    if not isinstance(function.node, ast.Module):
+        called = index.calls.get(function.name, [])
+        if len(called) != 1 or called[0].function is not index.module:
+            return None
+    block = _block_around(statement, function, index)
+    if any(_averages_over_set(each) for each in index.functions):
+        return None
+    used = [node for node in ast.walk(ast.Module(block, [])) if isinstance(node, ast.Name) and node.id == loader]
+    loops = [each for each in block if isinstance(each, ast.For) and any(_within(node, each) for node in used)]
+    if len(loops) != 1 or not _counts_epochs(loops[0]) or _leaves_early(block):
+        return None
+    epochs = loops[0]
+    others = [node for node in used if isinstance(node.ctx, ast.Load) and not _within(node, epochs)]
+    sizes = {id(argument) for call in _lengths(block) for argument in call.args}
+    assert isinstance(epochs.target, ast.Name)
+    if any(id(node) not in sizes for node in others) or not any(not _is_preface(each) for each in block):
+        return None
+    if not all(has_rows_to_itself(each, source) for each in (*block, *epochs.body)):
+        return None
+    return Script(source, block, epochs, epochs.target.id)
+
+
+def always_runs(model: Model, site: Site, but_for: str) -> bool:
+    """Whether the site runs whenever its script does, but for tests that ask `but_for()`."""
+    return _always_runs(model.statement_of(site.node), model.index, but_for)
+
+
+def _always_runs(statement: ast.stmt, index: Index, but_for: str) -> bool:
+    parent = index.places[statement].parent
+    if parent is None or _is_main_guard(parent):
+        return True
+    if not isinstance(parent, ast.If) or index.places[statement].field != "body":
+        return False
+    asks = [node for node in ast.walk(parent.test) if isinstance(node, ast.Call) and dotted(node.func) is not None]
+    only = len(asks) == 1 and last_name(asks[0].func) == but_for and isinstance(parent.test, ast.Compare)
+    return only and _always_runs(parent, index, but_for)
+
+
+def _block_around(statement: ast.stmt, function: FunctionInfo, index: Index) -> Block:
+    current = statement
+    while (parent := index.places[current].parent) is not None and not _is_main_guard(parent):
+        current = parent
+    return index.places[current].block
+
+
+def _is_main_guard(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and not statement.orelse and "__name__" in ast.unparse(statement.test)
+
+
+def _is_preface(statement: ast.stmt) -> bool:
+    """A docstring, an import, a definition."""
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_text or isinstance(statement, _DEFINITIONS)
+
+
+def _within(node: ast.expr, statement: ast.stmt) -> bool:
+    return statement.lineno <= node.lineno <= (statement.end_lineno or statement.lineno)
+
+
+def _counts_epochs(loop: ast.For) -> bool:
+    """`for epoch in range(...)`, perhaps under a progress bar."""
+    counted = any(isinstance(node, ast.Name) and node.id in ("range", "trange") for node in ast.walk(loop.iter))
+    return counted and isinstance(loop.target, ast.Name) and loop.target.id != "_" and not loop.orelse
+
+
+def _leaves_early(block: Block) -> bool:
+    """Whether a `return` other than the last statement, a `break` or an exception may end the script."""
+    inner = [node for statement in block for node in ast.walk(statement) if node is not block[-1]]
+    return any(isinstance(node, (ast.Return, ast.Break, ast.Raise, ast.Try, ast.Yield)) for node in inner)
+
+
+def _lengths(block: Block) -> list[ast.Call]:
+    calls = [node for statement in block for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "len"]
+
+
+def _averages_over_set(function: FunctionInfo) -> bool:
+    """Whether a function that trains divides by the length of a set: `total / len(loader.dataset)`."""
+    if not any(last_name(record.call.func) == "backward" for record in function.calls_made):
+        return False
+    divisors = [
+        node.right if isinstance(node, ast.BinOp) else node.value
+        for node in ast.walk(function.node)
+        if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Div)
+    ]
+    return any("len(" in text and "set" in text for text in map(ast.unparse, divisors))

@@ -1,0 +1,1 @@
+"""Idioms of memory: autograd graphs that outlive their use."""

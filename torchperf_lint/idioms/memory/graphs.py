@@ -1,0 +1,396 @@
+"""Autograd graphs that outlive their step: what is sent backward in every pass and also added to what lives on."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.flow import names_bound_in
+from torchperf_lint.model.index import dotted, last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import FunctionInfo
+
+_BACKWARD = ("backward", "manual_backward")
+_KEEPS_GRAPH = frozenset(
+    "mean sum clone float double half bfloat16 squeeze unsqueeze view reshape to cpu cuda flatten contiguous".split()
+)
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+_ENDS_AS_NUMBER = frozenset("item tolist detach".split())
+_GATHERS = frozenset("stack cat sum mean max min median std as_tensor".split())
+_NUMBERS = frozenset("float int len round".split())
+_RETURNED_LOSS = {"training_step": "Lightning", "compute_loss": "the Trainer"}
+_EMPTIES = frozenset("clear pop popleft popitem reset".split())
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+class Kept(NamedTuple):
+    """An expression with a graph that a running sum, a list or a meter keeps from step to step.
+
+    `site` is what `detach()` has to follow; `kept` is the text of the statement. `ends_as_number` says that all that
+    is ever done with the sum or the list is to make numbers of it.
+    """
+
+    site: Site
+    kept: str
+    sink: str
+    heat: Heat
+    because: tuple[Because, ...]
+    ends_as_number: bool
+
+
+class _Backward(NamedTuple):
+    """A backward pass: the names whose graphs it frees, where, and the loop whose every pass makes it."""
+
+    names: dict[str, int]  # with the row where each is used for it
+    statement: ast.stmt
+    loop: ast.stmt | None
+    says: str
+
+
+def kept_graphs(model: Model) -> tuple[Kept, ...]:
+    """The places where each step's graph is kept, in source order."""
+    return model.remember("kept_graphs", lambda: tuple(_kept_graphs(model)))
+
+
+def _kept_graphs(model: Model) -> Iterator[Kept]:
+    for function in model.index.functions:
+        for statement, sink, stored in _sinks(function):
+            if not model.seeds.may_be_hot(statement) or _adds_without_recording(statement, function):
+                continue
+            loop = _loop_of(statement, function)
+            for node, because in _carried(model, stored, statement, loop, function):
+                heat = model.heats.of(statement)
+                site = model.site_at(node, statement)
+                if heat is None or site is None or _feeds_backward(sink, function):
+                    continue
+                if not all(_lives_on(sink, each, function, model) for each in {loop, heat.loop}):
+                    continue
+                text = " ".join(ast.unparse(statement).split())
+                yield Kept(site, text, sink, heat, (because, *heat.because), _ends_as_number(sink, statement, function))
+
+
+# -- where something is kept ----------------------------------------------------------------------------------------
+
+
+def _adds_without_recording(statement: ast.stmt, function: FunctionInfo) -> bool:
+    """`total += loss` under `torch.no_grad()`: the sum has no graph. A list would still keep that of its entry."""
+    current: ast.stmt | None = None if isinstance(statement, ast.Expr) else statement
+    while current is not None:
+        if isinstance(current, (ast.With, ast.AsyncWith)):
+            names = [dotted(getattr(item.context_expr, "func", item.context_expr)) or "" for item in current.items]
+            if any(name.rpartition(".")[2] in ("no_grad", "inference_mode") for name in names):
+                return True
+        current = function.index.places[current].parent
+    return False
+
+
+def _sinks(function: FunctionInfo) -> Iterator[tuple[ast.stmt, str, ast.expr]]:
+    """Statements that add to something: the statement, the path of what grows, and what is added."""
+    for node in _own(function):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            path = _path(node.target)
+            if path is not None:
+                yield node, path, node.value
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.BinOp):
+            path = _path(node.targets[0])
+            sides = (node.value.left, node.value.right)
+            if path is not None and isinstance(node.value.op, ast.Add) and any(_path(side) == path for side in sides):
+                yield node, path, sides[_path(sides[0]) == path]
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            call = node.value
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "append" and len(call.args) == 1:
+                path = _path(call.func.value)
+                if path is not None:
+                    yield node, path, call.args[0]
+
+
+def _path(node: ast.expr) -> str | None:
+    """`total`, `self.total`, and `totals` of `totals["loss"]`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return dotted(node)
+
+
+def _lives_on(sink: str, loop: ast.stmt | None, function: FunctionInfo, model: Model) -> bool:
+    """Whether what grows is there before the loop, is never emptied in it, and is not bounded."""
+    if loop is None:
+        if not sink.startswith(f"{function.self_name}."):
+            return False
+        around: ast.AST = function.node
+    else:
+        around = loop
+    if isinstance(around, (ast.For, ast.AsyncFor)) and sink in names_bound_in(around) - _grown(around):
+        return False
+    for node in ast.walk(around):
+        if isinstance(node, ast.Assign) and any(dotted(target) == sink for target in node.targets):
+            if not any(
+                dotted(side) == sink for side in ast.walk(node.value) if isinstance(side, (ast.Name, ast.Attribute))
+            ):
+                return False
+        elif _empties(node, sink):
+            return False
+    made = model.heats.bindings(function, sink)
+    return not any(keyword.arg == "maxlen" for each in made if isinstance(each, ast.Call) for keyword in each.keywords)
+
+
+def _empties(node: ast.AST, sink: str) -> bool:
+    """`losses.clear()`, `del losses[:]`."""
+    if isinstance(node, ast.Delete):
+        return any(_path(target) == sink for target in node.targets)
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr in _EMPTIES and _path(func.value) == sink
+
+
+def _grown(loop: ast.stmt) -> set[str]:
+    """The names that the loop binds by plain statements, not as the targets of `for` or `with`."""
+    assigned = [node for node in ast.walk(loop) if isinstance(node, (ast.Assign, ast.AugAssign))]
+    targets = [
+        target for node in assigned for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    return {path for path in map(dotted, targets) if path is not None}
+
+
+def _feeds_backward(sink: str, function: FunctionInfo) -> bool:
+    """Whether what grows, or something that is made of it, is itself sent backward."""
+    for backward in _backwards(function):
+        if sink in backward.names:
+            return True
+        for node in _own(function):
+            if isinstance(node, (ast.Assign, ast.AugAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names = {path for path in map(dotted, targets) if path is not None}
+                used = {dotted(each) for each in ast.walk(node.value) if isinstance(each, (ast.Name, ast.Attribute))}
+                if names & set(backward.names) and sink in used:
+                    return True
+    return False
+
+
+# -- what carries a graph -------------------------------------------------------------------------------------------
+
+
+def _carried(
+    model: Model, stored: ast.expr, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo
+) -> Iterator[tuple[ast.Name | ast.Call, Because]]:
+    """The parts of what is stored that carry a graph which a backward pass of the same step frees."""
+    for node in _leaves(stored):
+        if isinstance(node, ast.Name):
+            shown = _freed(node.id, statement, loop, function) or _given_by_step(model, node, statement, loop, function)
+        else:
+            shown = _returns_loss(model, node, function)
+        if shown is not None:
+            yield node, shown
+
+
+def _leaves(node: ast.expr) -> Iterator[ast.Name | ast.Call]:
+    """The names and calls that an expression is made of by arithmetic, and by methods that keep the graph."""
+    if isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
+        yield from _leaves(node.left)
+        yield from _leaves(node.right)
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS_GRAPH:
+            yield from _leaves(node.func.value)
+        else:
+            yield node
+
+
+def _freed(name: str, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) -> Because | None:
+    """The backward pass that goes through what the name holds at the statement, whenever that is reached."""
+    for backward in _backwards(function):
+        row = backward.names.get(name)
+        if row is None or backward.loop is not loop:
+            continue
+        same = _binding(name, row, loop, function) == _binding(name, statement.lineno, loop, function) is not None
+        if same and _guards(backward.statement, loop, function) <= _guards(statement, loop, function):
+            return Because(backward.statement.lineno, backward.says, function.index.path)
+    return None
+
+
+def _binding(name: str, row: int, loop: ast.stmt | None, function: FunctionInfo) -> int | None:
+    """The row where the name gets what it holds at `row`, seen through `x = x / n`; None if that is not in the loop."""
+    around: ast.AST = function.node if loop is None else loop
+    stores = sorted(
+        (statement.lineno, _is_made_of_itself(name, statement))
+        for statement in ast.walk(around)
+        if isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and statement.lineno < row
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        if any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
+    )
+    while stores and stores[-1][1]:
+        stores.pop()
+    return stores[-1][0] if stores else None
+
+
+def _is_made_of_itself(name: str, statement: ast.Assign | ast.AugAssign | ast.AnnAssign) -> bool:
+    if isinstance(statement, ast.AugAssign):
+        return True
+    leaves = [] if statement.value is None else _leaves(statement.value)
+    return any(isinstance(leaf, ast.Name) and leaf.id == name for leaf in leaves)
+
+
+def _given_by_step(
+    model: Model, name: ast.Name, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo
+) -> Because | None:
+    """`loss = train_step(batch)`, where `train_step` sends backward what it returns."""
+    row = _binding(name.id, statement.lineno, loop, function)
+    made = [each for each in model.heats.bindings(function, name.id) if each.lineno == row]
+    return _returns_loss(model, made[0], function) if len(made) == 1 and isinstance(made[0], ast.Call) else None
+
+
+def _returns_loss(model: Model, call: ast.Call, function: FunctionInfo) -> Because | None:
+    """What shows that a function of the project gives back a tensor that it has sent backward."""
+    callee = model.world.frame_value(function, call.func).function
+    if callee is None or callee.decorators or callee.is_generator:
+        return None
+    returns = [node for node in _own(callee) if isinstance(node, ast.Return)]
+    if len(returns) != 1 or not isinstance(returns[0].value, ast.Name):
+        return None
+    return _freed(returns[0].value.id, returns[0], None, callee) if _backwards(callee) else None
+
+
+# -- backward passes ------------------------------------------------------------------------------------------------
+
+
+def _backwards(function: FunctionInfo) -> tuple[_Backward, ...]:
+    return function.index.note(("backward passes", function), lambda: tuple(_find_backwards(function)))
+
+
+def _find_backwards(function: FunctionInfo) -> Iterator[_Backward]:
+    for record in function.calls_made:
+        call = record.call
+        if last_name(call.func) not in _BACKWARD or not isinstance(call.func, ast.Attribute):
+            continue
+        if any(keyword.arg in ("retain_graph", "create_graph", None) for keyword in call.keywords):
+            return
+        sent = call.args[0] if call.args else call.func.value
+        if isinstance(sent, ast.Call) and last_name(sent.func) == "scale" and sent.args:
+            sent = sent.args[0]
+        loop = _loop_of(record.statement, function)
+        says = f"`{ast.unparse(call)}` goes through this graph and is done with it"
+        yield _Backward(_made_of(sent, record.statement, loop, function), record.statement, loop, says)
+    if function.name in _RETURNED_LOSS and function.cls is not None and not function.index.calls.get("manual_backward"):
+        for node in _own(function):
+            if isinstance(node, ast.Return) and isinstance(node.value, ast.Name):
+                says = f"{_RETURNED_LOSS[function.name]} goes backward through what `{function.name}` returns"
+                yield _Backward(_made_of(node.value, node, None, function), node, None, says)
+
+
+def _made_of(sent: ast.expr, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) -> dict[str, int]:
+    """The names in what is sent backward, and those that these were added up from in the same pass."""
+    names: dict[str, int] = {}
+    pending = [(sent, statement)]
+    while pending:
+        node, user = pending.pop()
+        for leaf in _leaves(node):
+            if not isinstance(leaf, ast.Name) or leaf.id in names:
+                continue
+            names[leaf.id] = user.lineno
+            row = _binding(leaf.id, user.lineno, loop, function)
+            pending += [
+                (each.value, each)
+                for each in ast.walk(function.node if loop is None else loop)
+                if isinstance(each, ast.Assign)
+                and each.lineno == row
+                and len(each.targets) == 1
+                and _guards(each, loop, function) <= _guards(statement, loop, function)
+            ]
+    return names
+
+
+def _own(function: FunctionInfo) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions and classes inside it."""
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        yield node
+        pending[:0] = ast.iter_child_nodes(node)
+
+
+def _loop_of(statement: ast.stmt, function: FunctionInfo) -> ast.stmt | None:
+    current: ast.stmt | None = statement
+    places = function.index.places
+    while current is not None:
+        parent, field = places[current].parent, places[current].field
+        if isinstance(parent, _LOOPS) and field == "body":
+            return parent
+        current = parent
+    return None
+
+
+def _guards(statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) -> frozenset[tuple[int, str]]:
+    """The branches below the loop that a statement stands in."""
+    found = set()
+    current = statement
+    places = function.index.places
+    while (parent := places[current].parent) is not None and parent is not loop:
+        if not isinstance(parent, (ast.With, ast.AsyncWith)) and (parent, places[current].field) != (
+            parent,
+            "finalbody",
+        ):
+            found.add((id(parent), places[current].field))
+        current = parent
+    return frozenset(found)
+
+
+# -- what becomes of it ---------------------------------------------------------------------------------------------
+
+
+def _ends_as_number(sink: str, statement: ast.stmt, function: FunctionInfo) -> bool:
+    """Whether the function makes numbers of the sum or the list wherever it uses it, and nobody else sees it."""
+    if not sink.isidentifier() or sink in function.parameter_names or isinstance(function.node, ast.Module):
+        return False
+    parents = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(function.node):
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and sink in node.names:
+            return False
+        if isinstance(node, ast.Assign) and _may_have_another_name(sink, node):
+            return False
+        is_read = isinstance(node, ast.Name) and node.id == sink and isinstance(node.ctx, ast.Load)
+        if is_read and not _is_within(node, statement, parents) and not _becomes_number(node, parents):
+            return False
+    return True
+
+
+def _may_have_another_name(sink: str, bound: ast.Assign) -> bool:
+    """`total = sums[0]`, `history = losses = []`: what is added in place is seen under the other name, too."""
+    if not any(isinstance(target, ast.Name) and target.id == sink for target in bound.targets):
+        return False
+    if isinstance(bound.value, (ast.Name, ast.Attribute, ast.Subscript)):
+        return True
+    return len(bound.targets) > 1 and not isinstance(bound.value, ast.Constant)
+
+
+def _is_within(node: ast.AST, statement: ast.stmt, parents: dict[ast.AST, ast.AST]) -> bool:
+    while node in parents and not isinstance(node, ast.stmt):
+        node = parents[node]
+    return node is statement
+
+
+def _becomes_number(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    while True:
+        around = parents[node]
+        if isinstance(around, ast.Attribute) and isinstance(parents[around], ast.Call):
+            if around.attr in _ENDS_AS_NUMBER:
+                return True
+            if around.attr not in _KEEPS_GRAPH | _GATHERS:
+                return False
+            around = parents[around]
+        elif isinstance(around, ast.Call) and node is not around.func:
+            name = last_name(around.func)
+            if isinstance(around.func, ast.Name) and name in _NUMBERS:
+                return True
+            if name not in _GATHERS:
+                return False
+        elif isinstance(around, ast.FormattedValue):
+            return around.format_spec is not None
+        elif not (isinstance(around, ast.BinOp) and isinstance(around.op, _ARITHMETIC)):
+            return False
+        node = around

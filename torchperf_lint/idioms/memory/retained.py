@@ -1,0 +1,128 @@
+"""Backward passes that keep their graph for another one, where no other can come."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.meaning.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
+
+_BACKWARD = ("backward", "manual_backward")
+_USES_GRAPHS = ("grad", "jacobian", "hessian", "jvp", "vjp", "register_hook")
+_HARMLESS_KINDS = (Kind.NUMBER, Kind.STRING, Kind.MODULE, Kind.OPTIMIZER, Kind.SCALER, Kind.LOADER, Kind.METRIC)
+
+
+class LastBackward(NamedTuple):
+    """A backward pass with `retain_graph=True` that is the only or the last one of its step."""
+
+    site: Site
+    heat: Heat
+    only: bool
+
+
+def needlessly_retained(model: Model) -> Iterator[LastBackward]:
+    """In source order; silent where anything but numbers is carried from pass to pass."""
+    for function in model.index.functions:
+        records = [record for record in function.calls_made if last_name(record.call.func) in _BACKWARD]
+        retaining = [record for record in records if _retains(record.call)]
+        if not retaining or any(last_name(record.call.func) in _USES_GRAPHS for record in function.calls_made):
+            continue
+        last = max(records, key=lambda record: record.call.lineno)
+        if last not in retaining or not _follows_all(last, records, function):
+            continue
+        heat = model.heats.of(last.statement)
+        if heat is None or _is_part_of_step(model, last, function) or _carries(model, heat.loop, function):
+            continue
+        if heat.loop is None and _gives_back(function):
+            continue
+        site = model.site_at(last.call, last.statement)
+        if site is not None:
+            yield LastBackward(site, heat, len(records) == 1)
+
+
+def _retains(call: ast.Call) -> bool:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    kept = given.get("retain_graph")
+    return isinstance(kept, ast.Constant) and kept.value is True and not given.keys() & {"create_graph", None}
+
+
+def _follows_all(last: CallRecord, records: list[CallRecord], function: FunctionInfo) -> bool:
+    """Whether every other backward pass stands in the block of the last one: none in a loop, a branch, or after it."""
+    block = function.index.places[last.statement].block
+    return all(record.statement in block for record in records)
+
+
+def _is_part_of_step(model: Model, last: CallRecord, function: FunctionInfo) -> bool:
+    """`for loss in losses: loss.backward(...)` inside the loop over batches."""
+    outer = model.loops.enclosing(last.statement)[1:]
+    return any(not isinstance(loop, ast.While) and model.loops.loader_in(loop.iter, function) for loop in outer)
+
+
+def _gives_back(function: FunctionInfo) -> bool:
+    """Whether the function returns anything: its caller may give it to the next step."""
+    return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(function.node))
+
+
+def _carries(model: Model, loop: ast.stmt | None, function: FunctionInfo) -> bool:
+    """Whether a pass may find tensors of the one before: in names that it reads first and then binds, in attributes."""
+    bound: set[str] = set()
+    carried: set[str] = set()
+    body = loop.body if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) else function.body
+    if isinstance(loop, (ast.For, ast.AsyncFor)):
+        bound |= {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    stored = {path for node in ast.walk(loop or function.node) for path in _stores(node)}
+    for statement in _flat(body):
+        for node in _in_order(statement):
+            path = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+            if path is None or path not in stored or path in bound:
+                continue
+            if isinstance(node.ctx, ast.Load) and not _harmless(model, node, function):  # type: ignore[attr-defined]
+                carried.add(path)
+        bound |= {path for node in _unconditional(statement) for path in _stores(node)}
+    return bool(carried) or any("." in path for path in stored)
+
+
+def _harmless(model: Model, node: ast.AST, function: FunctionInfo) -> bool:
+    return model.world.frame_value(function, node).kind in _HARMLESS_KINDS  # type: ignore[arg-type]
+
+
+def _stores(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+        path = dotted(node)
+        if path is not None:
+            yield path
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+        path = dotted(node.func.value)
+        if path is not None:
+            yield path
+
+
+def _in_order(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement in the order of evaluation, as far as an assignment goes: value first."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def _flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, those of a `with` in its place."""
+    for statement in block:
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            yield from _flat(statement.body)
+        else:
+            yield statement
+
+
+def _unconditional(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of what runs whenever the statement does."""
+    if not isinstance(statement, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try)):
+        yield from ast.walk(statement)

@@ -1,0 +1,150 @@
+"""Whether a method of an average meter would do with a tensor what it does with a number: add up and store."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model.index import last_name
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model, Value
+    from torchperf_lint.model.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.meaning.interpret import World
+
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+_MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast.Tuple, ast.keyword)
+
+
+def is_meter(value: Value, name: str) -> bool:
+    """Whether a value is an average meter: its class keeps a sum and a count, or meters; else by the names."""
+    if value.cls is not None:
+        kept = set(value.cls.attributes)
+        return {"sum", "count"} <= kept or {"total", "count"} <= kept or "meters" in kept
+    named = (value.ref or "").rpartition(".")[2]
+    return named in conventions.METER_CLASSES or name.lower().endswith(("meter", "metric_logger"))
+
+
+def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) -> bool:
+    """Whether a method of the value's class, and all that it calls, only reckons with the parameter and stores it.
+
+    The parameter is given by its name or by its position behind `self`. Refused are calls of anything but the
+    class's own methods, and branches on, comparisons of and texts made of what is given or was stored before.
+    """
+    cls = value.cls
+    function = None if cls is None else model.world.method(cls, method)
+    if cls is None or function is None:
+        return False
+    if isinstance(parameter, int):
+        names = function.parameter_names[1:]
+        if parameter >= len(names):
+            return False
+        parameter = names[parameter]
+    return _Walk(model.world, cls).passes(function, {parameter})
+
+
+class _Walk:
+    """A walk over one method and the methods of its class that it calls."""
+
+    def __init__(self, world: World, cls: ClassInfo) -> None:
+        self._world = world
+        self._cls = cls
+        self._stored: set[str] = set()  # attributes that hold what was given
+
+    def passes(self, function: FunctionInfo, given: set[str]) -> bool:
+        """Whether every use of what is given is harmless; again, until no further attribute holds it."""
+        while True:
+            known = len(self._stored)
+            if not self._method_passes(function, given, {function}):
+                return False
+            if len(self._stored) == known:
+                return True
+
+    def _method_passes(self, function: FunctionInfo, given: set[str], seen: set[FunctionInfo]) -> bool:
+        self._follow(function, given)
+        if self._is_shared(function, given):
+            return False
+        for node in ast.walk(function.node):
+            held = [child for child in ast.iter_child_nodes(node) if self._holds(child, function, given)]
+            if held and not self._may_hold(node, held, function):
+                return False
+            called = self._own(node, function)
+            if isinstance(node, ast.Call) and self._own(node.func, function) is None:
+                return False
+            if called is not None and called not in seen:
+                seen.add(called)
+                if not self._method_passes(called, set(called.parameter_names[1:]), seen):
+                    return False
+        return True
+
+    def _is_shared(self, function: FunctionInfo, given: set[str]) -> bool:
+        """Whether something that is added to in place may be kept under another name as well.
+
+        `self.before = self.sum; self.sum += value` keeps two numbers, but one tensor.
+        """
+        shared: set[str] = set()
+        grown: set[str] = set()
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.AugAssign):
+                grown.add(last_name(node.target) or "")
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                bare = [part for part in _choices(node.value) if isinstance(part, (ast.Name, ast.Attribute))]
+                held = [part for part in bare if self._holds(part, function, given)]
+                if held:
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    shared.update(last_name(part) or "" for part in (*held, *targets))
+        return bool(shared & grown)
+
+    def _own(self, node: ast.AST, function: FunctionInfo) -> FunctionInfo | None:
+        """The method of the class that `self.name` names, if it does."""
+        is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if not is_own or node.value.id != function.self_name:  # type: ignore[attr-defined]
+            return None
+        return self._world.method(self._cls, node.attr)  # type: ignore[attr-defined]
+
+    def _follow(self, function: FunctionInfo, given: set[str]) -> None:
+        """Add to `given`, and to the attributes, the names that are bound to what is given."""
+        for node in ast.walk(function.node):
+            value = getattr(node, "value", None)
+            if not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) or value is None:
+                continue
+            if not self._holds(value, function, given):
+                continue
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for inner in ast.walk(target):
+                    if isinstance(inner, ast.Name) and inner.id != function.self_name:
+                        given.add(inner.id)
+                    elif isinstance(inner, ast.Attribute):
+                        self._stored.add(inner.attr)
+
+    def _holds(self, node: ast.AST, function: FunctionInfo, given: set[str]) -> bool:
+        """Whether an expression has in it what is given, an attribute that keeps it, or a result of an own method."""
+        return isinstance(node, (ast.expr, ast.keyword)) and any(
+            (isinstance(inner, ast.Name) and inner.id in given)
+            or (isinstance(inner, ast.Attribute) and inner.attr in self._stored)
+            or self._own(inner, function) is not None
+            for inner in ast.walk(node)
+        )
+
+    def _may_hold(self, node: ast.AST, held: list[ast.AST], function: FunctionInfo) -> bool:
+        if isinstance(node, (ast.BinOp, ast.AugAssign)):
+            return isinstance(node.op, _OPERATORS)
+        if isinstance(node, ast.UnaryOp):
+            return not isinstance(node.op, ast.Not)
+        if isinstance(node, ast.IfExp):
+            return node.test not in held
+        if isinstance(node, ast.Subscript):
+            return node.slice not in held
+        if isinstance(node, ast.Call):
+            return self._own(node.func, function) is not None
+        return isinstance(node, _MAY_HOLD)
+
+
+def _choices(value: ast.expr) -> list[ast.expr]:
+    """The expressions that one may turn out to be, as the elements of a tuple and the branches of `a if b else c`."""
+    if isinstance(value, ast.IfExp):
+        return [*_choices(value.body), *_choices(value.orelse)]
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return [choice for element in value.elts for choice in _choices(element)]
+    return [value]

@@ -1,0 +1,108 @@
+"""Calls of torchmetrics metrics of any class that run in every step, and the calls that make metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax import cst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Heat, Model, Site, Value
+    from torchperf_lint.model.index import CallRecord
+
+METHODS = ("update", "forward", "__call__", "compute", "reset")
+FORWARD = ("forward", "__call__")
+
+
+class MetricCall(NamedTuple):
+    """`metric(...)`, `metric.update(...)`, `metric.compute()` in code that runs in every step."""
+
+    site: Site
+    name: str  # of the method; `__call__` of a call of the metric itself
+    receiver: cst.BaseExpression
+    metric: Value
+    heat: Heat
+
+    @property
+    def call(self) -> cst.Call:
+        """The call itself."""
+        node = self.site.node
+        assert isinstance(node, cst.Call)
+        return node
+
+    @property
+    def class_name(self) -> str:
+        """`MulticlassAccuracy`, `MetricCollection`; `metric` where the class is not known."""
+        return (self.metric.ref or "").rpartition(".")[2] or "metric"
+
+
+def hot_metric_calls(model: Model) -> tuple[MetricCall, ...]:
+    """The calls of metrics that run in every step, in source order."""
+    return model.remember("hot_metric_calls", lambda: tuple(_hot_metric_calls(model)))
+
+
+def _hot_metric_calls(model: Model) -> Iterator[MetricCall]:
+    for site in model.calls_of_kind(Kind.METRIC, *METHODS, hot=True):
+        call, heat = site.node, model.heat(site)
+        if heat is None:
+            continue
+        receiver, name = call.func, "__call__"
+        if isinstance(call.func, cst.Attribute) and model.value(call.func).kind is not Kind.METRIC:
+            receiver, name = call.func.value, call.func.attr.value
+        metric = model.value(receiver)
+        if metric.ref is not None:
+            yield MetricCall(site, name, receiver, metric, heat)
+
+
+class Made(NamedTuple):
+    """A call that makes a metric."""
+
+    site: Site
+    metric: Value
+
+    @property
+    def class_name(self) -> str:
+        """`MulticlassAccuracy`."""
+        return (self.metric.ref or "").rpartition(".")[2]
+
+
+def made_with(model: Model, keyword: str) -> Iterator[Made]:
+    """The calls that make a metric and name this argument, in source order."""
+    named = {
+        name
+        for name, records in model.index.calls.items()
+        if any(each.arg == keyword for record in records for each in record.call.keywords)
+    }
+
+    def makes_metric(record: CallRecord) -> bool:
+        return any(each.arg == keyword for each in record.call.keywords) and _is_made(model, record) is not None
+
+    for site in model.sites(tuple(sorted(named)), False, makes_metric):
+        yield Made(site, model.value(site.node))
+
+
+def made(model: Model) -> tuple[Made, ...]:
+    """All calls that make a metric in this file, in source order."""
+    return model.remember("made_metrics", lambda: tuple(_made(model)))
+
+
+def _made(model: Model) -> Iterator[Made]:
+    names = tuple(sorted(name for name in model.index.calls if name[:1].isupper()))
+    for site in model.sites(names, False, lambda record: _is_made(model, record) is not None):
+        yield Made(site, model.value(site.node))
+
+
+def _is_made(model: Model, record: CallRecord) -> Value | None:
+    value = model.world.frame_value(record.function, record.call)
+    return value if value.kind is Kind.METRIC and value.created is record.call else None
+
+
+def members(metric: Value) -> list[Value]:
+    """The metrics of a collection; a metric alone is its own member."""
+    if metric.ref != torchmetrics_api.COLLECTION:
+        return [metric]
+    return [item for _, item in metric.items or ()] or ([] if metric.element is None else [metric.element])

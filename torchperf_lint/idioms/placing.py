@@ -1,0 +1,174 @@
+"""Where edits put lines of code, move them or take them away: around a loop, out of its body, at the file's top."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Edit
+from torchperf_lint.idioms.conditions import is_for_every_run
+from torchperf_lint.syntax.site import first_row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.syntax.source import Source
+
+
+def own_rows(model: Model, site: Site) -> tuple[int, int] | None:
+    """First and last row of the site's simple statement, if it has its rows to itself."""
+    statement = model.statement_of(site.node)
+    rows = (statement.lineno, statement.end_lineno or statement.lineno)
+    return rows if isinstance(statement, (ast.Expr, ast.Assign)) and rows == site.rows else None
+
+
+def after(model: Model, heat: Heat, line: str) -> Edit | None:
+    """Insert a line directly after the loop of `heat`, at its indentation; None where the loop shares its rows."""
+    source, loop = model.source, heat.loop
+    indent = None if loop is None else _indent(source, loop)
+    if loop is None or indent is None:
+        return None
+    row, column = loop.end_lineno or loop.lineno, loop.end_col_offset or 0
+    rest = source.line(row).encode()[column:].strip()
+    if rest and not rest.startswith(b"#"):
+        return None
+    row = _last_row_of_body(source, row, len(indent))
+    if row < len(source.line_starts):
+        place = source.line_starts[row]
+        return Edit(place, place, f"{indent}{line}{source.newline}".encode())
+    place = len(source.utf8)
+    return Edit(place, place, f"{source.newline}{indent}{line}".encode())
+
+
+def before(model: Model, heat: Heat, line: str) -> Edit | None:
+    """Insert a line directly before the loop of `heat`, at its indentation; None where the loop shares its row."""
+    indent = None if heat.loop is None else _indent(model.source, heat.loop)
+    if heat.loop is None or indent is None:
+        return None
+    place = model.source.line_starts[heat.loop.lineno - 1]
+    return Edit(place, place, f"{indent}{line}{model.source.newline}".encode())
+
+
+def lifted(model: Model, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
+    """Move the site's one-row statement in front of the loop of `heat`; None if that leaves the body empty."""
+    rows, place = own_rows(model, site), model.index.places[model.statement_of(site.node)]
+    if rows is None or rows[0] != rows[1] or len(place.block) < 2 or not site.tree.lossless:
+        return None
+    if heat.loop is None or place.parent is not heat.loop or place.field != "body":
+        return None
+    start, end = _row(model.source, rows[0])
+    inserted = before(model, heat, model.source.utf8[start:end].decode().strip())
+    return None if inserted is None else (inserted, Edit(start, end, b""))
+
+
+def deleted(model: Model, site: Site) -> Edit | None:
+    """Take the site's one-row statement away; None if that leaves a block empty, or takes a comment along."""
+    rows = own_rows(model, site)
+    block = model.index.places[model.statement_of(site.node)].block
+    if rows is None or rows[0] != rows[1] or len(block) < 2 or not site.tree.lossless:
+        return None
+    if "#" in model.source.line(rows[0]):
+        return None
+    return Edit(*_row(model.source, rows[0]), b"")
+
+
+def removed(model: Model, site: Site, others: Sequence[Site] = ()) -> Edit | None:
+    """Take out the site's statement, with an `if` about the accelerator that holds nothing else.
+
+    `others` are sites whose statements go, too. None where rows hold other code or a comment, or where the block must
+    not be empty.
+    """
+    gone = {model.statement_of(other.node) for other in others}
+    return _without(model, model.statement_of(site.node), gone)
+
+
+def _without(model: Model, statement: ast.stmt, gone: set[ast.stmt]) -> Edit | None:
+    source, place = model.source, model.index.places[statement]
+    if all(each is statement or each in gone for each in place.block):
+        around = place.parent
+        if not isinstance(around, ast.If) or around.orelse or not is_for_every_run(around.test):
+            return None
+        if place.field != "body" or model.index.places[around].field == "orelse":
+            return None
+        return _without(model, around, gone)
+    rows = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+    text = [source.line(row) for row in rows]
+    before = text[0].encode()[: statement.col_offset]
+    after = text[-1].encode()[statement.end_col_offset or 0 :]
+    if before.strip() or after.strip() or any("#" in line for line in text):
+        return None
+    end = source.line_starts[rows[-1]] if rows[-1] < len(source.line_starts) else len(source.utf8)
+    return Edit(source.line_starts[rows[0] - 1], end, b"")
+
+
+def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edit | None:
+    """Insert a line, and two empty ones, before the top-level statement around the site and the comments above that.
+
+    None where one of the names is not imported at the top level before.
+    """
+    source, row = model.source, site.rows[0]
+    imported: set[str] = set()
+    for statement in model.index.module.body:
+        first = first_row(statement)
+        if first <= row <= (statement.end_lineno or row):
+            if not names <= imported:
+                return None
+            while first > 1 and source.line(first - 1).startswith("#"):
+                first -= 1
+            place = source.line_starts[first - 1]
+            return Edit(place, place, f"{line}{source.newline * 3}".encode())
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            imported |= {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
+    return None
+
+
+def import_line(model: Model, module: str) -> Edit | None:
+    """Put `import module` in its order among the file's first imports; None where it has none at its top."""
+    group: list[ast.Import | ast.ImportFrom] = []
+    for statement in model.index.module.body:
+        is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)) or is_future:
+            continue
+        if group and statement.lineno != (group[-1].end_lineno or group[-1].lineno) + 1:
+            break
+        group.append(statement)
+    if not group or not all(has_rows_to_itself(each, model.source) for each in group):
+        return None
+    behind = [each for each in group if isinstance(each, ast.ImportFrom) or each.names[0].name > module]
+    row = behind[0].lineno if behind else (group[-1].end_lineno or group[-1].lineno) + 1
+    source = model.source
+    place = source.line_starts[row - 1]
+    return Edit(place, place, f"import {module}{source.newline}".encode())
+
+
+def has_rows_to_itself(statement: ast.stmt, source: Source) -> bool:
+    """Whether no other code stands on the statement's rows."""
+    before = source.line(statement.lineno)[: statement.col_offset]
+    after = source.line(statement.end_lineno or statement.lineno).encode()[statement.end_col_offset or 0 :].strip()
+    return not before.strip() and (not after or after.startswith(b"#"))
+
+
+def _row(source: Source, row: int) -> tuple[int, int]:
+    """Where a row begins and ends, with its newline."""
+    end = source.line_starts[row] if row < len(source.line_starts) else len(source.utf8)
+    return source.line_starts[row - 1], end
+
+
+def _indent(source: Source, loop: ast.stmt) -> str | None:
+    indent = source.line(loop.lineno)[: loop.col_offset]
+    return None if indent.strip() else indent
+
+
+def _last_row_of_body(source: Source, row: int, column: int) -> int:
+    """The last row of a block that ends in `row`, with the comments below that are indented deeper than `column`."""
+    last = row
+    while row < len(source.line_starts):
+        row += 1
+        line = source.line(row)
+        text = line.lstrip(" \t")
+        if text.startswith("#") and len(line) - len(text) > column:
+            last = row
+        elif text.strip():
+            break
+    return last

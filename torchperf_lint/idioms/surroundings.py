@@ -1,0 +1,151 @@
+"""What stands around a site: its loops, what they bind and walk over, and what may catch an exception."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.idioms import writes
+from torchperf_lint.model.flow import names_bound_in
+from torchperf_lint.model.index import last_name, names_in
+from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.running.loops import LoopKind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import ClassInfo, Index
+
+_RECKONS = frozenset({"min", "max", "int", "round", "abs"})
+
+
+def inner_walks(model: Model, site: Site) -> list[tuple[set[str], str | None]]:
+    """The `for` loops around the site below its batch loop: the names each binds, innermost first.
+
+    With them goes the text of what the loop walks over, if that is a tensor (or zipped or counted tensors).
+    """
+    function = model.function_of(site)
+    found: list[tuple[set[str], str | None]] = []
+    for loop in model.loops.enclosing(model.statement_of(site.node)):
+        if model.loops.classify(loop, function).kind is not LoopKind.OTHER:
+            break
+        if isinstance(loop, (ast.For, ast.AsyncFor)):
+            targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+            parts = [node for node in ast.walk(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
+            values = [model.world.frame_value(function, part) for part in parts]
+            tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
+            found.append((targets, ast.unparse(loop.iter) if tensors else None))
+    return found
+
+
+def step_counter(model: Model, site: Site) -> str | None:
+    """The name that counts the passes of the batch loop around the site (`for i, batch in enumerate(...)`)."""
+    heat = model.heat(site)
+    loop = heat.loop if heat is not None else None
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or not isinstance(loop.iter, ast.Call):
+        return None
+    counter = loop.target.elts[0]
+    counted = any(isinstance(node, ast.Call) and last_name(node.func) == "enumerate" for node in ast.walk(loop.iter))
+    return counter.id if counted and isinstance(counter, ast.Name) else None
+
+
+def names_of_loop(heat: Heat) -> set[str]:
+    """The names and paths (`self.x`) that the loop of `heat` binds, its targets included."""
+    return set() if heat.loop is None else names_bound_in(heat.loop) | writes.paths_bound_in(heat.loop)
+
+
+def always_in_loop(model: Model, site: Site, heat: Heat) -> bool:
+    """Whether the site's statement stands directly in the body of the loop of `heat`."""
+    place = model.index.places[model.statement_of(site.node)]
+    return heat.loop is not None and place.parent is heat.loop and place.field == "body"
+
+
+def holds_whole_training(model: Model, site: Site) -> bool:
+    """Whether the site opens a `with` around a training loop that runs to its end."""
+    statement = model.statement_of(site.node)
+    return isinstance(statement, ast.With) and any(
+        model.loops.classify(node, model.function_of(site)).trains
+        and not any(isinstance(inner, (ast.Break, ast.Return)) for inner in ast.walk(node))
+        for node in ast.walk(statement)
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While))
+    )
+
+
+def names_used(model: Model, site: Site) -> set[str]:
+    """The names, attributes and keywords in the function around the site, which may be the file, and its own name."""
+    function = model.function_of(site)
+    found = {function.name}
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, (ast.arg, ast.keyword)) and node.arg is not None:
+            found.add(node.arg)
+    return found
+
+
+def ends_plainly(model: Model, heat: Heat) -> bool:
+    """Whether what stands after the loop of `heat` is reached whenever the loop is left, and nowhere else.
+
+    It is not where the function may catch an exception (a `try`, a `suppress()`), or the loop has an else-branch.
+    """
+    return heat.loop is not None and not heat.loop.orelse and not _may_catch(heat.loop, model.index)
+
+
+def may_be_caught(model: Model, site: Site) -> bool:
+    """Whether the function around the site may catch an exception that its statement raises."""
+    return _may_catch(model.statement_of(site.node), model.index)
+
+
+def _may_catch(statement: ast.stmt, index: Index) -> bool:
+    """Whether an exception that leaves the statement may be caught in its function."""
+    current: ast.stmt | None = statement
+    while current is not None:
+        current = index.places[current].parent
+        if type(current).__name__ in ("Try", "TryStar"):
+            return True
+        if isinstance(current, (ast.With, ast.AsyncWith)) and any(_catches(item, index) for item in current.items):
+            return True
+    return False
+
+
+def _catches(item: ast.withitem, index: Index) -> bool:
+    """Whether a context manager may swallow an exception: a known one, or one of this file that is written to."""
+    call = item.context_expr
+    if not isinstance(call, ast.Call):
+        return any(_swallows(cls) for cls in index.classes)
+    name = last_name(call.func)
+    if name in ("suppress", "raises", "assertRaises", "ExitStack", "AsyncExitStack"):
+        return True
+    return any(cls.name == name and _swallows(cls) for cls in index.classes) or any(
+        function.name == name and any(isinstance(node, ast.Try) and node.handlers for node in ast.walk(function.node))
+        for function in index.functions
+    )
+
+
+def _swallows(cls: ClassInfo) -> bool:
+    """Whether `__exit__` may return anything but None or False."""
+    exits = [cls.methods[name] for name in ("__exit__", "__aexit__") if name in cls.methods]
+    returned = [node.value for each in exits for node in ast.walk(each.node) if isinstance(node, ast.Return)]
+    return any(not (value is None or (isinstance(value, ast.Constant) and not value.value)) for value in returned)
+
+
+def reckoned_from(model: Model, name: str, site: Site) -> list[str]:
+    """The name, and those that the function around binds to what is reckoned from it: `left = max(x - 1, 0)`."""
+    function = model.function_of(site)
+    found = [name]
+    for known in found:
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.Assign) and known in names_in(node.value) and _is_reckoning(node.value):
+                named = [target.id for target in node.targets if isinstance(target, ast.Name)]
+                found += [each for each in named if each not in found]
+    return found
+
+
+def _is_reckoning(value: ast.expr) -> bool:
+    """Whether an expression is arithmetic, which gives an index or a size where it is given such."""
+    if isinstance(value, ast.Call):
+        return last_name(value.func) in _RECKONS and all(_is_reckoning(each) for each in value.args)
+    if isinstance(value, ast.BinOp):
+        return _is_reckoning(value.left) and _is_reckoning(value.right)
+    return isinstance(value, (ast.Name, ast.Attribute, ast.Constant))

@@ -1,0 +1,167 @@
+"""Helpers of the project whose call is what they do: they only read their argument, or only show what they get."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge.loggers import DISPLAY_WORDS, DISPLAYS, READER_ENDINGS
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning import narrowing
+from torchperf_lint.model.running.throttles import throttles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.syntax import cst
+
+_COPIES = frozenset({"cpu", "numpy", "tolist"})
+_CONVERSIONS = frozenset({"float", "int"})
+_KEEP_VALUE = frozenset("detach clone contiguous float double squeeze to".split())
+_QUESTIONS = frozenset("isinstance hasattr is_tensor callable type len numel dim is_floating_point".split())
+_HARMLESS_DECORATORS = frozenset("staticmethod classmethod no_grad inference_mode unused ignore".split())
+_STATEMENTS = (ast.Return, ast.If, ast.Assign, ast.AnnAssign, ast.Raise, ast.Pass, ast.Assert)
+_COMPUTES = (ast.BinOp, ast.Lambda, ast.comprehension, ast.Await, ast.NamedExpr)
+_BRANCHES = (ast.If, ast.IfExp)
+
+
+class HelperRead(NamedTuple):
+    """A call of a function that does nothing but read its argument on the host."""
+
+    site: Site
+    argument: cst.BaseExpression
+    copies: bool  # it brings a whole tensor over, and not one number
+    because: Because
+
+
+def helper_reads(model: Model) -> tuple[HelperRead, ...]:
+    """The calls of such functions that run in every step, in source order."""
+    return model.remember("helper_reads", lambda: tuple(_helper_reads(model)))
+
+
+def _helper_reads(model: Model) -> Iterator[HelperRead]:
+    names = tuple(name for name in model.index.calls if name.lower().endswith(READER_ENDINGS))
+    for site in model.sites(names, True, lambda record: _reader(model, record) is not None):
+        call = site.node
+        function = model.value(call.func).function
+        read = None if function is None else _only_read(model, function)
+        if function is not None and read is not None:
+            because = Because(read.lineno, f"`{function.name}` only reads its argument", function.index.path)
+            yield HelperRead(site, call.args[0].value, last_name(read.func) in _COPIES, because)
+
+
+def _reader(model: Model, record: CallRecord) -> ast.Call | None:
+    """The read in the function that a call calls, if that does nothing else with the first argument."""
+    if not record.call.args or isinstance(record.call.args[0], ast.Starred):
+        return None
+    function = model.world.seen_alone(record.function, record.call.func).function
+    stands_in_one = _only_read(model, record.function) is not None
+    return None if function is None or stands_in_one else _only_read(model, function)
+
+
+def stands_in_reader(model: Model, site: Site) -> bool:
+    """Whether the site stands in such a function: then its calls are what is reported."""
+    return _only_read(model, model.function_of(site)) is not None
+
+
+def _only_read(model: Model, function: FunctionInfo) -> ast.Call | None:
+    """The call by which a function that does nothing else reads its first parameter; None if it is no such function."""
+    return model.remember(("only_read", function), lambda: _find_read(function))
+
+
+def _find_read(function: FunctionInfo) -> ast.Call | None:
+    names = function.parameter_names[function.self_name is not None :]
+    if not names or function.is_generator or not _is_plain(function, names[1:]):
+        return None
+    held = {names[0]}
+    reads: list[ast.Call] = []
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Assign) and _held_in(node.value, held):
+            held.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.Call):
+            name, receiver = last_name(node.func), getattr(node.func, "value", None)
+            if isinstance(node.func, ast.Name):
+                receiver = node.args[0] if name in _CONVERSIONS else None
+            elif name not in _COPIES and name != "item":
+                receiver = None
+            if _held_in(receiver, held):
+                reads.append(node)
+    numbers = [read for read in reads if last_name(read.func) not in _COPIES]
+    return next(iter(numbers or reads), None)
+
+
+def _is_plain(function: FunctionInfo, others: list[str]) -> bool:
+    """Whether there is nothing in the function but branches on what the first parameter is, and what reads it."""
+    if any(last_name(getattr(each, "func", each)) not in _HARMLESS_DECORATORS for each in function.decorators):
+        return False
+    pending: list[ast.AST] = list(function.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS) and not _is_text(node):
+            return False
+        if isinstance(node, _COMPUTES):
+            return False
+        if isinstance(node, _BRANCHES) and any(
+            isinstance(each, ast.Name) and each.id in others for each in ast.walk(node.test)
+        ):
+            return False
+        if isinstance(node, ast.Call) and not _is_part_of_read(node, function.name):
+            return False
+        if not isinstance(node, ast.Raise):
+            pending.extend(ast.iter_child_nodes(node))
+    return True
+
+
+def _is_part_of_read(call: ast.Call, own_name: str) -> bool:
+    name = last_name(call.func)
+    if name in _QUESTIONS or name == own_name or narrowing.runs_eagerly(call) is not None:
+        return True
+    if isinstance(call.func, ast.Name):
+        return name in _CONVERSIONS and len(call.args) == 1
+    return name in _COPIES or name in _KEEP_VALUE or name == "item"
+
+
+def _held_in(node: ast.expr | None, held: set[str]) -> bool:
+    """Whether the expression is what one of the names holds, detached, copied or converted."""
+    while node is not None and not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        else:
+            return False
+    return node is not None and node.id in held
+
+
+def display_names(model: Model) -> list[str]:
+    """The names of functions that the file calls and that may be such as only show what they are given."""
+    return [name for name in model.index.calls if any(word in name.lower() for word in DISPLAY_WORDS)]
+
+
+def only_shows(model: Model, function: FunctionInfo) -> bool:
+    """Whether a function does nothing but print or log what it is given, in this process or in another."""
+    return model.remember(("only_shows", function), lambda: _find_display(function))
+
+
+def _find_display(function: FunctionInfo) -> bool:
+    given = set(function.parameter_names[function.self_name is not None :])
+    shows = False
+    pending = list(function.body)
+    while pending:
+        statement = pending.pop()
+        if isinstance(statement, ast.If) and not throttles(statement.test, True, lambda name: []):
+            pending += [*statement.body, *statement.orelse]
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            call = statement.value
+            passed = {each.id for part in call.args for each in ast.walk(part) if isinstance(each, ast.Name)}
+            shows = shows or (last_name(call.func) in DISPLAYS and bool(passed & given))
+        elif not _is_text(statement) and not isinstance(statement, (ast.Pass, ast.Return)):
+            return False
+    return shows
+
+
+def _is_text(statement: ast.AST) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

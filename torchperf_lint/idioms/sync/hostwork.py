@@ -1,0 +1,172 @@
+"""Whether the program works on the host, within the step, on what it copied there, or in a function that it calls."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.host_work import HOST_LIBRARIES, NEEDS_HOST, PUTS_TOGETHER, WRITES_OUT
+from torchperf_lint.model.index import dotted, last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.meaning.interpret import World
+
+MOST_CALLS_DOWN = 2
+"""How many calls deep the work is looked for."""
+
+_ABOUT = frozenset({"shape", "size", "ndim", "dtype", "device"})
+_COLLECTS = frozenset({"append", "extend", "add", "insert", "update", "appendleft"})
+
+
+def worked_on_at_once(model: Model, site: Site, heat: Heat) -> bool:
+    """Whether the step goes on to work on the host on what the site copies.
+
+    The copy is followed through names, inner loops and containers, and into the functions of the project.
+    """
+    copy = model.ast_of(site.node)
+    if copy is None:
+        return False
+    function = model.function_of(site)
+    region = function.body if heat.loop is None else heat.loop.body
+    later = [each for each in _statements(region) if (each.end_lineno or 0) >= copy.lineno]
+    held = _Held({copy})
+    held.spread(later)
+    return any(
+        _needs_host(model.world, function, call, held) and model.heats.of(statement) is not None
+        for statement in later
+        for call in _calls(statement)
+    )
+
+
+class _Held:
+    """The expressions, names and paths that stand for what was copied, or hold it."""
+
+    def __init__(self, nodes: set[ast.expr], names: Iterable[str] = ()) -> None:
+        self.nodes = nodes
+        self.names = set(names)
+
+    def has(self, node: ast.AST) -> bool:
+        """Whether it stands in the expression, and not only its length or shape."""
+        if node in self.nodes:
+            return True
+        if isinstance(node, (ast.Name, ast.Attribute)) and dotted(node) in self.names:
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in _ABOUT:
+            return False
+        if isinstance(node, ast.Call) and last_name(node.func) in ("len", "isinstance"):
+            return False
+        return any(self.has(child) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+
+    def spread(self, statements: list[ast.stmt]) -> None:
+        """Follow it through the statements, until no other name holds it."""
+        known = -1
+        while known < len(self.names):
+            known = len(self.names)
+            for statement in statements:
+                self._follow(statement)
+
+    def _follow(self, statement: ast.stmt) -> None:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            if statement.value is not None and self.has(statement.value):
+                for target in targets:
+                    self._bind(target)
+        elif isinstance(statement, (ast.For, ast.AsyncFor)):
+            self._walk_over(statement.target, statement.iter)
+        for node in _own_nodes(statement):
+            if isinstance(node, ast.comprehension):
+                self._walk_over(node.target, node.iter)
+            elif isinstance(node, ast.Call):
+                self._collect(node)
+
+    def _collect(self, call: ast.Call) -> None:
+        """What `kept.append(x)` puts it into."""
+        func = call.func
+        if isinstance(func, ast.Attribute) and func.attr in _COLLECTS and any(map(self.has, _given(call))):
+            self._bind(func.value)
+
+    def _walk_over(self, target: ast.expr, source: ast.expr) -> None:
+        """The names of a loop's item: of `for i, (x, y) in enumerate(zip(xs, ys))` each by its own source."""
+        parts = target.elts if isinstance(target, ast.Tuple) else []
+        name = last_name(source.func) if isinstance(source, ast.Call) else None
+        if isinstance(source, ast.Call) and name == "enumerate" and len(parts) == 2 and source.args:
+            self._walk_over(parts[1], source.args[0])
+        elif isinstance(source, ast.Call) and name == "zip" and len(parts) == len(source.args):
+            for part, given in zip(parts, source.args, strict=True):
+                self._walk_over(part, given)
+        elif self.has(source):
+            self._bind(target)
+
+    def _bind(self, target: ast.expr) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for part in target.elts:
+                self._bind(part)
+            return
+        while isinstance(target, (ast.Subscript, ast.Starred)):
+            target = target.value
+        path = dotted(target)
+        if path is not None:
+            self.names.add(path)
+
+
+def _needs_host(world: World, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
+    """Whether a call in the function works on the host on what it is given of that."""
+    given = [place for place, each in enumerate(_given(call)) if held.has(each)]
+    if not given:
+        return False
+    name = last_name(call.func)
+    if name in NEEDS_HOST or name in WRITES_OUT:
+        return True
+    home = world.home(function.index)
+    if home is None:
+        return False
+    callee = home.frame_value(function, call.func)
+    if depth and name not in PUTS_TOGETHER and (callee.ref or "").partition(".")[0] in HOST_LIBRARIES:
+        return True
+    called = callee.function
+    if called is None or depth == MOST_CALLS_DOWN or isinstance(called.node, ast.Module):
+        return False
+    named = called.parameter_names[called.self_name is not None :]
+    words = [*named[: len(call.args)], *(keyword.arg for keyword in call.keywords)]
+    inner = _Held(set(), (words[place] or "" for place in given if place < len(words)))
+    statements = list(_statements(called.body))
+    inner.spread(statements)
+    return any(_needs_host(world, called, each, inner, depth + 1) for each in _all_calls(statements))
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _all_calls(statements: list[ast.stmt]) -> Iterator[ast.Call]:
+    for statement in statements:
+        yield from _calls(statement)
+
+
+def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
+    return (node for node in _own_nodes(statement) if isinstance(node, ast.Call))
+
+
+def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What a statement consists of, without the statements inside it."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+
+
+def _statements(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block and those inside them, without those of functions and classes."""
+    for statement in block:
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield statement
+            for node in ast.iter_child_nodes(statement):
+                if isinstance(node, ast.stmt):
+                    yield from _statements([node])
+                elif isinstance(node, (ast.ExceptHandler, ast.match_case)):
+                    yield from _statements(node.body)

@@ -1,0 +1,149 @@
+"""Subscripts of tensors that run in every step: what stands in the brackets, and whether it is read or written."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms.sync.shown import is_shown
+from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+from torchperf_lint.model.sites import _own_expressions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.meaning.values import Value
+
+_HEADERS_ONLY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+class Use(enum.Enum):
+    """What is done to the elements that a subscript chooses."""
+
+    READ = "read"
+    WRITTEN = "written"
+    UPDATED = "read and written"
+
+
+class Indexed(NamedTuple):
+    """A subscript that runs in every step; `parts` are the indices in the brackets, `given` what is written."""
+
+    site: Site
+    node: ast.Subscript
+    parts: tuple[ast.expr, ...]
+    use: Use
+    given: ast.expr | None
+    statement: ast.stmt
+    function: FunctionInfo
+    values: Mapping[ast.expr, Value]
+    heat: Heat
+
+    def value(self, node: ast.expr) -> Value:
+        """What an expression of its statement is."""
+        return self.values.get(node, UNKNOWN)
+
+
+def hot_subscripts(
+    model: Model, wanted: Callable[[ast.Subscript, Mapping[ast.expr, Value]], bool]
+) -> Iterator[Indexed]:
+    """The subscripts that run in every step, in source order, of which `wanted` holds for the node and its values."""
+    if model.world.cpu_only:
+        return
+    for statement, place in model.index.places.items():
+        if isinstance(statement, _HEADERS_ONLY) or not model.seeds.may_be_hot(statement):
+            continue
+        found = [node for node in _own_expressions(statement) if isinstance(node, ast.Subscript) and _may_choose(node)]
+        if not found:
+            continue
+        values = model.world.values_of(place.function, statement)
+        for node in sorted(found, key=lambda each: (each.lineno, each.col_offset)):
+            if not wanted(node, values):
+                continue
+            heat = model.heats.of(statement)
+            site = None if heat is None else model.site_at(node, statement)
+            if heat is None or site is None or model.heats.guarded_in_expression(statement, node):
+                continue
+            use, given = _use(statement, node)
+            yield Indexed(site, node, parts_of(node), use, given, statement, place.function, values, heat)
+
+
+def parts_of(node: ast.Subscript) -> tuple[ast.expr, ...]:
+    """The indices in the brackets."""
+    return tuple(node.slice.elts) if isinstance(node.slice, ast.Tuple) else (node.slice,)
+
+
+def _may_choose(node: ast.Subscript) -> bool:
+    """Whether there is more in the brackets than literals and slices between them; annotations choose nothing."""
+    return any(not _is_literal(part) for part in parts_of(node)) or not isinstance(node.ctx, ast.Load)
+
+
+def _is_literal(part: ast.expr) -> bool:
+    if isinstance(part, ast.Slice):
+        return all(bound is None or _is_literal(bound) for bound in (part.lower, part.upper, part.step))
+    if isinstance(part, ast.UnaryOp):
+        return _is_literal(part.operand) and not isinstance(part.op, ast.Invert)
+    return isinstance(part, ast.Constant)
+
+
+def _use(statement: ast.stmt, node: ast.Subscript) -> tuple[Use, ast.expr | None]:
+    if isinstance(node.ctx, ast.Load):
+        return Use.READ, None
+    if isinstance(statement, ast.AugAssign):
+        return Use.UPDATED, statement.value
+    single = isinstance(statement, ast.Assign) and len(statement.targets) == 1 and statement.targets[0] is node
+    return Use.WRITTEN, statement.value if single and isinstance(statement, ast.Assign) else None
+
+
+def hot_masks(model: Model) -> Iterator[tuple[Indexed, ast.expr]]:
+    """Subscripts, run in every step, by a mask on the accelerator whose count the host has to know; and the mask.
+
+    A number that is written through a mask is filled in by the device, which counts nothing.
+    """
+    for indexed in hot_subscripts(model, _has_mask):
+        mask = next(part for part in indexed.parts if is_mask(indexed.value(part)))
+        if indexed.use is Use.WRITTEN:
+            value = UNKNOWN if indexed.given is None else indexed.value(indexed.given)
+            if not value.is_tensor or not value.device.on_accelerator:
+                continue
+        held = indexed.value(indexed.node.value)
+        # Nothing but tensors is indexed by a comparison; an attribute may be a list of layers.
+        is_held_there = held.holds_tensors and held.device.on_accelerator
+        if is_held_there or is_shown(model, indexed.function, mask):
+            yield indexed, mask
+
+
+def _has_mask(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
+    held = values.get(node.value, UNKNOWN).kind
+    return held not in (Kind.CONTAINER, Kind.NUMPY) and any(
+        is_mask(values.get(part, UNKNOWN)) for part in parts_of(node)
+    )
+
+
+def is_mask(value: Value) -> bool:
+    """Whether a tensor on the accelerator chooses elements by true and false."""
+    return value.kind is Kind.TENSOR and value.dtype in ("bool", "uint8") and value.device.on_accelerator
+
+
+def compared_with_number(model: Model, indexed: Indexed) -> bool:
+    """Whether the one mask in the brackets has been made by comparing the very tensor with a number.
+
+    Then both have the same shape. The mask is written in the brackets, or bound once, like the tensor.
+    """
+    base = indexed.node.value
+    if len(indexed.parts) != 1 or not isinstance(base, (ast.Name, ast.Attribute)):
+        return False
+    mask = indexed.parts[0]
+    if isinstance(mask, ast.Name):
+        bound = model.heats.bindings(indexed.function, mask.id)
+        names = indexed.function.index.bound_names(indexed.function)
+        is_stable = isinstance(base, ast.Name) and names.count(base.id) <= 1 and names.count(mask.id) == 1
+        if len(bound) != 1 or not is_stable:
+            return False
+        mask = bound[0]
+    if not isinstance(mask, ast.Compare) or len(mask.ops) != 1 or ast.unparse(mask.left) != ast.unparse(base):
+        return False
+    other = model.world.frame_value(indexed.function, mask.comparators[0])
+    return other.kind is Kind.NUMBER

@@ -1,0 +1,137 @@
+"""Tensors that a list keeps from pass to pass: whether something may write over them in the meantime."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.idioms.writes import written_in
+from torchperf_lint.knowledge.torch_api import VIEW_METHODS
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.syntax import cst
+
+_MAY_BE_ITSELF = VIEW_METHODS | frozenset(
+    "detach contiguous to cpu cuda type type_as float double half bfloat16 long int short bool numpy chunk split "
+    "unbind diagonal expand_as unfold swapaxes real imag requires_grad_".split()
+)
+"""Methods and functions that may give a tensor itself, or one that shares its memory."""
+_HANDS_OUT = frozenset("zip reversed list tuple iter next dict sorted".split())
+_ONLY_READS = frozenset("len print append extend isinstance float int range zip enumerate list tuple str repr".split())
+
+
+def is_never_written(model: Model, node: cst.BaseExpression, site: Site, heat: Heat) -> bool:
+    """Whether the function makes the tensor itself, and hands it to nothing that may write to it.
+
+    An attribute (`layer.weight`) may be written to by anybody, an optimizer for one.
+    """
+    meaning = model.ast_of(node)
+    return meaning is not None and _Sharing(model, model.function_of(site), heat.loop).is_never_written(meaning)
+
+
+class _Sharing:
+    """Which names of a function may stand for the same memory."""
+
+    def __init__(self, model: Model, function: FunctionInfo, loop: ast.stmt | None) -> None:
+        self._model = model
+        self._function = function
+        self._made: dict[str, list[set[str]]] = {}
+        self._stores: dict[str, int] = {}
+        for node in ast.walk(function.node):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self._stores[node.id] = self._stores.get(node.id, 0) + 1
+            for target, value in _bound_by(node):
+                shared = set() if node is loop or value is None else self._shares(value)
+                for each in ast.walk(target):
+                    if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                        self._made.setdefault(each.id, []).append(shared)
+
+    def is_never_written(self, node: ast.expr) -> bool:
+        known = self._shares(node)
+        pending = list(known)
+        for name in pending:
+            made = self._made.get(name, [])
+            if not made or len(made) != self._stores[name]:
+                return False  # a parameter, or bound in a way that is not looked at
+            others = {each for each, values in self._made.items() if any(name in shared for shared in values)}
+            found = others.union(*made) - known
+            known |= found
+            pending += found
+        return known.isdisjoint(self._touched())
+
+    def _shares(self, node: ast.expr) -> set[str]:
+        """The names whose memory an expression may give."""
+        if isinstance(node, ast.Name):
+            return {node.id}
+        if isinstance(node, ast.Call):
+            return self._shared_by_call(node)
+        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant, ast.JoinedStr)):
+            return set()
+        if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
+            return self._shares(node.value)
+        return set().union(*(self._shares(each) for each in ast.walk(node) if isinstance(each, ast.Name)))
+
+    def _shared_by_call(self, call: ast.Call) -> set[str]:
+        name = last_name(call.func) or ""
+        found = set().union(*(self._shares(each.value) for each in call.keywords if each.arg == "out"))
+        if any(each.arg == "inplace" for each in call.keywords) or name in _HANDS_OUT:
+            return found.union(*map(self._shares, call.args))
+        value = self._model.world.frame_value(self._function, call.func)
+        if value.kind is Kind.LIBRARY:
+            itself = name in _MAY_BE_ITSELF or name.endswith("_")
+            return found | self._shares(call.args[0]) if itself and call.args else found
+        if not isinstance(call.func, ast.Attribute) or value.kind is Kind.MODULE:
+            return found
+        receiver = self._model.world.frame_value(self._function, call.func.value)
+        itself = name in _MAY_BE_ITSELF or name.endswith("_")
+        gives = not call.args and not call.keywords and receiver.kind not in (Kind.TENSOR, Kind.LIBRARY)
+        return found | self._shares(call.func.value) if itself or gives else found
+
+    def _touched(self) -> set[str]:
+        """The names of what the function writes to in place, or hands to something that may do so."""
+        touched: set[str] = set()
+        for written, _ in written_in(self._function):
+            touched |= self._shares(written)
+        for record in self._function.calls_made:
+            call = record.call
+            value = self._model.world.frame_value(self._function, call.func)
+            name, ref = last_name(call.func) or "", value.ref or ""
+            writes = name.endswith("_") or any(each.arg == "inplace" for each in call.keywords)
+            of_tensor = isinstance(call.func, ast.Attribute) and (
+                self._model.world.frame_value(self._function, call.func.value).kind is Kind.TENSOR
+            )
+            harmless = name in _ONLY_READS or of_tensor or value.kind is Kind.LIBRARY or "loss" in ref.lower()
+            if writes or not (harmless or ref == "criterion"):
+                touched = touched.union(*(self._shares(each) for each in call.args))
+                touched = touched.union(*(self._shares(each.value) for each in call.keywords))
+        return touched
+
+
+def _bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What a node binds, and what to."""
+    if isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield target, node.value
+    elif isinstance(node, (ast.NamedExpr, ast.AnnAssign)):
+        yield node.target, node.value
+    elif isinstance(node, ast.AugAssign):
+        yield node.target, None
+    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+        yield node.target, node.iter
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        for item in node.items:
+            if item.optional_vars is not None:
+                yield item.optional_vars, item.context_expr
+
+
+def goes_backward_behind(model: Model, site: Site, heat: Heat) -> bool:
+    """Whether the function sends something backward elsewhere than in the loop: perhaps what the loop has collected."""
+    inside = set() if heat.loop is None else {id(node) for node in ast.walk(heat.loop)}
+    calls = [record.call for record in model.function_of(site).calls_made if id(record.call) not in inside]
+    return any(last_name(call.func) in ("backward", "manual_backward", "grad") for call in calls)

@@ -1,0 +1,127 @@
+"""Indices and sizes that the host or the device has to wait for: which part of a subscript or call it is, and why."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
+from torchperf_lint.knowledge.torch_api import NEEDS_SIZES
+from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.idioms.sync.indexing import Indexed
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.meaning.values import Value
+
+_WHOLE = ("int", "uint")
+_BY_LIST = ("list",)
+
+
+class Costly(NamedTuple):
+    """A subscript or a call, run in every step, that waits for an index or a size, and what it waits for.
+
+    `by` says how: `read` of an index or size on the device, `copy` of indices to the device, `number` copied there
+    to be written.
+    """
+
+    site: Site
+    by: str
+    part: str
+    heat: Heat
+    because: tuple[Because, ...]
+    indexed: Indexed | None
+
+
+def hot_places(model: Model) -> Iterator[Costly]:
+    """The subscripts of tensors and the calls with sizes that wait, in every step."""
+    for indexed in hot_subscripts(model, _is_on_device):
+        found = _by_part(indexed) or _by_number(indexed)
+        if found is not None:
+            by, part, because = found
+            yield Costly(indexed.site, by, ast.unparse(part), indexed.heat, because, indexed)
+    for site in model.sites(tuple(sorted(NEEDS_SIZES)), True, lambda record: _size(model, record) is not None):
+        heat, meaning = model.heat(site), model.ast_of(site.node)
+        values = model.world.values_of(model.function_of(site), model.statement_of(site.node))
+        size = _size_among(meaning, values) if isinstance(meaning, ast.Call) else None
+        if heat is not None and size is not None:
+            yield Costly(site, "read", ast.unparse(size), heat, values[size].because, None)
+
+
+def _is_on_device(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
+    held = values.get(node.value, UNKNOWN)
+    return held.holds_tensors and not held.mixed and held.device.on_accelerator
+
+
+def _by_part(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
+    for part in indexed.parts:
+        bounds = [part.lower, part.upper, part.step] if isinstance(part, ast.Slice) else [part]
+        for bound in bounds:
+            value = UNKNOWN if bound is None else indexed.value(bound)
+            if bound is None:
+                continue
+            if _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool"):
+                return "read", bound, value.because
+            if not isinstance(part, ast.Slice) and _is_host_index(value):
+                return "copy", part, indexed.value(indexed.node.value).because
+    return None
+
+
+def _is_device_number(value: Value) -> bool:
+    return value.is_tensor and value.scalar is True and value.device.on_accelerator
+
+
+def _is_host_index(value: Value) -> bool:
+    """A list of numbers, or integers in a tensor of the host, or in an array."""
+    if value.kind is Kind.CONTAINER:
+        return value.ref in _BY_LIST and value.element is not None and value.element.kind is Kind.NUMBER
+    return (
+        value.is_tensor and value.device is Device.CPU and (value.dtype or "").startswith(_WHOLE) and not value.scalar
+    )
+
+
+def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
+    """A number that is written to one element, or through integers on the device."""
+    if indexed.use is not Use.WRITTEN or indexed.given is None or len(parts_of(indexed.node)) != 1:
+        return None
+    given, index = indexed.value(indexed.given), indexed.value(indexed.parts[0])
+    if given.kind is not Kind.NUMBER:
+        return None
+    held = indexed.value(indexed.node.value)
+    one = held.vector is True and index.kind is Kind.NUMBER and not isinstance(indexed.parts[0], ast.Slice)
+    through = index.is_tensor and index.device.on_accelerator and (index.dtype or "").startswith(_WHOLE)
+    return ("number", indexed.given, held.because) if one or through else None
+
+
+def is_one_element(indexed: Indexed) -> bool:
+    """Whether the one index is a whole number of the host: then the subscript is a view, through a tensor a copy."""
+    value = indexed.value(indexed.parts[0])
+    return value.kind is Kind.NUMBER and value.dtype == "int"
+
+
+def is_row_of_places(indexed: Indexed) -> bool:
+    """Whether the one index is a vector of integers on the device."""
+    value = indexed.value(indexed.parts[0])
+    return value.is_tensor and value.vector is True and value.dtype == "int64"
+
+
+def _size(model: Model, record: CallRecord) -> ast.expr | None:
+    return _size_among(record.call, model.world.values_of(record.function, record.statement))
+
+
+def _size_among(call: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:
+    """The argument of a function that needs numbers of the host which is a number on the device."""
+    callee = values.get(call.func, UNKNOWN)
+    ref = callee.ref or ""
+    is_function = callee.kind is Kind.LIBRARY and (ref == "builtins.range" or ref.startswith("torch."))
+    is_method = callee.kind is Kind.METHOD and callee.function is None and callee.element is not None
+    if not is_function and not (is_method and callee.element is not None and callee.element.holds_tensors):
+        return None
+    given = [
+        each for argument in call.args for each in (argument.elts if isinstance(argument, ast.Tuple) else [argument])
+    ]
+    return next((each for each in given if _is_device_number(values.get(each, UNKNOWN))), None)

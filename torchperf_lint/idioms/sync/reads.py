@@ -1,0 +1,358 @@
+"""Host reads of device scalars (`x.item()`, `float(x)`, `int(x)`) and what each is read for.
+
+The rules of the sync group share this room: each read has one role, and one rule owns each role.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms.metrics import meters
+from torchperf_lint.idioms.sync import helpers, norms
+from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS, LOGS_NUMBERS, WARNINGS
+from torchperf_lint.knowledge.torch_api import TAKES_SIZES
+from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.running.heat import Heat
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Model, Site, Value
+
+_BEFORE_READ = frozenset({"detach", "cpu", "clone", "contiguous"})
+_COMPREHENSIONS = ("ListComp", "GeneratorExp", "SetComp", "DictComp")
+
+
+class Role(enum.Enum):
+    """What a read is for; the first that fits."""
+
+    ACCUMULATED = "added to a running sum"
+    COLLECTED = "appended to a list"
+    FRAMEWORK_LOG = "logged through a framework that takes tensors"
+    METER = "fed to an average meter"
+    METRIC = "fed to a torchmetrics aggregator on the device"
+    SHOWN = "shown or logged"
+    ELEMENT = "one of many elements read one by one"
+    NORM = "the norm of one parameter after the other"
+    CONDITION = "decides a branch, or acts on an environment"
+    INDEX = "used as a size or index"
+    ASIDE = "told in an error or a warning, or put off by a lambda"
+    OTHER = "kept as a number"
+
+
+_SINGLE_PRECISION_ONLY = (
+    *(quote + name for name in ("mps", "xpu", "npu", "xla") for quote in ("'", '"', ".", "torch_", "is_", "_")),
+    "torch.accelerator",  # whichever there is
+)
+
+COLD = Heat(None, "", ())
+"""The heat of a read that does not run in every step."""
+
+
+class HostRead(NamedTuple):
+    """A read of a device scalar that runs in every step."""
+
+    site: Site  # the whole read: `loss.detach().cpu().item()`, `utils.item(loss)`
+    tensor: cst.BaseExpression  # what is read: `loss`
+    role: Role
+    sink: str  # what takes the number, e.g. `self.log`, `losses.append`; of an ELEMENT, what it is one of
+    parent: cst.CSTNode | None  # the node that takes the number: a Call, AugAssign, ...
+    heat: Heat
+    because: tuple[Because, ...]
+    by_helper: bool = False  # by a call of a function of the project that only reads: no fix sees through that
+
+    @property
+    def reader(self) -> str:
+        """How it reads: `item`, `float` or `int`."""
+        func = self.site.node.func
+        return func.value if isinstance(func, cst.Name) else "item"
+
+
+def hot_reads(model: Model) -> tuple[HostRead, ...]:
+    """The reads of device scalars that run in every step, in source order, one per chain."""
+    return model.remember("hot_reads", lambda: tuple(_hot_reads(model)))
+
+
+def _hot_reads(model: Model) -> Iterator[HostRead]:
+    by_helpers = {each.site.start: each.site for each in helpers.helper_reads(model) if not each.copies}
+    sites = {site.start: site for site in model.scalar_reads(hot=True) if not helpers.stands_in_reader(model, site)}
+    covered = 0
+    for start, site in sorted({**by_helpers, **sites}.items()):
+        heat = model.heat(site)
+        if heat is not None and start >= covered:
+            covered = site.end
+            yield from _read(model, site, heat)
+
+
+def element_reads(model: Model) -> Iterator[HostRead]:
+    """The reads that take one element after another: hot or not in a comprehension, hot ones in a loop."""
+    found = {read.site.start: read for read in hot_reads(model) if read.role is Role.ELEMENT}
+    for site in model.scalar_reads(hot=False, repeated=True):
+        found.update(
+            {read.site.start: read for read in _read(model, site, model.heat(site)) if read.role is Role.ELEMENT}
+        )
+    yield from (found[start] for start in sorted(found))
+
+
+def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
+    call = site.node
+    assert isinstance(call, cst.Call)
+    tensor = _read_tensor(model, call)
+    because = None if tensor is None else model.on_device(tensor)
+    if tensor is None or because is None:
+        return
+    role, sink, parent = _role(model, site, tensor)
+    if _is_norm_for_total(model, site, tensor, role, parent):
+        role = Role.NORM
+    helper = next((each for each in helpers.helper_reads(model) if each.site is site), None)
+    because = because if helper is None else (*because, helper.because)
+    read = HostRead(site, tensor, role, sink, parent, heat or COLD, because, helper is not None)
+    if heat is not None and role in (Role.ACCUMULATED, Role.COLLECTED):
+        read = read._replace(role=_role_by_reads(model, read))
+    yield read
+
+
+def _is_norm_for_total(
+    model: Model, site: Site, tensor: cst.BaseExpression, role: Role, parent: cst.CSTNode | None
+) -> bool:
+    """Whether the norm of a parameter, or of its gradient, is read to be summed up or collected over all of them."""
+    if role is Role.OTHER and isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
+        if not norms.is_summed_up(model, parent.targets[0].target.value, site):
+            return False
+    elif role not in (Role.ACCUMULATED, Role.COLLECTED) and (role is not Role.ELEMENT or parent is None):
+        return False
+    return not isinstance(parent, cst.DictComp) and norms.is_one_of_many(model, site, tensor)
+
+
+def _role_by_reads(model: Model, read: HostRead) -> Role:
+    """A sum or list that is looked at in every pass cannot wait for the end of the loop."""
+    name = read.sink.rpartition(".")[0] if read.role is Role.COLLECTED else read.sink
+    if not name.isidentifier():
+        return read.role
+    looked_at = [
+        use
+        for use in model.uses(name, read.site, read.heat).of("load")
+        if use.inside and not use.throttled and not (use.call or "").startswith(name + ".append")
+    ]
+    if not looked_at:
+        return read.role
+    return Role.SHOWN if all(use.displayed for use in looked_at) else Role.OTHER
+
+
+def _read_tensor(model: Model, call: cst.Call) -> cst.BaseExpression | None:
+    """What `.item()`, `float(...)`, `int(...)` or a helper that reads is given: the tensor below detach() and cpu()."""
+    read = _converted(model, call)
+    if isinstance(read, cst.Call) and (shape.method_name(read) == "item" or _is_by_helper(model, read)):
+        call, read = read, None
+    if _is_by_helper(model, call):
+        read = call.args[0].value
+    if read is not None:
+        return _beneath(model, read) if _is_tensor(model, read) else None
+    receiver = shape.receiver(call)
+    return None if receiver is None or call.args else _beneath(model, receiver)
+
+
+def _beneath(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.detach().cpu()`, `x.to("cpu")` and `x.data`, which is the older way to write `x.detach()`."""
+    while (inner := _beneath_call(shape.without_calls(node, _BEFORE_READ))) is not node:
+        node = inner
+    if isinstance(node, cst.Attribute) and node.attr.value == "data" and model.value(node.value).kind is Kind.TENSOR:
+        return node.value
+    return node
+
+
+def _beneath_call(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.to("cpu")`."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+        return node
+    place = node.args[0].value
+    to_cpu = node.func.attr.value == "to" and isinstance(place, cst.SimpleString) and place.evaluated_value == "cpu"
+    return node.func.value if to_cpu else node
+
+
+def _converted(model: Model, call: cst.Call) -> cst.BaseExpression | None:
+    """`x` of `float(x)` or `int(x)`, of the builtins."""
+    if not isinstance(call.func, cst.Name) or len(call.args) != 1 or call.args[0].keyword or call.args[0].star:
+        return None
+    return call.args[0].value if model.value(call.func).ref in ("builtins.float", "builtins.int") else None
+
+
+def _is_by_helper(model: Model, call: cst.Call) -> bool:
+    return any(each.site.node is call and not each.copies for each in helpers.helper_reads(model))
+
+
+def _is_tensor(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether what is made a number is a tensor; an entry of a batch may be a number already."""
+    value = model.value(node)
+    if value.kind is Kind.METHOD and value.ref == "data" and value.element is not None:
+        value = value.element
+    return (value.kind is Kind.TENSOR and not value.mixed) or (value.kind is Kind.STRUCTURE and value.origin is None)
+
+
+def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Role, str, cst.CSTNode | None]:
+    needed = needed_at_once(model, site)
+    walked = _walked_over(model, site, tensor) if needed in (None, Role.INDEX) else None
+    if walked is None and needed is Role.INDEX:
+        walked = _walked_in_comprehension(model, site, tensor)
+    if walked is not None:
+        return Role.ELEMENT, walked, None  # one copy of all would give the indices as well
+    if needed is not None:
+        return needed, "", None
+    node: cst.CSTNode = site.node
+    parent = model.parent(node)
+    while parent is not None:
+        found = _role_under(model, site, node, parent)
+        if found is not None:
+            return found
+        node, parent = parent, model.parent(parent)
+    return Role.OTHER, "", None
+
+
+def needed_at_once(model: Model, site: Site) -> Role | None:
+    """The role of a read whose number the program's next step depends on, however deep in the statement it is."""
+    role: Role | None = None
+    node: cst.CSTNode = site.node
+    parent = model.parent(node)
+    while parent is not None:
+        name = shape.method_name(parent) if isinstance(parent, cst.Call) else None
+        if isinstance(parent, (cst.Lambda, cst.Raise)) or name in WARNINGS:
+            return Role.ASIDE
+        if isinstance(parent, cst.Assert) and node is parent.msg:
+            return Role.ASIDE
+        if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
+            role = role or Role.CONDITION
+        elif isinstance(parent, (cst.Index, cst.Slice)) or (name in TAKES_SIZES and isinstance(node, cst.Arg)):
+            role = role or Role.INDEX
+        elif name == "step" and isinstance(parent, cst.Call) and "env" in (shape.dotted(parent.func) or "").lower():
+            role = role or Role.CONDITION
+        node, parent = parent, model.parent(parent)
+    return role
+
+
+def _walked_over(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:
+    """What a loop inside the step walks over, if the read takes one element of it per pass: `t` for `t[i].item()`."""
+    tensor = _element(tensor)
+    for targets, iterated in surroundings.inner_walks(model, site):
+        if isinstance(tensor, cst.Subscript):
+            indices = [part.slice.value for part in tensor.slice if isinstance(part.slice, cst.Index)]
+            if any(isinstance(index, cst.Name) and index.value in targets for index in indices):
+                return model.text(tensor.value)
+        elif isinstance(tensor, cst.Name) and tensor.value in targets and iterated is not None:
+            return iterated
+    return None
+
+
+def _element(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`t[i]` of `t[i].long().sum()`: what is made of an element alone is read once per element as well."""
+    while isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
+        node = node.func.value
+    return node
+
+
+def _walked_in_comprehension(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:
+    """The same for a comprehension around the read: `labels` for `[names[label.item()] for label in labels]`."""
+    node: cst.CSTNode | None = model.parent(site.node)
+    while node is not None and isinstance(tensor, cst.Name):
+        loop = getattr(node, "for_in", None)
+        if loop is not None and isinstance(loop.target, cst.Name) and loop.target.value == tensor.value:
+            return model.text(loop.iter)
+        node = model.parent(node)
+    return None
+
+
+def _role_under(
+    model: Model, site: Site, node: cst.CSTNode, parent: cst.CSTNode
+) -> tuple[Role, str, cst.CSTNode | None] | None:
+    """The role that a parent gives its child, or None to look further out."""
+    if isinstance(parent, cst.AugAssign):
+        if isinstance(parent.operator, cst.AddAssign) and node is parent.value:
+            return Role.ACCUMULATED, model.text(parent.target), parent
+        return Role.OTHER, "", parent
+    if type(parent).__name__ in _COMPREHENSIONS and not isinstance(node, cst.CompFor):
+        return _role_in_comprehension(model, site, parent)
+    if isinstance(parent, (cst.Comparison, cst.BooleanOperation)):
+        # `labels == label.item()` is a tensor.
+        return None if model.value(parent).is_tensor else (Role.CONDITION, "", parent)
+    if isinstance(parent, (cst.FormattedStringExpression,)):
+        return Role.SHOWN, "an f-string", parent
+    if shape.is_filled_text(parent):
+        return Role.SHOWN, "a formatted string", parent
+    if isinstance(parent, cst.Call) and isinstance(node, cst.Arg):
+        return _role_in_call(model, site, parent)
+    if isinstance(parent, cst.Return) and (model.framework(site) or "").startswith("ignite"):
+        return Role.FRAMEWORK_LOG, "the engine", parent
+    if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return)):
+        return Role.OTHER, "", parent
+    return None
+
+
+def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tuple[Role, str, cst.CSTNode]:
+    argument = model.parent(comprehension)
+    call = model.parent(argument) if isinstance(argument, cst.Arg) else None
+    if (
+        isinstance(call, cst.Call)
+        and shape.dotted(call.func) == "self.log_dict"
+        and _logs_by_lightning(model, site, call)
+    ):
+        return Role.FRAMEWORK_LOG, "self.log_dict", call
+    return Role.ELEMENT, model.text(comprehension.for_in.iter), comprehension
+
+
+def _logs_by_lightning(model: Model, site: Site, call: cst.Call) -> bool:
+    """Whether `self.log` is Lightning's own, not a method that the file puts in its place."""
+    return model.in_lightning_module(site) and model.value(call.func).function is None
+
+
+def _is_device_aggregator(value: Value) -> bool:
+    """A torchmetrics aggregator (or a collection) on the device: it takes the tensor as well as the number."""
+    named = (value.ref or "").rpartition(".")[2]
+    takes = named in torchmetrics_api.AGGREGATORS or value.ref == torchmetrics_api.COLLECTION
+    return value.kind is Kind.METRIC and takes and value.device.on_accelerator
+
+
+def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, cst.CSTNode | None] | None:
+    sink = model.text(call.func)
+    name = shape.method_name(call) or ""
+    owner = shape.receiver(call)
+    owner_name = (shape.dotted(owner) or "").rpartition(".")[2] if owner is not None else ""
+    if name in ("log", "log_dict") and owner_name == "self" and _logs_by_lightning(model, site, call):
+        return Role.FRAMEWORK_LOG, sink, call
+    if owner is not None:
+        value = model.value(owner)
+        if _is_device_aggregator(value) and name in ("update", "forward"):
+            return Role.METRIC, sink, call
+        if name == "append" and value.kind is not Kind.LIBRARY:
+            return Role.COLLECTED, sink, call
+        if name in ("update", "add", "step", "__call__") and meters.is_meter(value, owner_name):
+            return Role.METER, sink, call
+        if name == "update" and isinstance(owner, cst.Subscript) and model.text(owner.value).endswith("meters"):
+            return Role.METER, sink, call
+    if _is_device_aggregator(model.value(call.func)):
+        return Role.METRIC, sink, call
+    if is_display(model, call) or owner_name.lower().strip("_") in LOG_OBJECTS:
+        return Role.SHOWN, sink, call
+    if name in ("str", "format", "repr") or (name == "log" and owner_name in LOGS_NUMBERS):
+        return Role.SHOWN, sink, call
+    if name in ("round", "abs", "float", "int", "dict", "list", "tuple", "exp", "sqrt", "log10", "pow", "min", "max"):
+        return None
+    if name in ("isnan", "isfinite", "isinf"):
+        return Role.CONDITION, sink, call
+    return Role.OTHER, sink, call
+
+
+def is_display(model: Model, call: cst.Call) -> bool:
+    """Whether the call shows its arguments: by its name, or, of a function of the project, by what that does."""
+    function = model.value(call.func).function
+    if function is not None:
+        return helpers.only_shows(model, function)
+    return shape.method_name(call) in DISPLAYS
+
+
+def may_lack_float64(model: Model) -> bool:
+    """Whether the file speaks of an accelerator on which there is no float64, or where that is not known."""
+    return model.mentions(*_SINGLE_PRECISION_ONLY)

@@ -1,0 +1,106 @@
+"""Whether something is shown to be a tensor: by what made it or how it is used, not only by where it came from.
+
+Batches and outputs hold numbers and texts beside tensors, and what is reckoned from them is a tensor only if they are.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.torch_api import GIVES_TENSOR, ONLY_TENSORS_HAVE
+from torchperf_lint.model.index import last_name, names_in
+from torchperf_lint.model.meaning.statements import names_sent_backward
+from torchperf_lint.model.meaning.values import Kind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.index import FunctionInfo
+
+_FARTHEST = 6
+"""How many names and operands deep the evidence is sought."""
+
+
+_GIVE_WHAT_THEY_GET = ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs")
+
+
+def element_in(node: ast.expr) -> ast.expr:
+    """An element of what is written out: `x > 0` of `(x > 0 for x in xs)`, `a` of `[a, b]`; else the whole."""
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
+        return node.elt
+    return node.elts[0] if isinstance(node, (ast.List, ast.Tuple, ast.Set)) and node.elts else node
+
+
+def is_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: int = 0) -> bool:
+    """Whether an expression in the function is shown to be a tensor; its value must say that it is one, too."""
+    value = model.world.frame_value(function, node)
+    if value.kind not in (Kind.TENSOR, Kind.STRUCTURE) or value.mixed or depth > _FARTHEST:
+        return False
+    if isinstance(node, ast.Name):
+        return _is_shown_name(model, function, node.id, depth)
+    if value.kind is Kind.STRUCTURE:
+        return False
+    if isinstance(node, ast.Compare):
+        return any(is_shown(model, function, side, depth + 1) for side in (node.left, *node.comparators))
+    if isinstance(node, ast.BinOp):
+        return any(is_shown(model, function, side, depth + 1) for side in (node.left, node.right))
+    if isinstance(node, ast.UnaryOp):
+        return is_shown(model, function, node.operand, depth + 1)
+    if isinstance(node, ast.IfExp):
+        return all(is_shown(model, function, side, depth + 1) for side in (node.body, node.orelse))
+    if isinstance(node, ast.Subscript):
+        return is_shown(model, function, node.value, depth + 1)
+    if isinstance(node, ast.Attribute):
+        return node.attr == "loss" or value.ref == "torch.nn.Parameter" or _is_field(model, function, node, depth)
+    return isinstance(node, ast.Call) and _is_shown_call(model, function, node, depth)
+
+
+def _is_field(model: Model, function: FunctionInfo, node: ast.Attribute, depth: int) -> bool:
+    return node.attr in ("data", "grad", "T", "mT", "real") and is_shown(model, function, node.value, depth + 1)
+
+
+def _is_shown_call(model: Model, function: FunctionInfo, node: ast.Call, depth: int) -> bool:
+    callee = model.world.frame_value(function, node.func)
+    ref = callee.ref or ""
+    if callee.function is not None:
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        tensors = [each for each in given if model.world.frame_value(function, each).holds_tensors]
+        return bool(tensors) and all(is_shown(model, function, each, depth + 1) for each in tensors)
+    if ref in _GIVE_WHAT_THEY_GET:
+        return any(is_shown(model, function, element_in(each), depth + 1) for each in node.args)
+    if callee.kind is Kind.LIBRARY:
+        return ref.startswith("torch.")
+    if callee.kind is Kind.MODULE:
+        return ref == "criterion" or ref.startswith("torch.nn.")
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    return node.func.attr in GIVES_TENSOR or is_shown(model, function, node.func.value, depth + 1)
+
+
+def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) -> bool:
+    if name in names_sent_backward(function) or name in _used_as_tensors(model, function):
+        return True
+    if name in function.parameter_names:
+        return False
+    made = model.heats.bindings(function, name)
+    stored = model.index.bound_names(function).count(name) if function.index is model.index else -1
+    # `n = max(n, 1)` keeps n what it was.
+    new = [value for value in made if name not in names_in(value)]
+    return len(made) == stored and bool(new) and all(is_shown(model, function, value, depth + 1) for value in new)
+
+
+def _used_as_tensors(model: Model, function: FunctionInfo) -> frozenset[str]:
+    """The names that the function uses as only tensors can be used, and parameters that are said to be tensors."""
+    return model.remember(("used_as_tensors", function), lambda: _find_used(function))
+
+
+def _find_used(function: FunctionInfo) -> frozenset[str]:
+    found, asked = set(), set()
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call) and last_name(node.func) in ("isinstance", "is_tensor") and node.args:
+            asked.update(names_in(node.args[0]))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in ONLY_TENSORS_HAVE:
+            found.add(node.value.id)
+        elif isinstance(node, ast.arg) and node.annotation is not None and last_name(node.annotation) == "Tensor":
+            found.add(node.arg)
+    return frozenset(found - asked)

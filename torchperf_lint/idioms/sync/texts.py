@@ -1,0 +1,86 @@
+"""Texts that a program makes in every step: f-strings and filled formats, and the tensors in them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.index import last_name
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+
+_MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
+_TAKE_PATHS = frozenset("open Path save savez savefig imwrite save_image makedirs mkdir exists".split())
+_MAKES_TEXT = re.compile(r"""\b[rR]?[fF][rR]?["']|["'] *%|["'] *\. *format *\(""")
+
+
+def hot_texts(model: Model) -> Iterator[Site]:
+    """The texts that are put together in every step, wherever they go, in source order."""
+    rows = {number for number, line in enumerate(model.source.text.splitlines(), 1) if _MAKES_TEXT.search(line)}
+    for statement in sorted(model.index.places, key=lambda statement: statement.lineno) if rows else ():
+        last = statement.end_lineno or statement.lineno
+        if hasattr(statement, "body") or rows.isdisjoint(range(statement.lineno, last + 1)):
+            continue
+        texts = list(_texts(statement))
+        if texts and model.is_hot(statement):
+            for text in texts:
+                site = model.site_at(text, statement)
+                if site is not None and not model.heats.guarded_in_expression(statement, text):
+                    yield site
+
+
+def _texts(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The texts of a statement, without names of files and what only one arm of a choice puts together."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, ast.expr) and (isinstance(node, ast.JoinedStr) or _is_filled(node)):
+            yield node
+        elif not _names_file(node) and not isinstance(node, ast.IfExp):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _names_file(node: ast.AST) -> bool:
+    """`folder / f"{i}.png"`, `open(f"...")`, `image.save(f"...")`: by the time of a file a wait is nothing."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Div)
+    if not isinstance(node, ast.Call):
+        return False
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return last_name(node.func) in _TAKE_PATHS or (owner is not None and last_name(owner) == "path")
+
+
+def _is_filled(node: ast.expr) -> bool:
+    """`"loss %f" % loss`, `"loss {}".format(loss)`."""
+    text: ast.expr | None = None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        text = node.left
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and last_name(node.func) == "format":
+        text = node.func.value
+    return isinstance(text, ast.Constant) and isinstance(text.value, str)
+
+
+def tensors_in(model: Model, parts: list[cst.BaseExpression]) -> Iterator[cst.BaseExpression]:
+    """Tensors that nothing has read yet among what is shown: in f-strings, formats and dict displays as well."""
+    pending = list(parts)
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, cst.FormattedString):
+            pending += [part.expression for part in node.parts if isinstance(part, cst.FormattedStringExpression)]
+        elif isinstance(node, cst.ConcatenatedString):
+            pending += [node.left, node.right]
+        elif isinstance(node, cst.Dict):
+            pending += [element.value for element in node.elements if isinstance(element, cst.DictElement)]
+        elif isinstance(node, cst.Tuple):
+            pending += [element.value for element in node.elements]
+        elif shape.is_filled_text(node):
+            pending.append(node.right)
+        elif isinstance(node, cst.Call) and shape.method_name(node) in ("format", "str", "repr"):
+            pending += [item.value for item in node.args]
+        elif type(node).__name__ in _MAY_BE_TENSORS and model.value(node).is_tensor:
+            yield node

@@ -1,0 +1,173 @@
+"""Truth tests: where the program asks a tensor for true or false, by a branch or by what compares on the host."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms import conditions
+from torchperf_lint.idioms.sync.shown import element_in, is_shown
+from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.meaning.values import Value
+
+_ASKS_ITS_ARGUMENT = frozenset({"builtins.bool"})
+_ASKS_ITS_ELEMENTS = frozenset({"builtins.any", "builtins.all", "builtins.sorted"})
+_COMPARES_ARGUMENTS = frozenset({"builtins.max", "builtins.min"})
+_BUILTINS = frozenset({"bool", "any", "all", "sorted", "max", "min"})
+_MADE_OF_STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_WHOLES = (ast.Is, ast.IsNot)
+_WITHIN = (ast.In, ast.NotIn)
+
+
+class Truth(NamedTuple):
+    """A place, passed in every step, where the host has to know what a tensor on the accelerator holds.
+
+    `site` is the expression whose truth is asked, or, with `calls`, the call that compares on the host.
+    """
+
+    site: Site
+    calls: bool
+    heat: Heat
+    because: tuple[Because, ...]
+
+
+class _Names(NamedTuple):
+    """The names under which a file may call what compares on the host: functions of torch, and the module `math`."""
+
+    functions: frozenset[str]
+    math: frozenset[str]
+
+    def may_compare(self, node: ast.Call) -> bool:
+        """Whether a call may be one of these, or of Python's own functions that ask or compare what they get."""
+        if isinstance(node.func, ast.Name):
+            return node.func.id in _BUILTINS or node.func.id in self.functions
+        owner = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else None
+        return last_name(node.func) in self.functions or owner in self.math
+
+
+def hot_truths(model: Model) -> Iterator[Truth]:
+    """The truth tests of device tensors that run in every step, in source order."""
+    if model.world.cpu_only:
+        return
+    functions = frozenset().union(COMPARES_ON_HOST, *(model.index.also_called(name) for name in COMPARES_ON_HOST))
+    called = _Names(functions, frozenset({"math", *model.index.also_called("math")}))
+    for statement, place in model.index.places.items():
+        # A `while` asks again before each pass.
+        asks_at = statement.body[0] if isinstance(statement, ast.While) else statement
+        if isinstance(statement, _MADE_OF_STATEMENTS) or not model.seeds.may_be_hot(asks_at):
+            continue
+        asked = list(_asked(statement, called))
+        if not asked:
+            continue
+        values = model.world.values_of(place.function, statement)
+        for node, calls in asked:
+            tensor = _tensor_asked(node, calls, values)
+            value = UNKNOWN if tensor is None else values.get(tensor, UNKNOWN)
+            if tensor is None or not value.device.on_accelerator:
+                continue
+            if not value.holds_tensors or value.mixed:
+                continue
+            takes_tensors = calls and isinstance(node, ast.Call) and _takes_tensors(node, values)
+            heat = model.heats.of(asks_at)
+            if heat is None or model.heats.guarded_in_expression(statement, node):
+                continue
+            if conditions.runs_on_other_device(statement, model.index):
+                continue
+            shown = takes_tensors or is_shown(model, place.function, tensor)
+            site = model.site_at(node, statement) if shown else None
+            if site is not None:
+                yield Truth(site, calls, heat, value.because)
+
+
+def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool]]:
+    """The expressions of a statement whose truth is asked, and the calls that may compare on the host."""
+    pending: list[tuple[ast.AST, bool]] = [
+        (child, isinstance(statement, (ast.If, ast.While, ast.Assert)) and child is statement.test)
+        for child in ast.iter_child_nodes(statement)
+        if not isinstance(child, ast.stmt)
+    ]
+    while pending:
+        node, is_test = pending.pop()
+        if isinstance(node, ast.Lambda):
+            continue
+        if isinstance(node, ast.BoolOp):
+            last = len(node.values) - 1
+            pending += [(value, is_test or position < last) for position, value in enumerate(node.values)]
+            continue
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            pending.append((node.operand, True))
+            continue
+        if isinstance(node, ast.IfExp):
+            pending += [(node.test, True), (node.body, is_test), (node.orelse, is_test)]
+            continue
+        if isinstance(node, ast.comprehension):
+            pending += [(node.iter, False), *((condition, True) for condition in node.ifs)]
+            continue
+        calls = isinstance(node, ast.Call) and called.may_compare(node)
+        if isinstance(node, ast.expr) and (calls or _may_ask(node, is_test)):
+            yield node, calls
+        pending += [(child, False) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _may_ask(node: ast.expr, is_test: bool) -> bool:
+    if isinstance(node, ast.Compare):
+        if all(isinstance(operator, _WITHIN) for operator in node.ops):
+            return True
+        if any(isinstance(operator, _WHOLES) for operator in node.ops) or _names_text(node):
+            return False
+        return is_test or len(node.ops) > 1
+    return is_test and isinstance(node, (ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp))
+
+
+def _names_text(node: ast.Compare) -> bool:
+    """`kind == "train"`, `x == None`: no comparison of numbers."""
+    sides = [node.left, *node.comparators]
+    return any(isinstance(side, ast.Constant) and isinstance(side.value, (str, type(None))) for side in sides)
+
+
+def _tensor_asked(node: ast.expr, calls: bool, values: Mapping[ast.expr, Value]) -> ast.expr | None:
+    """The expression that may be a tensor on the device, and is asked, compared or read on the host."""
+    if isinstance(node, ast.Compare):
+        if isinstance(node.ops[0], _WITHIN):
+            is_text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+            return None if is_text else node.comparators[0]
+        return _first_tensor([node.left, *node.comparators], values)
+    if isinstance(node, ast.Call) and calls:
+        return _tensor_compared(node, values)
+    return node
+
+
+def _takes_tensors(node: ast.Call, values: Mapping[ast.expr, Value]) -> bool:
+    """Whether it is a function or method that nothing but tensors can be given."""
+    ref = values.get(node.func, UNKNOWN).ref or ""
+    return ref.removeprefix("torch.") in COMPARES_ON_HOST
+
+
+def _first_tensor(nodes: list[ast.expr], values: Mapping[ast.expr, Value]) -> ast.expr | None:
+    on_device = [node for node in nodes if values.get(node, UNKNOWN).device.on_accelerator]
+    return next((node for node in on_device if values[node].is_tensor), next(iter(on_device), None))
+
+
+def _tensor_compared(node: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:
+    """What a call that compares, or reads its argument, on the host is given."""
+    callee = values.get(node.func, UNKNOWN)
+    if not node.args or any(isinstance(argument, ast.Starred) for argument in node.args):
+        return None
+    ref = callee.ref or ""
+    if callee.kind is Kind.METHOD and isinstance(node.func, ast.Attribute):
+        return node.func.value if callee.function is None else None
+    if callee.kind is not Kind.LIBRARY or any(keyword.arg == "key" for keyword in node.keywords):
+        return None
+    if ref.startswith("math.") or ref in _ASKS_ITS_ARGUMENT or _takes_tensors(node, values):
+        return _first_tensor(node.args, values)
+    if ref in _COMPARES_ARGUMENTS and len(node.args) > 1:
+        return _first_tensor(node.args, values)
+    return element_in(node.args[0]) if ref in _COMPARES_ARGUMENTS | _ASKS_ITS_ELEMENTS else None

@@ -1,0 +1,209 @@
+"""Tensors that a module keeps as plain attributes, so that `module.to(device)` leaves them on the host."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because, Edit
+from torchperf_lint.idioms.transfer.transfers import MOVERS
+from torchperf_lint.idioms.writes import writes_of
+from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.meaning.values import Device, Kind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import AttributeStore, ClassInfo, FunctionInfo
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_MOST_NAMES = 4
+_REGISTERS = ("register_buffer", "register_parameter", "setattr")
+
+
+class PlainTensor(NamedTuple):
+    """A tensor built on the host that the constructor of a module, and nothing else, binds to an attribute."""
+
+    name: str
+    cls: ClassInfo
+    stores: tuple[AttributeStore, ...]
+
+
+def plain_tensor(model: Model, path: str, site: Site) -> PlainTensor | None:
+    """What `self.mask` names in a method of a module, if it is such a tensor."""
+    function = model.function_of(site)
+    owner, _, name = path.rpartition(".")
+    cls = _class_around(function)
+    if cls is None or owner != _self_name(function) or model.world.instance(cls).kind is not Kind.MODULE:
+        return None
+    lineage = model.world.lineage(cls)
+    holders = [each for each in lineage if name in each.attributes]
+    if len(holders) != 1:
+        return None
+    holder = holders[0]
+    stores = tuple(holder.attributes[name])
+    if any(each.function.name != "__init__" or each.function.cls is not holder for each in stores):
+        return None
+    if not all(_is_plain(model, each) for each in stores) or _is_bound_elsewhere(model, name, lineage, stores):
+        return None
+    return PlainTensor(name, holder, stores)
+
+
+def kept_here(model: Model, tensor: PlainTensor) -> Because:
+    """Where the constructor binds it."""
+    index = tensor.cls.index
+    path = None if index is model.index else index.path
+    return Because(tensor.stores[0].target.lineno, "built on the CPU and kept as a plain attribute", path)
+
+
+def _class_around(function: FunctionInfo) -> ClassInfo | None:
+    around: FunctionInfo | None = function
+    while around is not None and around.cls is None:
+        around = around.outer
+    return None if around is None else around.cls
+
+
+def _self_name(function: FunctionInfo) -> str | None:
+    around: FunctionInfo | None = function
+    while around is not None and around.cls is None:
+        around = around.outer
+    return None if around is None else around.self_name
+
+
+def _is_plain(model: Model, store: AttributeStore) -> bool:
+    """Whether the constructor stores a tensor of the host here that is no parameter."""
+    program, index, statement = model.world.program, store.function.index, _statement_of(store)
+    if statement is None:
+        return False
+    world = model.world if program is None or index is model.index else program.unit_of(index).world()
+    value = world.frame_value(store.function, statement.value)
+    if value.kind is not Kind.TENSOR or value.mixed or value.device is not Device.CPU or value.ref is not None:
+        return False
+    return not any(
+        isinstance(node, ast.keyword) and node.arg in ("requires_grad", "pin_memory") for node in ast.walk(statement)
+    )
+
+
+def _statement_of(store: AttributeStore) -> ast.Assign | None:
+    """The statement that binds the attribute, and nothing else: `self.mask = ...`."""
+    for statement in store.function.index.places:
+        if isinstance(statement, ast.Assign) and statement.targets == [store.target]:
+            return statement
+    return None
+
+
+def _is_bound_elsewhere(model: Model, name: str, lineage: list[ClassInfo], stores: tuple[AttributeStore, ...]) -> bool:
+    """Whether code in the files of the classes binds an attribute of that name, or registers something under it."""
+    for index in {id(each): each for each in (model.index, *(cls.index for cls in lineage))}.values():
+        unrelated = [cls for cls in index.classes if not set(model.world.lineage(cls)) & set(lineage)]
+        others = [each for cls in unrelated for each in cls.attributes.get(name, ())]
+        known = {id(each.target) for each in (*stores, *others)}
+        for node in ast.walk(index.module.node):
+            if isinstance(node, ast.Attribute) and node.attr == name and not isinstance(node.ctx, ast.Load):
+                if id(node) not in known:
+                    return True
+            elif isinstance(node, ast.Call) and last_name(node.func) in _REGISTERS and _names(node, name):
+                return True
+    return any(_binds_by_text(node) for cls in lineage for node in ast.walk(cls.node))
+
+
+def _binds_by_text(node: ast.AST) -> bool:
+    """`setattr(self, name, value)`, `self.__dict__[name] = value`: any attribute may be bound there."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) > 1:
+        return not isinstance(node.args[1], ast.Constant)
+    return isinstance(node, ast.Attribute) and node.attr == "__dict__"
+
+
+def _names(call: ast.Call, name: str) -> bool:
+    return any(isinstance(each, ast.Constant) and each.value == name for each in call.args)
+
+
+def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
+    """Make `self.mask = value` a `self.register_buffer("mask", value, persistent=False)`."""
+    if tensor.cls.index is not model.index or _is_method(model, tensor) or _copy_is_written(model, tensor):
+        return None
+    edits: list[Edit] = []
+    for store in tensor.stores:
+        statement = _statement_of(store)
+        self_name = store.function.self_name
+        if statement is None or self_name is None or not _is_constructed(store, statement):
+            return None
+        source = model.source
+        start = source.offset(statement.lineno, statement.col_offset)
+        end = source.offset(statement.end_lineno or 0, statement.end_col_offset or 0)
+        target_end = source.offset(store.target.end_lineno or 0, store.target.end_col_offset or 0)
+        value_start = source.utf8.index(b"=", target_end) + 1
+        while source.utf8[value_start : value_start + 1] in (b" ", b"\t"):
+            value_start += 1
+        if source.utf8[value_start : value_start + 1] in (b"\\", b"\n", b"\r"):
+            return None
+        edits.append(Edit(start, value_start, f'{self_name}.register_buffer("{tensor.name}", '.encode()))
+        edits.append(Edit(end, end, b", persistent=False)"))
+    return tuple(edits)
+
+
+def _is_method(model: Model, tensor: PlainTensor) -> bool:
+    """Whether the classes have a method of that name: `register_buffer` takes no name that is there already."""
+    return any(tensor.name in cls.methods for cls in model.world.lineage(tensor.cls))
+
+
+def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:
+    """Whether the file writes in place to what a move made of the tensor, which would be the buffer itself."""
+    functions = [node for node in ast.walk(model.index.module.node) if isinstance(node, _FUNCTIONS)]
+    for function in functions:
+        bound = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+        copies: set[str] = set()
+        for _ in range(_MOST_NAMES):
+            moved = [each for each in bound if _is_copy(each.value, tensor.name, copies)]
+            paths = {path for each in moved for target in each.targets if (path := dotted(target)) is not None}
+            if paths <= copies:
+                break
+            copies |= paths
+        if any(dotted(_base(each)) in copies or _is_copy(each, tensor.name, copies) for each in writes_of(function)):
+            return True
+    return False
+
+
+def _is_copy(node: ast.expr, name: str, copies: set[str]) -> bool:
+    """Whether an expression is `self.mask.to(...)`, or part of it or of one of `copies`."""
+    moves = False
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+            continue
+        if not isinstance(node.func, ast.Attribute) or node.func.attr in ("clone", "repeat"):
+            return False
+        moves = moves or node.func.attr in MOVERS
+        node = node.func.value
+    return dotted(node) in copies or (moves and isinstance(node, ast.Attribute) and node.attr == name)
+
+
+def _base(node: ast.expr) -> ast.expr:
+    """`x` of `x[0]`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
+def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
+    """Whether the bases' constructors have run before the statement: `register_buffer` needs what they make."""
+    calls = [
+        earlier
+        for earlier in store.function.body
+        for node in ast.walk(earlier)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__"
+        if isinstance(node.func.value, ast.Call) or dotted(node.func.value) is not None
+    ]
+    return bool(calls) and all(isinstance(each, ast.Expr) and each.lineno < statement.lineno for each in calls)
+
+
+def read_on_host(model: Model, tensor: PlainTensor) -> bool:
+    """Whether the file reads the attribute's numbers on the host: they would have to come from the device."""
+    for node in ast.walk(model.index.module.node):
+        if isinstance(node, ast.Attribute) and node.attr in ("numpy", "tolist", "item", "cpu"):
+            base: ast.expr = node.value
+            while isinstance(base, (ast.Subscript, ast.Call)):
+                base = base.value if isinstance(base, ast.Subscript) else base.func
+                base = base.value if isinstance(base, ast.Attribute) and base.attr != tensor.name else base
+            if isinstance(base, ast.Attribute) and base.attr == tensor.name:
+                return True
+    return False

@@ -1,0 +1,164 @@
+"""Casts beside a copy between host and device: on which side they are made, and how many bytes that costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms.transfer.construction import built_on_host, makers_on_host
+from torchperf_lint.idioms.transfer.transfers import hot_moves
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.meaning.values import Device, Kind
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Heat, Model, Site
+
+_BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int": 4, "int32": 4, "int64": 8}
+_BYTES |= {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+_WHOLE = ("int", "uint", "bool")
+_SHAPES = frozenset("unsqueeze squeeze permute transpose reshape flatten movedim".split())
+"""Methods that give another shape, however the tensor lies in memory."""
+
+
+class CastCopy(NamedTuple):
+    """A copy to the other side, and the cast just before or after it, of a tensor whose dtype is known.
+
+    `tensor` is what the first of the two is called on, `outer` the second one. With `merged` the copy casts itself.
+    """
+
+    site: Site  # of the outer call
+    tensor: cst.BaseExpression
+    copy: cst.Call
+    cast: cst.Call
+    to_device: bool
+    merged: bool
+    given: str
+    wanted: str
+    heat: Heat
+    because: tuple[Because, ...]
+
+    @property
+    def cast_first(self) -> bool:
+        """Whether the cast is made on the side that the tensor leaves."""
+        return self.site.node is self.copy
+
+    @property
+    def bytes_sent(self) -> tuple[int, int]:
+        """Bytes per element that are copied now, and in the other order."""
+        given, wanted = _BYTES[self.given], _BYTES[self.wanted]
+        return (wanted, given) if self.cast_first else (given, wanted)
+
+    @property
+    def exact(self) -> bool:
+        """Whether host and device make the same of every number: floats that become integers may not fit."""
+        return self.given.startswith(_WHOLE) or not self.wanted.startswith(_WHOLE)
+
+
+def cast_copies(model: Model) -> Iterator[CastCopy]:
+    """The copies between host and device, in every step, with a cast beside them, in source order."""
+    found = [*_to_device(model), *_to_host(model)]
+    yield from sorted(found, key=lambda each: each.site.start)
+
+
+def _to_device(model: Model) -> Iterator[CastCopy]:
+    for move in hot_moves(model):
+        if move.like or not move.plain or shape.method_name(move.call) == "type_as":
+            continue
+        if built_on_host(model, move.moved) is not None or makers_on_host(model, move):
+            continue  # it is better built on the device
+        if move.dtype is not None:
+            # A copy that waits casts before it sends, one that does not wait casts where it arrives.
+            if not move.non_blocking:
+                yield from _made(model, move.site, move.moved, move.call, move.call, True, move.heat, ())
+            continue
+        before = _without_shapes(move.moved)
+        if isinstance(before, cst.Call) and _only_casts(model, before):
+            inner = shape.receiver(before)
+            if inner is not None:
+                yield from _made(model, move.site, inner, move.call, before, True, move.heat, ())
+        after = _called_on(model, move.call)
+        if after is not None and _only_casts(model, after):
+            yield from _made(model, model.site(after), move.moved, move.call, after, True, move.heat, ())
+
+
+def _to_host(model: Model) -> Iterator[CastCopy]:
+    for site in model.method_calls("cpu", "to", hot=True):
+        copy, heat = site.node, model.heat(site)
+        if heat is None or not _only_goes_to_host(model, copy):
+            continue
+        before = shape.receiver(copy)
+        because = None if before is None else model.on_device(before)
+        if before is None or because is None:
+            continue
+        cast = _without_shapes(before)
+        if isinstance(cast, cst.Call) and _only_casts(model, cast):
+            inner = shape.receiver(cast)
+            if inner is not None:
+                yield from _made(model, site, inner, copy, cast, False, heat, because)
+        after = _called_on(model, copy)
+        if after is not None and _only_casts(model, after):
+            yield from _made(model, model.site(after), before, copy, after, False, heat, because)
+
+
+def _made(
+    model: Model,
+    site: Site,
+    tensor: cst.BaseExpression,
+    copy: cst.Call,
+    cast: cst.Call,
+    to_device: bool,
+    heat: Heat,
+    because: tuple[Because, ...],
+) -> Iterator[CastCopy]:
+    value, wanted = model.value(tensor), _cast_to(model, cast)
+    known = value.kind is Kind.TENSOR and not value.mixed and value.scalar is not True and value.dtype in _BYTES
+    if known and value.dtype is not None and wanted in _BYTES:
+        merged = copy is cast
+        yield CastCopy(site, tensor, copy, cast, to_device, merged, value.dtype, wanted, heat, because)
+
+
+def _cast_to(model: Model, call: cst.Call) -> str | None:
+    """The dtype that a method casts to, and does nothing else: `x.float()`, `x.to(torch.uint8)`; of a copy its own."""
+    name = shape.method_name(call) or ""
+    if shape.receiver(call) is None or any(argument.star for argument in call.args):
+        return None
+    if name in torch_api.DTYPE_METHODS:
+        return None if call.args else torch_api.DTYPE_METHODS[name]
+    if name not in ("to", "type"):
+        return None
+    dtypes = [value for each in call.args if (value := model.value(each.value)).kind is Kind.DTYPE]
+    is_copy = name == "to" and len(call.args) > 1
+    return dtypes[0].dtype if len(dtypes) == 1 and (is_copy or len(call.args) == 1) else None
+
+
+def _only_casts(model: Model, call: cst.Call) -> bool:
+    """Whether a method casts and stays where it is: `x.to(device, torch.uint8)` moves as well."""
+    if _cast_to(model, call) is None:
+        return False
+    stays = not call.args or model.value(call.args[0].value).kind is Kind.DTYPE
+    return stays and all(each.keyword is None or each.keyword.value != "device" for each in call.args)
+
+
+def _without_shapes(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.unsqueeze(1)`: a shape makes no difference to a cast, nor a cast to the shape."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.lpar:
+        if node.func.attr.value not in _SHAPES or any(argument.star for argument in node.args):
+            break
+        node = node.func.value
+    return node
+
+
+def _called_on(model: Model, call: cst.Call) -> cst.Call | None:
+    """`x.f().g()` of `x.f()`."""
+    attribute = model.parent(call)
+    outer = model.parent(attribute) if isinstance(attribute, cst.Attribute) else None
+    return outer if isinstance(outer, cst.Call) and outer.func is attribute else None
+
+
+def _only_goes_to_host(model: Model, call: cst.Call) -> bool:
+    if shape.method_name(call) == "cpu":
+        return not call.args
+    return len(call.args) == 1 and not call.args[0].star and model.device_named(call.args[0].value) is Device.CPU

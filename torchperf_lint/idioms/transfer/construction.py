@@ -1,0 +1,239 @@
+"""Tensors that a torch function builds on the host, and the edits that have them built on the device instead."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because, Edit, Safety
+from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms.caches import guards
+from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, packs_host_data
+from torchperf_lint.idioms.transfer.tables import is_table
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning.values import Device, Kind
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from torchperf_lint.idioms.transfer.hostmade import Maker
+    from torchperf_lint.idioms.transfer.transfers import Move
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.syntax.site import StatementTree
+
+_EXACT_STEPS = frozenset(
+    "view reshape unsqueeze squeeze flatten unflatten t transpose permute contiguous clone repeat tile tril triu "
+    "view_as reshape_as zero_ detach".split()
+) | frozenset(torch_api.DTYPE_METHODS)
+_ALIASING_STEPS = frozenset("expand expand_as broadcast_to".split())
+_RANDOM_STEPS = frozenset("uniform_ normal_ random_ exponential_ bernoulli_ log_normal_ cauchy_ geometric_".split())
+_WRAPPERS = frozenset({"torch.tril", "torch.triu"})
+
+
+class Built(NamedTuple):
+    """A tensor built on the host: the call that builds it, and whether the steps after it are the same anywhere."""
+
+    call: cst.Call
+    ref: str
+    exact: bool
+    bare: bool  # no step between the call and the place where the tensor is used
+
+
+def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, bare: bool = True) -> Built | None:
+    """The factory call at the root of `torch.zeros(n).float()`; None for anything that is not such a chain."""
+    if not isinstance(node, cst.Call):
+        return None
+    called = model.value(node.func)
+    if called.kind is Kind.LIBRARY:
+        ref = called.ref or ""
+        if ref in _WRAPPERS and node.args and node.args[0].keyword is None and not node.args[0].star:
+            return built_on_host(model, node.args[0].value, exact, False)
+        if ref not in torch_api.FACTORIES or model.value(node).device is not Device.CPU or not _is_plain(node):
+            return None
+        return Built(node, ref, exact, bare)
+    name, inner = shape.method_name(node), shape.receiver(node)
+    if inner is None or name is None or any(argument.star or argument.keyword is not None for argument in node.args):
+        return None
+    if name == "type" and len(node.args) == 1 and _asks_type(node.args[0].value):
+        return built_on_host(model, inner, False, False)
+    if name in ("to", "type"):
+        same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.DTYPE
+        return built_on_host(model, inner, exact, False) if same else None
+    if name == "fill_":
+        same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.NUMBER
+        return built_on_host(model, inner, exact, False) if same else None
+    if name in _EXACT_STEPS:
+        return built_on_host(model, inner, exact, False)
+    if name in _ALIASING_STEPS or name in _RANDOM_STEPS:
+        return built_on_host(model, inner, False, False)
+    return None
+
+
+def _asks_type(node: cst.BaseExpression) -> bool:
+    """`x.type()`, the name of a tensor's type."""
+    return isinstance(node, cst.Call) and not node.args and shape.method_name(node) == "type"
+
+
+def makers_on_host(model: Model, move: Move) -> tuple[Maker, ...]:
+    """The calls that make all that is moved, in the same hot code, perhaps rows above; nothing if that is unclear."""
+    moved = model.ast_of(move.moved)
+    if moved is None or _waits_before_loop(model, move):
+        return ()
+    host = model.remember("made_on_host", lambda: HostMade(model.world, model.heats))
+    return host.makers(moved, model.function_of(move.site))
+
+
+def packs_list(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a list, a tuple, a range or a shape, whatever it holds; not an empty one."""
+    meaning = model.ast_of(node)
+    return meaning is not None and packs_host_data(meaning, model.value(node))
+
+
+def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the site is only reached by some types of a name in the expression, perhaps not by what callers give."""
+    names = {name.value for name in shape.names_in(node)}
+    statement, function = model.statement_of(site.node), model.function_of(site)
+    chosen = [part.test for part in ast.walk(statement) if isinstance(part, ast.IfExp)]
+    return any(
+        isinstance(part, ast.Call)
+        and last_name(part.func) in ("isinstance", "is_tensor", "type")
+        and names & {name.id for name in ast.walk(part.args[0]) if isinstance(name, ast.Name)}
+        for test in (*guards(statement, function), *chosen)
+        for part in ast.walk(test)
+    )
+
+
+def _waits_before_loop(model: Model, move: Move) -> bool:
+    """Whether the move's loop finds its tensor under the same name in every pass."""
+    path = shape.dotted(move.moved)
+    return move.heat.loop is not None and path is not None and path not in surroundings.names_of_loop(move.heat)
+
+
+def moves_table(model: Model, move: Move) -> bool:
+    """Whether the move copies `torch.from_numpy(table)` of a NumPy table that is made once and never changed."""
+    node = move.moved
+    while isinstance(node, cst.Call) and shape.method_name(node) in _EXACT_STEPS:
+        inner = shape.receiver(node)
+        if inner is None:
+            return False
+        node = inner
+    if not isinstance(node, cst.Call) or model.value(node.func).ref != "torch.from_numpy" or len(node.args) != 1:
+        return False
+    array = model.ast_of(node.args[0].value)
+    return array is not None and is_table(model, array, model.function_of(move.site))
+
+
+def made_here(model: Model, move: Move, maker: Maker) -> tuple[Because, ...]:
+    """Where a tensor is made, if that is not the row of its move."""
+    elsewhere = maker.function.index is not model.function_of(move.site).index
+    if not elsewhere and maker.call.lineno in range(move.site.rows[0], move.site.rows[1] + 1):
+        return ()
+    text = f"`{maker.name}(...)` builds on the CPU here"
+    return (Because(maker.call.lineno, text, maker.function.index.path if elsewhere else None),)
+
+
+def _is_plain(call: cst.Call) -> bool:
+    """Whether the call asks for nothing that ties the tensor to the host: a generator, pinning, a leaf for autograd."""
+    return all(
+        argument.star in ("", "*") and (argument.keyword is None or argument.keyword.value in PLAIN_KEYWORDS)
+        for argument in call.args
+    )
+
+
+def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...], Safety] | None:
+    """Give the factory the move's device and drop the move, with the best grade that these edits alone allow."""
+    tree = move.site.tree
+    place = device_text(model, move)
+    if place is None or not move.plain or not tree.lossless or _in_format_string(model, move.site.node):
+        return None
+    text, grade = place
+    dtype, rest = _dtype(model, move, built), ""
+    arguments = f"device={text}"
+    if dtype is not None:
+        into_factory = built.bare and built.ref in _TAKES_ANY_DTYPE and shape.argument(built.call, "dtype") is None
+        if into_factory:
+            arguments += f", dtype={dtype}"
+        else:
+            rest = f".to({dtype})"
+    added = edits.add_argument(tree, built.call, arguments)
+    dropped = _drop_call(tree, move, rest)
+    if added is None or dropped is None:
+        return None
+    return (*added, dropped), grade
+
+
+_TAKES_ANY_DTYPE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
+
+
+def _dtype(model: Model, move: Move, built: Built) -> str | None:
+    if move.like:
+        assert move.device is not None
+        return f"{model.text(move.device)}.dtype"
+    return None if move.dtype is None else model.text(move.dtype)
+
+
+def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
+    """What to write after `device=` for the place of a move; None where evaluating it earlier might matter."""
+    node = move.device
+    if node is None:
+        return '"cuda"', Safety.SAFE
+    if not is_pure(model, node) or "\n" in model.text(node):
+        return None
+    if move.like:
+        return f"{model.text(node)}.device", Safety.SAFE
+    if shape.method_name(move.call) == "cuda":
+        if isinstance(node, cst.Integer):
+            return f'"cuda:{node.value}"', Safety.SAFE
+        # `.cuda(None)` is the current device, `device=None` the host.
+        return model.text(node), Safety.SAFE if model.device_named(node) is Device.CUDA else Safety.UNSAFE
+    return model.text(node), Safety.SAFE
+
+
+def is_pure(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether evaluating the expression a little earlier changes nothing: names, attributes, `torch.device(...)`."""
+    if isinstance(node, (cst.Name, cst.SimpleString, cst.Integer)):
+        return True
+    if isinstance(node, cst.Attribute):
+        return is_pure(model, node.value)
+    if isinstance(node, cst.Subscript):
+        return is_pure(model, node.value) and all(
+            isinstance(part.slice, cst.Index) and is_pure(model, part.slice.value) for part in node.slice
+        )
+    if isinstance(node, cst.FormattedString):
+        return all(
+            isinstance(part, cst.FormattedStringText)
+            or (isinstance(part, cst.FormattedStringExpression) and is_pure(model, part.expression))
+            for part in node.parts
+        )
+    if isinstance(node, cst.IfExp):
+        return is_pure(model, node.body) and is_pure(model, node.orelse)
+    if isinstance(node, cst.Call):
+        ref = model.value(node.func).ref
+        walks_parameters = ref == "builtins.next" and len(node.args) == 1 and _gives_parameters(node.args[0].value)
+        return walks_parameters or (
+            ref in ("torch.device", "torch.cuda.current_device")
+            and all(is_pure(model, argument.value) for argument in node.args)
+        )
+    return False
+
+
+def _gives_parameters(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and not node.args and shape.method_name(node) in ("parameters", "buffers")
+
+
+def _in_format_string(model: Model, node: cst.CSTNode) -> bool:
+    """Inside an f-string the quotes of a new string literal may end the text."""
+    parent = model.parent(node)
+    while parent is not None:
+        if isinstance(parent, cst.FormattedString):
+            return True
+        parent = model.parent(parent)
+    return False
+
+
+def _drop_call(tree: StatementTree, move: Move, rest: str) -> Edit | None:
+    """Take `.to(...)` off its receiver and put `rest` there."""
+    start = tree.span(move.moved)[1] + sum(len(edits.code_of(paren)) for paren in move.moved.rpar)
+    end = tree.span(move.site.node)[1]
+    text = tree.source.utf8[start:end]
+    return None if b"#" in text else Edit(start, end, rest.encode())

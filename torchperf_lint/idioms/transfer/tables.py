@@ -1,0 +1,107 @@
+"""NumPy tables that are made once and never changed: attributes that only `__init__` sets, constants of a module."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.idioms.caches import runs_in_every_step
+from torchperf_lint.model.index import dotted
+from torchperf_lint.model.meaning.values import Kind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
+
+_MOST_CALLERS = 2
+"""How many calls away from the place where a table is used it may be named."""
+_WRITERS = frozenset("fill sort partition put resize itemset setfield byteswap".split())
+
+
+def is_table(model: Model, node: ast.expr, function: FunctionInfo, calls: int = 0) -> bool:
+    """Whether an expression of the function is such a table, or a parameter that is given one in every step."""
+    if isinstance(node, ast.Attribute):
+        is_own = isinstance(node.value, ast.Name) and node.value.id == function.self_name
+        return is_own and function.cls is not None and _is_attribute_table(model, function.cls, node.attr)
+    if not isinstance(node, ast.Name) or _is_bound(function, node.id):
+        return False
+    if node.id in function.parameter_names:
+        return calls < _MOST_CALLERS and any(
+            given is not None and is_table(model, given, record.function, calls + 1)
+            for record in model.world.callers(function)
+            if runs_in_every_step(model, record)
+            for given in [_given(record, function, node.id)]
+        )
+    return _is_constant(model, node.id, function)
+
+
+def _is_constant(model: Model, name: str, function: FunctionInfo) -> bool:
+    """Whether the name means an array that the module binds once, and that nothing in the file writes."""
+    index = function.index
+    outer = function.outer
+    while outer is not None and outer is not index.module:
+        if name in index.bound_names(outer):
+            return False
+        outer = outer.outer
+    if index.bound_names(index.module).count(name) != 1 or name in index.rebound_elsewhere:
+        return False
+    value = model.world.at_top(name)
+    return value.kind is Kind.NUMPY and not _is_written(index.module.node, name)
+
+
+def _is_attribute_table(model: Model, cls: ClassInfo, name: str) -> bool:
+    """Whether only `__init__` or the class's body sets the attribute, to an array, and no method of it writes that."""
+    world = model.world
+    owners = world.lineage(cls)
+    stores = [store for owner in owners for store in owner.attributes.get(name, ())]
+    for store in stores:
+        is_early = store.function.name == "__init__" or isinstance(store.target, ast.Name)
+        if not is_early or world.frame_value(store.function, store.target).kind is not Kind.NUMPY:
+            return False
+    methods = [method for owner in owners for method in owner.methods.values()]
+    written = any(_is_written(method.node, f"{method.self_name}.{name}") for method in methods)
+    return bool(stores) and not written and _lasts(model, cls)
+
+
+def _lasts(model: Model, cls: ClassInfo) -> bool:
+    """Whether the class is a module, or its objects are shown to be made, and neither in every step nor by itself."""
+    if model.world.instance(cls).kind is Kind.MODULE:
+        return True
+    made = model.world.method(cls, "__init__")
+    calls = [] if made is None else model.world.callers(made)
+    return bool(calls) and not any(call.function.cls is cls or runs_in_every_step(model, call) for call in calls)
+
+
+def _given(record: CallRecord, function: FunctionInfo, name: str) -> ast.expr | None:
+    """What a call gives for a parameter of the function; None where that is not plain."""
+    call = record.call
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    position = function.parameter_names.index(name) - (function.self_name is not None)
+    if any(isinstance(argument, ast.Starred) for argument in call.args) or not 0 <= position < len(call.args):
+        return None
+    return call.args[position]
+
+
+def _is_bound(function: FunctionInfo, name: str) -> bool:
+    """Whether a statement of the function gives the name another meaning."""
+    nodes = ast.walk(function.node)
+    return any(isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load) for node in nodes)
+
+
+def _is_written(tree: ast.AST, path: str) -> bool:
+    """Whether anything in the tree writes into the array: `x[i] = v`, `x += v`, `x.sort()`, `out=x`."""
+    for node in ast.walk(tree):
+        written: ast.expr | None = None
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            written = node.value
+        elif isinstance(node, ast.AugAssign):
+            written = node.target
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WRITERS:
+            written = node.func.value
+        elif isinstance(node, ast.keyword) and node.arg == "out":
+            written = node.value
+        if written is not None and dotted(written) == path:
+            return True
+    return False

@@ -1,0 +1,126 @@
+"""Moves of data to the accelerator (`x.to(device)`, `x.cuda()`): where they lead, what is moved, what else is asked."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.meaning.devices import named_device
+from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.meaning.values import Value
+
+MOVERS = ("to", "cuda", "type_as")
+
+
+class Move(NamedTuple):
+    """A call that puts its receiver on the accelerator in every step.
+
+    `device` is the expression that names the place (None: the current device, as in `.cuda()`); with `like` it is
+    a tensor whose dtype is taken, too. `non_blocking` says that the call mentions the argument, whatever its
+    value; `plain` that it asks for nothing but place, dtype and blocking.
+    """
+
+    site: Site
+    moved: cst.BaseExpression
+    device: cst.BaseExpression | None
+    like: bool
+    dtype: cst.BaseExpression | None
+    non_blocking: bool
+    plain: bool
+    heat: Heat
+    because: tuple[Because, ...]
+
+    @property
+    def call(self) -> cst.Call:
+        """The call itself."""
+        node = self.site.node
+        assert isinstance(node, cst.Call)
+        return node
+
+
+def hot_moves(model: Model) -> tuple[Move, ...]:
+    """The moves to the accelerator that run in every step, in source order, of what may not be there yet."""
+    return model.remember("hot_moves", lambda: tuple(_hot_moves(model)))
+
+
+def _hot_moves(model: Model) -> Iterator[Move]:
+    for site in model.sites(MOVERS, True, lambda record: _is_move(model, record)):
+        call = site.node
+        assert isinstance(call, cst.Call)
+        heat, moved = model.heat(site), shape.receiver(call)
+        if heat is not None and moved is not None:
+            move = _understood(model, site, call, moved, heat)
+            if move is not None:
+                yield move
+
+
+def _understood(model: Model, site: Site, call: cst.Call, moved: cst.BaseExpression, heat: Heat) -> Move | None:
+    """The move taken apart; None where `*args`, or `**kwargs` beside no named device, may hold anything."""
+    stars = {argument.star for argument in call.args} - {""}
+    if "*" in stars:
+        return None
+    positional = [argument.value for argument in call.args if argument.keyword is None and not argument.star]
+    named = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    if stars and not positional and "device" not in named:
+        return None
+    device, dtype, like, taken = named.pop("device", None), named.pop("dtype", None), False, 0
+    name = shape.method_name(call)
+    if name == "type_as":
+        device, like, taken = named.pop("other", None), True, len(positional)
+        device = positional[0] if positional else device
+    elif name == "cuda":
+        device, taken = (positional[0] if positional else device), min(len(positional), 1)
+    elif positional:
+        value = model.value(positional[0])
+        taken = 1
+        if value.kind is Kind.DTYPE:
+            dtype = positional[0]
+        elif value.holds_tensors:
+            device, like = positional[0], True
+        else:
+            device = positional[0]
+            if len(positional) > 1:
+                dtype, taken = positional[1], 2
+    elif "other" in named:
+        device, like = named.pop("other"), True
+    non_blocking = bool(stars) or len(positional) > taken or "non_blocking" in named or "async" in named
+    extra = bool(stars) or len(positional) > taken + 1 or bool(set(named) - {"non_blocking", "async"})
+    because = model.value(call).because
+    return Move(site, moved, device, like, dtype, non_blocking, not extra, heat, because)
+
+
+def destination(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> Device:
+    """Where `x.to(...)`, `x.cuda()` or `x.type_as(y)` puts x; UNKNOWN where it only changes the dtype."""
+    assert isinstance(call.func, ast.Attribute)
+    if call.func.attr == "cuda":
+        return Device.CUDA
+    wanted = call.args[:1] + [k.value for k in call.keywords if k.arg in ("device", "other")]
+    for node in wanted:
+        value = value_of(node)
+        if value.holds_tensors:
+            return value.device
+        device = named_device(node, value) if call.func.attr == "to" else None
+        if device is None and value.kind is Kind.NUMBER and call.func.attr == "to" and node in call.args:
+            return Device.LIKELY  # the index of an accelerator
+        if device is not None:
+            return device
+    return Device.UNKNOWN
+
+
+def _is_move(model: Model, record: CallRecord) -> bool:
+    """Whether the call puts something on the accelerator that nothing shows to be there already."""
+    func = record.call.func
+    if not isinstance(func, ast.Attribute):
+        return False
+    values = model.world.values_of(record.function, record.statement)
+    moved = values.get(func.value, UNKNOWN)
+    there = moved.device.on_accelerator and moved.kind not in (Kind.MODULE, Kind.METRIC)
+    return not there and destination(record.call, lambda node: values.get(node, UNKNOWN)).on_accelerator

@@ -1,0 +1,213 @@
+"""What a function does to its data: what it writes in place, takes back to the host, keeps, or uses as a tensor."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
+from torchperf_lint.model.flow import names_bound_in
+from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.meaning.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.meaning.values import Value
+
+_MOVERS = ("to", "cuda", "type_as")
+_TENSOR_ONLY = frozenset(
+    "size shape dim view view_as reshape float long half permute unsqueeze squeeze cuda flatten ndim dtype numel "
+    "repeat expand new_zeros transpose sum mean pin_memory is_cuda nelement contiguous".split()
+)
+"""Attributes by which a program shows that it takes something for a tensor."""
+_TAKE_ANYTHING = frozenset({"torch.is_tensor", "torch.save", "torch.typename", "torch.is_storage"})
+
+
+def written_in(function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
+    """What a function's statements write in place (`x[i] = v`, `x += v`, `x.mul_(v)`, `out=x`), with the row.
+
+    Putting a moved tensor back under its key (`batch["x"] = batch["x"].to(device)`) writes a container, not a
+    tensor, and is not among them.
+    """
+    return _writes_within(function.node)
+
+
+def writes_of(statement: ast.AST) -> Iterator[ast.expr]:
+    """What a statement or a function, and the statements inside it, write in place."""
+    return (written for written, _ in _writes_within(statement))
+
+
+def _writes_within(around: ast.AST) -> Iterator[tuple[ast.expr, int]]:
+    for node in ast.walk(around):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Subscript) and not _stores_entry(target, node.value):
+                    yield target.value, node.lineno
+        elif isinstance(node, ast.AugAssign):
+            yield (node.target.value if isinstance(node.target, ast.Subscript) else node.target), node.lineno
+        elif isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Attribute) and func.attr.endswith("_") and not func.attr.endswith("__"):
+                base = func.value
+                yield (base.value if isinstance(base, ast.Attribute) and base.attr == "data" else base), node.lineno
+            for keyword in node.keywords:
+                if keyword.arg == "out":
+                    yield keyword.value, node.lineno
+
+
+def _stores_entry(target: ast.Subscript, value: ast.expr) -> bool:
+    moved = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _MOVERS
+    return moved or (isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str))
+
+
+def writes_in_place(model: Model, path: str, site: Site) -> bool:
+    """Whether the function around the site writes in place to what `path` (`x`, `self.weights`) names."""
+    for written, _ in written_in(model.function_of(site)):
+        base = written
+        while isinstance(base, (ast.Subscript, ast.Call)):
+            base = base.value if isinstance(base, ast.Subscript) else base.func
+            base = base.value if isinstance(base, ast.Attribute) and isinstance(written, ast.Call) else base
+        name = dotted(base)
+        if name is not None and (name + ".").startswith(path + "."):
+            return True
+    return False
+
+
+def paths_bound_in(loop: ast.stmt) -> set[str]:
+    """The attributes (`self.weights`) that the loop assigns."""
+    stores = [node for node in ast.walk(loop) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return {path for path in map(dotted, stores) if path is not None}
+
+
+def makes_afresh(model: Model, name: str, site: Site) -> bool:
+    """Whether the function binds `name` to results of arithmetic, losses and reductions only, never to a view."""
+    function = model.function_of(site)
+    made = [value for value in model.heats.bindings(function, name) if _is_made(model, function, value)]
+    stores = [
+        node
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+    ]
+    return 0 < len(made) == len(stores)
+
+
+def _is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
+    if isinstance(value, ast.BinOp):
+        return True
+    if not isinstance(value, ast.Call) or any(keyword.arg in ("out", None) for keyword in value.keywords):
+        return False
+    called = model.world.frame_value(function, value.func)
+    ref = called.ref or ""
+    if called.kind is Kind.MODULE:
+        return ref == "criterion" or (ref.startswith("torch.nn.") and ref.endswith("Loss"))
+    name = last_name(value.func) or ""
+    if called.kind is Kind.LIBRARY:
+        made = name in FULL_REDUCTIONS or name.endswith(("loss", "cross_entropy", "clip_grad_norm_"))
+        return made and ref.startswith("torch.")
+    return isinstance(value.func, ast.Attribute) and name in FULL_REDUCTIONS
+
+
+def taken_back(model: Model, path: str, site: Site) -> bool:
+    """Whether the function around the site calls `path.cpu()` or `path.to("cpu")` (a deliberate swap)."""
+    for record in model.function_of(site).calls_made:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute) or dotted(func.value) != path:
+            continue
+        to_host = any("cpu" in ast.unparse(argument) for argument in record.call.args)
+        if func.attr == "cpu" or (func.attr == "to" and to_host):
+            return True
+    return False
+
+
+def takes_models_away(model: Model, site: Site) -> bool:
+    """Whether the function around the site moves a module or a pipeline to the host, or deletes one."""
+    function = model.function_of(site)
+    for node in ast.walk(function.node):
+        taken: list[ast.expr] = []
+        if isinstance(node, ast.Delete):
+            taken = node.targets
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            to_host = any("cpu" in ast.unparse(argument) or "meta" in ast.unparse(argument) for argument in node.args)
+            taken = [node.func.value] if node.func.attr == "cpu" or (node.func.attr == "to" and to_host) else []
+        for each in taken:
+            is_module = model.world.frame_value(function, each).kind is Kind.MODULE
+            if is_module or (last_name(each) or "").lower().endswith(("pipeline", "pipe", "model", "encoder", "vae")):
+                return True
+    return False
+
+
+def is_host_batch(value: Value) -> bool:
+    """A loader's batch, or what is taken or made from it, that nothing shows to be on the accelerator."""
+    held = value.element if value.kind is Kind.METHOD and value.element is not None else value
+    return held.holds_tensors and value.origin is not None and not value.device.on_accelerator
+
+
+def host_batch_written_after(model: Model, site: Site) -> bool:
+    """Whether the function around the site writes in place to a batch on the host, on a later row or pass."""
+    function = model.function_of(site)
+    loops = model.loops.enclosing(model.statement_of(site.node))
+    return any(
+        (row > site.rows[1] or any(_comes_again(loop, written, row) for loop in loops))
+        and is_host_batch(model.world.frame_value(function, written))
+        for written, row in written_in(function)
+    )
+
+
+def _comes_again(loop: ast.stmt, written: ast.expr, row: int) -> bool:
+    """Whether the loop's next pass writes at `row` to what this pass has seen, because it binds no other object."""
+    names = {node.id for node in ast.walk(written) if isinstance(node, ast.Name)}
+    return loop.lineno <= row <= (loop.end_lineno or 0) and not names & names_bound_in(loop)
+
+
+def collates_tensors(value: Value) -> bool:
+    """Whether a batch comes from a loader, built in this file, that makes tensors of its items by default."""
+    return bool(value.sources) and all(
+        len(call.args) < 7 and not any(keyword.arg in ("collate_fn", None) for keyword in call.keywords)
+        for call in value.sources
+    )
+
+
+def has_blocking_mover(model: Model, name: str) -> bool:
+    """Whether a class of the file, or of one beside it, has a method of that name that takes no `non_blocking`."""
+    program, index = model.world.program, model.index
+    around = [] if program is None else [unit.index for unit in program.neighbours(index)]
+    methods = [cls.methods[name] for each in (index, *around) for cls in each.classes if name in cls.methods]
+    return any(
+        "non_blocking" not in method.parameter_names
+        and (method.arguments is None or (method.arguments.kwarg is None and method.arguments.vararg is None))
+        for method in methods
+    )
+
+
+def acts_as_tensor(model: Model, name: str, site: Site) -> bool:
+    """Whether the function around the site uses what `name` holds as only a tensor can be used."""
+    function = model.function_of(site)
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
+            if node.attr in _TENSOR_ONLY:
+                return True
+        elif isinstance(node, (ast.Compare, ast.BinOp)):
+            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.left, node.right]
+            if any(isinstance(side, ast.Name) and side.id == name for side in sides) and _computes(node):
+                return True
+        elif isinstance(node, ast.Call) and any(_is_or_moves(argument, name) for argument in node.args):
+            callee = model.world.frame_value(function, node.func)
+            ref = callee.ref or ""
+            takes_tensors = ref.startswith("torch.") and ref not in _TAKE_ANYTHING
+            if ref == "criterion" or (takes_tensors and callee.kind in (Kind.LIBRARY, Kind.MODULE)):
+                return True
+    return False
+
+
+def _is_or_moves(argument: ast.expr, name: str) -> bool:
+    """`x`, or `x.to(...)`."""
+    if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr in _MOVERS:
+        argument = argument.func.value
+    return isinstance(argument, ast.Name) and argument.id == name
+
+
+def _computes(node: ast.Compare | ast.BinOp) -> bool:
+    return isinstance(node, ast.BinOp) or isinstance(node.ops[0], (ast.Eq, ast.NotEq, ast.Lt, ast.Gt, ast.LtE, ast.GtE))

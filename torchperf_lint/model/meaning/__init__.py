@@ -1,0 +1,1 @@
+"""Meaning: what expressions, statements and functions come to, as Values."""

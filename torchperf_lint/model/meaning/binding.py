@@ -1,0 +1,78 @@
+"""Assignment: what a name, an attribute, an entry or each of several targets holds from here on."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.index import dotted
+from torchperf_lint.model.meaning.naming import conventional
+from torchperf_lint.model.meaning.tensors import element_of
+from torchperf_lint.model.meaning.values import STRING, Kind, Origin, Value, container, derived, join
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.meaning.evaluate import Evaluator
+    from torchperf_lint.model.meaning.interpret import Env
+
+
+def bind(evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None:
+    """Assign a value to a target: a name, an attribute, a literal subscript, or a tuple of targets."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        _bind_parts(evaluator, target, value, env)
+        return
+    if isinstance(target, ast.Starred):
+        bind(evaluator, target.value, container(value), env)
+        return
+    path = subscript_path(target) if isinstance(target, ast.Subscript) else dotted(target)
+    if isinstance(target, (ast.Subscript, ast.Attribute)):
+        evaluator(target.value, env)
+        index = evaluator(target.slice, env) if isinstance(target, ast.Subscript) else STRING
+        _store_item(target, index, value, env)
+    if path is None:
+        return
+    if not isinstance(target, ast.Subscript):
+        value = conventional(path.rpartition(".")[2], value)
+        for key in [key for key in env if key.startswith((path + ".", path + "["))]:
+            del env[key]
+    env[path] = value
+    evaluator.frame.values[target] = value
+
+
+def _bind_parts(evaluator: Evaluator, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
+    literal = value.items if value.kind is Kind.CONTAINER else None
+    for position, part in enumerate(target.elts):
+        item = element_of(value)
+        if literal is not None and position < len(literal) and literal[position][0] == position:
+            item = literal[position][1]
+        bind(evaluator, part, item, env)
+
+
+def _store_item(target: ast.Subscript | ast.Attribute, index: Value, value: Value, env: Env) -> None:
+    base = dotted(target.value)
+    held = env.get(base) if base is not None else None
+    if base is None or held is None:
+        return
+    if held.holds_tensors and _replaces_entry(index, value):
+        env[base] = derived(held)
+    if held.kind is Kind.CONTAINER and isinstance(target, ast.Subscript):
+        element = value if held.element is None else join(held.element, value)
+        key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+        known = held.ref == "dict" and held.items is not None and isinstance(key, str)
+        items = {**dict(held.items or ()), key: value}.items() if known else None
+        env[base] = container(element, items, held.ref or "list")
+
+
+def _replaces_entry(index: Value, value: Value) -> bool:
+    """Whether `batch[index] = value` may give the batch an entry that lies elsewhere, and not only write in place."""
+    if value.origin is Origin.BATCH or value.device.on_accelerator:
+        return False
+    is_key = not index.holds_tensors and index.kind is not Kind.NUMBER
+    return value.origin is not None or (is_key and value.kind not in (Kind.NUMBER, Kind.STRING, Kind.NONE))
+
+
+def subscript_path(node: ast.Subscript) -> str | None:
+    """`batch["x"]` as a key of the environment; None unless the index is a literal."""
+    base = dotted(node.value)
+    if base is None or not isinstance(node.slice, ast.Constant):
+        return None
+    return f"{base}[{node.slice.value!r}]"

@@ -1,0 +1,86 @@
+"""Which device an expression names, and what moving a value there makes of it."""
+
+from __future__ import annotations
+
+import ast
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model.meaning.values import Device, Kind, Value, derived
+
+
+def as_device(value: Value) -> Device | None:
+    """The device that a value names when it is given as a device; None if it names none."""
+    if value.kind is Kind.DEVICE:
+        return value.device
+    if value.kind is Kind.STRING and isinstance(value.constant, str):
+        return Device.CPU if value.constant.startswith("cpu") else Device.CUDA if value.constant[:4] == "cuda" else None
+    if value.kind is Kind.STRING and value.device.on_accelerator:
+        return value.device
+    return None
+
+
+def named_device(node: ast.expr, value: Value) -> Device | None:
+    """The device that an expression in a device's place names, by its value or else by its name; None if neither."""
+    device = as_device(value)
+    text_unknown = value.kind is Kind.STRING and value.constant is None
+    if device is None and (text_unknown or value.kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.METHOD)):
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if name in conventions.DEVICE_NAMES or name.endswith("device"):
+            return Device.LIKELY
+        if (isinstance(node, ast.Constant) and type(node.value) is int) or value.dtype == "int":
+            return Device.CUDA  # a bare index is that of an accelerator
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            return Device.LIKELY if called.endswith("device") else None
+    return device
+
+
+def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """`x.to(...)`, `x.cuda()`, `x.cpu()`: the receiver elsewhere, or in another dtype."""
+    assert isinstance(node.func, ast.Attribute)
+    if name in ("cuda", "cpu"):
+        device = Device.CUDA if name == "cuda" else Device.CPU
+    else:
+        target: Device | None = None
+        dtype = receiver.dtype
+        pairs = list(zip(node.args, arguments, strict=False))
+        pairs += [
+            (k.value, keywords[k.arg])
+            for k in node.keywords
+            if k.arg in ("device", "other", "dtype") and k.arg in keywords
+        ]
+        casts = False
+        for argument, value in pairs:
+            if value.kind is Kind.DTYPE:
+                dtype, casts = value.dtype, True
+            elif value.holds_tensors:
+                target, dtype, casts = value.device, value.dtype, True
+            else:
+                target = named_device(argument, value) or target
+                if target is None and value.kind is Kind.NUMBER and node.args and argument is node.args[0]:
+                    target = Device.LIKELY  # no other number can stand there than the index of an accelerator
+        if "copy" in keywords or "memory_format" in keywords or (casts and (dtype is None or dtype != receiver.dtype)):
+            receiver = derived(receiver)
+        receiver = receiver._replace(dtype=dtype)
+        if target is None:
+            starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
+            stays = not starred and all(value.kind is Kind.DTYPE for _, value in pairs)
+            return receiver if stays else derived(receiver)._replace(device=Device.UNKNOWN)
+        device = target
+    if device.on_accelerator:
+        said = "moved to the device"
+        step = Because(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
+        return receiver._replace(device=device, because=(step,))
+    if receiver.device is not Device.CPU:
+        receiver = derived(receiver)  # it may come from the accelerator, into memory that no loader has pinned
+    return receiver._replace(device=device, because=())
+
+
+def inside_module(owner: Value, value: Value) -> Value:
+    """An attribute of a module: submodules, parameters and metrics live where the module lives."""
+    if owner.kind in (Kind.MODULE, Kind.METRIC) and value.device is Device.UNKNOWN:
+        is_parameter = value.kind is Kind.TENSOR and value.ref == "torch.nn.Parameter"
+        if is_parameter or value.kind in (Kind.MODULE, Kind.METRIC):
+            return value._replace(device=owner.device, because=owner.because)
+    return value

@@ -1,0 +1,487 @@
+"""Functions to frames: statements run over an environment of Values, calls inside the file followed, cycles cut."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
+from torchperf_lint.model.meaning import optimizers, parameters
+from torchperf_lint.model.meaning.answers import Answers
+from torchperf_lint.model.meaning.evaluate import Evaluator
+from torchperf_lint.model.meaning.naming import conventional
+from torchperf_lint.model.meaning.slices import slices_of
+from torchperf_lint.model.meaning.statements import Runner, merge_all, names_sent_backward
+from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, container, derived, join_all, located
+from torchperf_lint.model.project import registries
+from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
+from torchperf_lint.model.running import calling, frameworks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model.meaning.slices import Slice
+    from torchperf_lint.model.unit import Unit
+
+Env = dict[str, Value]
+_R = TypeVar("_R")
+
+MAX_CALL_DEPTH = 6
+"""How many calls deep a value is followed."""
+
+MAX_RECURSION = 1
+"""How often a function is followed into itself: `move(batch)` that calls `move(part)`."""
+
+MAX_CALLS_UP = 4
+"""How many callers of callers are asked what a function's parameters are."""
+
+MAX_CALLS_FOLLOWED = 120
+"""How many calls are followed for one function's frame."""
+
+
+class Frame:
+    """One interpretation of a function: the value of every expression in it, and what it gives back."""
+
+    __slots__ = ("backward", "env", "function", "is_call", "part", "returns", "values", "yields")
+
+    def __init__(self, function: FunctionInfo, part: Slice | None = None) -> None:
+        self.function = function
+        self.part = part  # None if all of it is run
+        self.values: dict[ast.expr, Value] = {}
+        self.returns: list[Value] = []
+        self.yields: list[Value] = []
+        self.env: Env = {}
+        self.backward: frozenset[str] = frozenset()
+        self.is_call = False  # a particular call with its arguments, not the function in general
+
+
+class _Outcome(NamedTuple):
+    """What a call gives back, and what its arguments are then, by parameters: the lists and dicts that it fills."""
+
+    returned: Value
+    filled: tuple[tuple[str, Value], ...]
+
+
+_NOTHING = _Outcome(UNKNOWN, ())
+
+
+class World:
+    """All that can be asked about the values of one file. Answers are computed on demand and kept.
+
+    What another file of the program knows is asked of its world one level below, and so is what objects keep in
+    attributes; at level 0 nothing is asked but what names stand for.
+    """
+
+    def __init__(self, unit: Unit, level: int) -> None:
+        index, text, program = unit.index, unit.source.text, unit.program
+        self.index = index
+        self.program = program
+        self.level = level
+        self._unit = unit
+        self.default_device = _default_device(index)
+        served = program is not None and program.serves_accelerator(index)
+        self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
+        self.transforms_samples = frameworks.transforms_samples(text)
+        self._answers = Answers()
+        self._calls_up = MAX_CALLS_UP
+        self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
+        self._depth = 0
+        self._depth_origin = 0
+        self._calls_followed = 0
+        self._calling: dict[FunctionInfo, list[int]] = {}
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    def home(self, index: Index) -> World | None:
+        """The world that answers for a file: one level below for another one, so that none asks for ever."""
+        if index is self.index:
+            return self
+        return None if self.program is None or self.level == 0 else self.program.world(index, self.level - 1)
+
+    def scout(self, index: Index) -> World | None:
+        """The world that tells whom a call in the file reaches: most calls reach others, and to know that is cheap."""
+        home = self.home(index)
+        if home is None or self.program is None or home.level <= 1:
+            return home
+        return self.program.world(index, 1)
+
+    def _structure(self) -> World:
+        """The world that tells what classes descend from, which is the same at any level."""
+        return self if self.program is None else self.program.world(self.index, 0)
+
+    def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
+        """The function as it is run in general: parameters from call sites, annotations, contracts, names.
+
+        With `part`, only as far as that slice of it goes.
+        """
+        home = self.home(function.index)
+        if home is not self:
+            return Frame(function) if home is None else home.frame(function, part)
+        return self._answers.ask(
+            ("frame", function, part, 0 if function is self.index.module else self._calls_up),
+            lambda: self._run_in_general(function, part),
+            lambda: self._so_far(function, part),
+        )
+
+    def at_end(self, function: FunctionInfo, name: str) -> Value | None:
+        """What a name is once the function (or the module) has run; None where it does not bind it."""
+        slices = slices_of(function)
+        if not slices.may_bind(name):
+            return None
+        value = self.frame(function, slices.at_end(name)).env.get(name)
+        is_empty = value is not None and value.kind is Kind.CONTAINER and value.element is None
+        return registries.entries(self.index, name) or value if is_empty and function is self.index.module else value
+
+    def placed(self, function: FunctionInfo) -> tuple[Because, ...]:
+        """What shows that the function's tensors live where a module's inputs live; nothing where nothing does."""
+        home = self.home(function.index)
+        if home is not self:
+            return () if home is None else home.placed(function)
+        return self._answers.ask(
+            ("placed", function, self._calls_up), lambda: parameters.placing(self, function), lambda: ()
+        )
+
+    def called(
+        self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
+    ) -> Value:
+        """What the function returns for these arguments."""
+        part = slices_of(function).of_results()
+        return UNKNOWN if starred else self._outcome(function, arguments, keywords, part).returned
+
+    def filled(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
+        """The lists and dicts among these arguments that the function puts something into, by its parameters."""
+        part = slices_of(function).of_filling()
+        return dict(self._outcome(function, arguments, keywords, part).filled)
+
+    def _outcome(
+        self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
+    ) -> _Outcome:
+        home = self.home(function.index)
+        if home is None or not part.run:
+            return _NOTHING
+        if home is not self:
+            given = [located(value, self.index.path) for value in arguments]
+            named = {name: located(value, self.index.path) for name, value in keywords.items()}
+            there = home.in_general(lambda: home._outcome(function, given, named, part))
+            filled = tuple((name, located(value, home.index.path)) for name, value in there.filled)
+            return _Outcome(located(there.returned, home.index.path), filled)
+        if self._depth >= MAX_CALL_DEPTH or self._calls_followed >= MAX_CALLS_FOLLOWED:
+            self._answers.rest_on(self._depth_origin)
+            return _NOTHING
+        before = self._calling.get(function, [])
+        if len(before) > MAX_RECURSION:
+            # The arguments may differ without end.
+            self._answers.rest_on(before[0])
+            return _NOTHING
+        bound = parameters.bind(self, function, arguments, keywords)
+        if not function.is_generator:
+            bound = {name: value for name, value in bound.items() if name in part.names}
+        key = ("call", function, part, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
+        self._depth += 1
+        self._calling[function] = [*before, self._answers.depth]
+        try:
+            return self._answers.ask(key, lambda: self._followed(function, bound, part), lambda: _NOTHING)
+        finally:
+            self._depth -= 1
+            self._calling[function] = before
+
+    def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> _Outcome:
+        self._calls_followed += 1
+        frame = self._with_calls_up(0, lambda: self._run(function, bound, part))
+        if function.is_generator:
+            return _Outcome(_generated(frame, bound), ())
+        return _Outcome(join_all(frame.returns), tuple(_put_into(frame, bound)))
+
+    def attribute(self, cls: ClassInfo, name: str) -> Value:
+        """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
+        return self._answers.ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
+
+    def _attribute(self, cls: ClassInfo, name: str) -> Value:
+        for owner in self.lineage(cls):
+            stores = owner.attributes.get(name)
+            if stores:
+                value = join_all([self._stored(store) for store in stores if _is_bound(store, owner)])
+                if value.kind is Kind.UNKNOWN or parameters.holds_unknown(value):
+                    value = parameters.declared(self, stores) or value
+                if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
+                    return conventional(name, value)
+        registered = self._registered(cls, name)
+        return conventional(name, UNKNOWN) if registered is None else registered
+
+    def _stored(self, store: AttributeStore) -> Value:
+        return self.one_below(store.function, store.target)
+
+    def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression for a question that may come back to it: asked one level below, in any file."""
+        if self.level == 0:
+            return UNKNOWN
+        home = self._unit.world(self.level - 1) if function.index is self.index else self.home(function.index)
+        value = UNKNOWN if home is None else home.frame_value(function, node)
+        return value if function.index is self.index else located(value, function.index.path)
+
+    def optimizer_state(self, cls: ClassInfo) -> Value:
+        """What `self.state` is in the class of an optimizer."""
+        return self._answers.ask(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
+
+    def _registered(self, cls: ClassInfo, name: str) -> Value | None:
+        owners = self.lineage(cls)
+        for record in (each for owner in owners for each in owner.index.calls.get("register_buffer", ())):
+            first = record.call.args[0] if record.call.args else None
+            if record.function.cls in owners and isinstance(first, ast.Constant) and first.value == name:
+                return Value(Kind.TENSOR, ref="torch.nn.Parameter")
+        return None
+
+    def instance(self, cls: ClassInfo) -> Value:
+        """A new object of the class: a module, an optimizer, or a plain instance."""
+        refs = self.library_bases(cls)
+        kind = Kind.MODULE if frameworks.is_module(refs) else Kind.INSTANCE
+        if kind is Kind.INSTANCE and optimizers.is_optimizer(refs):
+            kind = Kind.OPTIMIZER
+        return Value(kind, cls=cls, ref=next(iter(refs), None))
+
+    def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The class and its bases in the program, nearest first."""
+        world = self._structure()
+        return world._answers.ask(("lineage", cls), lambda: world._lineage(cls), lambda: [cls])
+
+    def _lineage(self, cls: ClassInfo) -> list[ClassInfo]:
+        found = [cls]
+        for current in found:
+            for value in self._bases(current):
+                if value.kind is Kind.CLASS and value.cls is not None and value.cls not in found and len(found) < 20:
+                    found.append(value.cls)
+        return found
+
+    def _bases(self, cls: ClassInfo) -> list[Value]:
+        world = self if self.program is None else self.program.world(cls.index, 0)
+        nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
+        return [world._base(cls, node) for node in nodes]
+
+    def _base(self, cls: ClassInfo, node: ast.expr) -> Value:
+        """What a base class of a class in this file is: told from imports and definitions alone where they do."""
+        path = dotted(node)
+        if path is not None and cls.scope is self.index.module:
+            root, _, rest = path.partition(".")
+            found = self._unit.exports.meanings.get(root)
+            if self.index.bound_names(self.index.module).count(root) == 1:
+                if isinstance(found, Imported):
+                    return self.imported(f"{found.ref}.{rest}" if rest else found.ref)
+                if isinstance(found, ClassInfo) and not rest:
+                    return Value(Kind.CLASS, cls=found)
+        return self.seen_alone(cls.scope, node)
+
+    def library_bases(self, cls: ClassInfo) -> list[str]:
+        """Qualified names of the library classes that it descends from."""
+        world = self._structure()
+        return world._answers.ask(("bases", cls), lambda: world._library_bases(cls), list)
+
+    def _library_bases(self, cls: ClassInfo) -> list[str]:
+        refs: list[str] = []
+        for current in self.lineage(cls):
+            for value in self._bases(current):
+                if value.kind is Kind.LIBRARY and value.ref is not None:
+                    refs.append(frameworks.canonical(value.ref))
+                elif value.kind is Kind.METRIC and value.ref is not None:
+                    refs.append(value.ref)
+        return refs
+
+    def base_names(self, cls: ClassInfo) -> list[str]:
+        """Qualified names of all that it descends from: of libraries, and of the program's own classes."""
+        own = [] if self.program is None else [self.program.name_of(base) for base in self.lineage(cls)[1:]]
+        return [*self.library_bases(cls), *own]
+
+    def method(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
+        """The method of that name, looked up through the bases in this file."""
+        for owner in self.lineage(cls):
+            if name in owner.methods:
+                return owner.methods[name]
+        return None
+
+    def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression that stands in the function."""
+        value = self.frame(function, slices_of(function).of(node)).values.get(node, UNKNOWN)
+        return value if function.index is self.index else located(value, function.index.path)
+
+    def parts(self, record: CallRecord, *nodes: ast.expr) -> list[Value]:
+        """The values of expressions in a call, whatever else there is in its statement."""
+        function = record.function
+        values = self.frame(function, slices_of(function).of_parts(record.statement, nodes)).values
+        found = [values.get(node, UNKNOWN) for node in nodes]
+        return found if function.index is self.index else [located(value, function.index.path) for value in found]
+
+    def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
+        """The values of what a statement of the function holds, but for the statements in it."""
+        return self.frame(function, slices_of(function).of_statement(statement)).values
+
+    def imported(self, ref: str) -> Value:
+        """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
+        meaning = None if self.program is None else self.program.meaning(ref, self.index)
+        if isinstance(meaning, FunctionInfo):
+            return Value(Kind.FUNCTION, function=meaning)
+        if isinstance(meaning, ClassInfo):
+            return Value(Kind.CLASS, cls=meaning)
+        if isinstance(meaning, (ModuleName, LibraryName)):
+            return Value(Kind.LIBRARY, ref=frameworks.canonical(meaning.name))
+        if isinstance(meaning, Variable):
+            home = self.home(meaning.home)
+            value = None if home is None else home.at_end(meaning.home.module, meaning.name)
+            if home is None and self.program is not None:
+                value = registries.seen_as(self.program, meaning)
+            value = UNKNOWN if value is None else value
+            return conventional(meaning.name, located(value, meaning.home.path))
+        if ref in torch_api.DTYPES:
+            return Value(Kind.DTYPE, dtype=torch_api.DTYPES[ref])
+        return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
+
+    def free_name(self, frame: Frame, name: str) -> Value | None:
+        """A name that the frame's function does not bind: from the functions around it, then the module."""
+        if name in self.index.rebound_elsewhere:
+            return conventional(name, UNKNOWN)
+        outer = frame.function.outer
+        while outer is not None:
+            value = self.at_end(outer, name)
+            if value is not None:
+                return value
+            outer = outer.outer
+        return self.imported_late(name)
+
+    @functools.cached_property
+    def late_imports(self) -> Mapping[str, str]:
+        """The module's imports that are looked up when a name is read: that of another file may have to be parsed."""
+        return {} if self.program is None else self.program.unit_of(self.index).late_imports
+
+    def imported_late(self, name: str) -> Value | None:
+        """What such an import, or one by `*` from the project, makes of the name; None if none of them binds it."""
+        ref = self.late_imports.get(name)
+        if ref is None and self.program is not None:
+            ref = self.program.starred(name, self.index)
+        return None if ref is None else self.imported(ref)
+
+    def at_top(self, name: str) -> Value:
+        """What the module knows by the name, once it has run."""
+        value = self.at_end(self.index.module, name) or self.imported_late(name)
+        return UNKNOWN if value is None else value
+
+    def all_at_top(self) -> list[Value]:
+        """All that the module knows by some name, but for what it imports by `*`."""
+        late = [value for value in map(self.imported_late, self.late_imports) if value is not None]
+        return [*self.frame(self.index.module).env.values(), *late]
+
+    def handing_on(self, function: FunctionInfo) -> list[World]:
+        """The files that may hand the function to others by its name: its own, and those that import it."""
+        if self.program is None or self.level == 0 or function.outer is not self.index.module:
+            return [self]
+        return [self, *(unit.world(self.level - 1) for unit in self.program.handing_on(function))]
+
+    def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> list[World]:
+        """The other files that may hand what the function or class makes to something called `taker`."""
+        if self.program is None or self.level == 0 or maker is None:
+            return []
+        return [unit.world(self.level - 1) for unit in self.program.making(maker, taker)]
+
+    def callers(self, function: FunctionInfo) -> list[CallRecord]:
+        """The calls in the program that reach the function."""
+        return calling.callers(self, function)
+
+    # -- running a function ----------------------------------------------------------------------------------------
+
+    def _run_in_general(self, function: FunctionInfo, part: Slice | None) -> Frame:
+        try:
+            return self.in_general(lambda: self._run(function, None, part))
+        finally:
+            self._running.pop((function, part), None)
+
+    def in_general(self, answer: Callable[[], _R]) -> _R:
+        """An answer that does not depend on how many calls were followed until it was asked for."""
+        before = self._depth, self._depth_origin, self._calls_followed, self._calling
+        self._depth, self._depth_origin, self._calls_followed, self._calling = 0, self._answers.depth - 1, 0, {}
+        try:
+            return answer()
+        finally:
+            self._depth, self._depth_origin, self._calls_followed, self._calling = before
+
+    def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression as the function alone shows it, without regard to its callers."""
+        return self.alone(lambda: self.frame_value(function, node))
+
+    def alone(self, answer: Callable[[], _R]) -> _R:
+        """An answer without regard to the callers of any function."""
+        return self._with_calls_up(0, answer)
+
+    def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
+        """An answer from those who call a function; None where that leads too far."""
+        return None if self._calls_up == 0 else self._with_calls_up(self._calls_up - 1, answer)
+
+    def _with_calls_up(self, calls_up: int, answer: Callable[[], _R]) -> _R:
+        before, self._calls_up = self._calls_up, calls_up
+        try:
+            return answer()
+        finally:
+            self._calls_up = before
+
+    def _so_far(self, function: FunctionInfo, part: Slice | None) -> Frame:
+        """The frame of a function that is being run: the module's classes are known to the calls it makes."""
+        return self._running.get((function, part)) or Frame(function)
+
+    def _run(self, function: FunctionInfo, bound: Env | None, part: Slice | None) -> Frame:
+        frame = Frame(function, part)
+        frame.is_call = bound is not None
+        frame.backward = names_sent_backward(function)
+        evaluator = Evaluator(self, frame)
+        env: Env = {}
+        if not isinstance(function.node, ast.Module):
+            env = parameters.initial(self, frame) if bound is None else dict(bound)
+        frame.env = env
+        if bound is None:
+            self._running[function, part] = frame
+        runner = Runner(self, evaluator, frame, part)
+        final = runner.block(function.body, env)
+        merged = runner.exits if final is None else [*runner.exits, final]
+        if merged:
+            frame.env = merged[0] if len(merged) == 1 else merge_all(merged)
+        return frame
+
+
+def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
+    """Whether the place gives the attribute a value: `x: Tensor` in a class body only names its type."""
+    return not any(
+        isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
+        for statement in owner.node.body
+    )
+
+
+def _default_device(index: Index) -> Device | None:
+    """Where factories build without `device=`, if the file changes that."""
+    for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
+        given = record.call.args[0] if record.call.args else None
+        text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None
+        if isinstance(text, str) and text.startswith(("cuda", "torch.cuda.")):
+            return Device.CUDA
+        if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
+            return Device.UNKNOWN
+    return None
+
+
+def _put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
+    """The parameters whose lists and dicts the function has put something into; not those that it binds anew."""
+    named = frame.function.parameter_names
+    rebound = set(named).intersection(frame.function.index.bound_names(frame.function)[len(named) :])
+    for name, before in bound.items():
+        after = frame.env.get(name, before)
+        if before.kind is after.kind is Kind.CONTAINER and after != before and name not in rebound:
+            yield name, after
+
+
+def _generated(frame: Frame, bound: Env) -> Value:
+    """What iterating over a generator gives: what it yields, or the batches of a loader that it hands on."""
+    yielded = join_all(frame.yields)
+    loader = next((value for value in bound.values() if value.kind is Kind.LOADER), None)
+    if loader is not None and yielded.kind is Kind.UNKNOWN:
+        return loader._replace(element=None if loader.element is None else derived(loader.element))
+    part = yielded.element if yielded.kind is Kind.CONTAINER and yielded.element is not None else yielded
+    if part.origin is not None:
+        return Value(Kind.LOADER, element=yielded, sources=part.sources)
+    return container(yielded)

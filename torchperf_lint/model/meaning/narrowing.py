@@ -1,0 +1,90 @@
+"""What a test comes to: one of a value's type, where that of one particular call is known, or of how torch runs."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.conventions import COMPILE_QUESTIONS, EXPORT_QUESTIONS
+from torchperf_lint.model.index import dotted
+from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_lint.model.meaning.values import Value
+
+_INSTANCES = {
+    "torch.Tensor": {"tensor"},
+    "numpy.ndarray": {"array"},
+    "builtins.str": {"string"},
+    "builtins.int": {"int"},
+    "builtins.float": set(),
+    "builtins.list": {"list"},
+    "builtins.tuple": {"tuple"},
+    "builtins.dict": {"dict"},
+    **{f"{module}.Mapping": {"dict"} for module in ("typing", "collections.abc")},
+    **{f"{module}.Sequence": {"list", "tuple", "string"} for module in ("typing", "collections.abc")},
+}
+_CONTAINERS = ("list", "tuple", "dict")
+_PLAIN = {Kind.TENSOR: "tensor", Kind.NUMPY: "array", Kind.STRING: "string"}
+_ASKED_OF = ("torch", "jit", "compiler", "onnx", "_dynamo")
+_OF_TENSORS = ("to", "cuda", "cpu", "detach")
+
+
+def runs_eagerly(test: ast.expr) -> bool | None:
+    """What a test comes to where a program is neither exported nor compiled; None if it asks for anything else."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = runs_eagerly(test.operand)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        parts = [runs_eagerly(part) for part in test.values]
+        decisive = isinstance(test.op, ast.Or)
+        if decisive in parts:
+            return decisive
+        return None if None in parts else not decisive
+    path = dotted(test.func) if isinstance(test, ast.Call) else None
+    owner, _, name = (path or "").rpartition(".")
+    if owner and owner.partition(".")[0] not in _ASKED_OF:
+        return None  # a method of an object: what that traces is not known
+    asks = EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name)
+    return False if asks else None
+
+
+def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:
+    """Whether `isinstance(x, T)`, `torch.is_tensor(x)` or `hasattr(x, "to")` holds; None if that cannot be told.
+
+    `env` tells what `x` is, `values` what the expressions of the test are. Where they are not those of a particular
+    call, only what has been reckoned from sizes is known well enough.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = outcome(test.operand, env, values, is_call)
+        return None if inner is None else not inner
+    path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+    kind = None if path is None else _type_of(env.get(path, UNKNOWN))
+    if kind is None or not (is_call or kind == "int"):
+        return None
+    assert isinstance(test, ast.Call)
+    asks = values.get(test.func, UNKNOWN).ref
+    if asks == "torch.is_tensor":
+        return kind == "tensor"
+    if len(test.args) != 2:
+        return None
+    if asks == "builtins.hasattr":
+        is_asked = isinstance(test.args[1], ast.Constant) and test.args[1].value in _OF_TENSORS
+        return kind == "tensor" if is_asked and kind != "array" else None
+    if asks != "builtins.isinstance":
+        return None
+    named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+    types = [_INSTANCES.get(values.get(each, UNKNOWN).ref or "") for each in named]
+    if any(kind in known for known in types if known is not None):
+        return True
+    return None if None in types else False
+
+
+def _type_of(value: Value) -> str | None:
+    if value.kind is Kind.CONTAINER:
+        return value.ref if value.ref in _CONTAINERS else None
+    if value.kind is Kind.NUMBER:
+        return "int" if value.dtype == "int" else None
+    return None if value.mixed else _PLAIN.get(value.kind)

@@ -1,0 +1,425 @@
+"""What a function's parameters are: by the calls that reach it, annotations, framework contracts, defaults, names."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions, hooks
+from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning.naming import BATCH, conventional
+from torchperf_lint.model.meaning.tensors import element_of_mapping, placed
+from torchperf_lint.model.meaning.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
+from torchperf_lint.model.running import calling, frameworks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.model.index import AttributeStore, FunctionInfo
+    from torchperf_lint.model.meaning.interpret import Env, Frame, World
+
+MOST_CALLERS = 60
+"""A function that is called from more places than this is taken as it stands: its callers seldom agree."""
+
+_ANNOTATED = {
+    "int": NUMBER,
+    "float": NUMBER,
+    "bool": NUMBER,
+    "str": STRING,
+    "torch.device": Value(Kind.DEVICE, Device.LIKELY),
+    "torch.Tensor": Value(Kind.TENSOR),
+    "torch.FloatTensor": Value(Kind.TENSOR),
+    "torch.LongTensor": Value(Kind.TENSOR),
+    "torch.BoolTensor": Value(Kind.TENSOR),
+    "torch.nn.Module": Value(Kind.MODULE),
+    "torch.optim.Optimizer": Value(Kind.OPTIMIZER),
+    "numpy.ndarray": Value(Kind.NUMPY),
+}
+
+
+def initial(world: World, frame: Frame) -> Env:
+    """The environment in which the function of a new frame is run in general."""
+    env: Env = {}
+    function = frame.function
+    arguments = function.arguments
+    if arguments is None:
+        return env
+    wanted = set(function.parameter_names)
+    if frame.part is not None:
+        wanted &= frame.part.names
+    everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    annotations = {each.arg: each.annotation for each in everything if each.annotation and each.arg in wanted}
+    promises = {name: annotated(annotation, world, None, function) for name, annotation in annotations.items()}
+    open_to_calls = {name for name in wanted if not _says_enough(promises.get(name))}
+    nothing: tuple[Env, set[str]] = ({}, set())
+    by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, open_to_calls)) or nothing
+    contract = frameworks.contract_of(world, function)
+    defaults = function.defaults
+    for argument in everything:
+        name = argument.arg
+        if name not in wanted:
+            continue
+        if name == function.self_name:
+            env[name] = _self(world, function)
+            continue
+        value = by_calls.get(name, UNKNOWN)
+        if _is_mere_attribute(value):
+            value = python_data(promises.get(name)) or value
+        if value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or holds_unknown(value):
+            promised = promises.get(name)
+            named = conventional(name, UNKNOWN)
+            if promised is not None and holds_unknown(promised) and named.kind is not Kind.UNKNOWN:
+                promised = named
+            plain = promised is not None and promised.kind in (Kind.NUMBER, Kind.STRING)
+            if promised is not None and (plain or value.kind in (Kind.UNKNOWN, promised.kind)):
+                value = promised
+        if contract is not None and (value.kind in (Kind.UNKNOWN, Kind.TENSOR) or holds_unknown(value)):
+            promised = _by_contract(
+                function, contract, name, UNKNOWN if holds_unknown(value) else value, defaults.get(name)
+            )
+            value = value if promised.kind is Kind.UNKNOWN else promised
+        from_host = name in on_host or conventions.stays_on_host(name)
+        if name not in defaults and not from_host and (there := world.placed(function)):
+            value = placed(value, there)
+        if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
+            value = _by_default(world, function, name, defaults.get(name))
+        if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
+            value = Value(Kind.DEVICE, Device.LIKELY, because=(Because(argument.lineno, f"parameter `{name}`"),))
+        env[name] = conventional(name, value)
+    for collected in (arguments.vararg, arguments.kwarg):
+        if collected is not None and collected.arg in wanted:
+            ref = "tuple" if collected is arguments.vararg else "dict"
+            env[collected.arg] = by_calls.get(collected.arg) or container(UNKNOWN, ref=ref)
+    return env
+
+
+def _says_enough(promised: Value | None) -> bool:
+    """Whether an annotation leaves nothing for the callers to tell: a text, or an object of a class."""
+    return promised is not None and promised.kind in (Kind.STRING, Kind.INSTANCE)
+
+
+def _is_mere_attribute(value: Value) -> bool:
+    """`module.x`, of which nothing is known but its owner."""
+    return value.kind is Kind.METHOD and value.function is None and (value.element or UNKNOWN).kind is Kind.MODULE
+
+
+def declared(world: World, stores: list[AttributeStore]) -> Value | None:
+    """The Python data that an attribute is declared to hold where it is stored: `self.x: dict[str, float] = {}`."""
+    promises = [
+        annotated(each.annotation, world, None, each.function) for each in stores if each.annotation is not None
+    ]
+    return next((promise for promise in map(python_data, promises) if promise is not None), None)
+
+
+def python_data(promised: Value | None) -> Value | None:
+    """What an annotation promises if that is a number, a string, or a container of such or of anything."""
+    inner = promised
+    while inner is not None and inner.kind is Kind.CONTAINER:
+        inner = inner.element
+    return promised if inner is not None and inner.kind in (Kind.NUMBER, Kind.STRING, Kind.UNKNOWN) else None
+
+
+def holds_unknown(value: Value) -> bool:
+    """A container of which no more is known than that it is one, or holds such ones."""
+    if value.kind is not Kind.CONTAINER:
+        return False
+    return value.element is None or value.element.kind is Kind.UNKNOWN or holds_unknown(value.element)
+
+
+def _self(world: World, function: FunctionInfo) -> Value:
+    assert function.cls is not None
+    value = world.instance(function.cls)
+    if value.kind is Kind.MODULE and not world.cpu_only:
+        step = Because(function.node.lineno, "a module's tensors live where the module lives")  # type: ignore[union-attr]
+        return value._replace(device=Device.LIKELY, because=(step,))
+    return value
+
+
+def _by_contract(
+    function: FunctionInfo, contract: frameworks.Contract, name: str, value: Value, default: ast.expr | None
+) -> Value:
+    if default is not None and not (isinstance(default, ast.Constant) and default.value is None):
+        return value
+    if value.kind is Kind.UNKNOWN and name in contract.numbers:
+        return NUMBER
+    if value.kind is Kind.UNKNOWN and name not in contract.tensors and not contract.all_tensors:
+        return value
+    if value.kind is Kind.UNKNOWN and contract.device is Device.UNKNOWN and name in contract.tensors:
+        return BATCH
+    if value.device is not Device.UNKNOWN or contract.device is Device.UNKNOWN:
+        return value
+    step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
+    kind = value.kind if value.kind is Kind.TENSOR else Kind.STRUCTURE
+    return value._replace(kind=kind, device=contract.device, because=(step,), origin=contract.origin)
+
+
+def _by_default(world: World, function: FunctionInfo, name: str, default: ast.expr | None) -> Value:
+    if isinstance(default, ast.Constant):
+        if isinstance(default.value, (bool, int, float)):
+            return NUMBER
+        if isinstance(default.value, str):
+            return Value(Kind.DEVICE, Device.LIKELY) if name in conventions.DEVICE_NAMES else STRING
+    elements = default.elts if isinstance(default, (ast.Tuple, ast.List)) else []
+    if elements and all(_literal(element).kind is Kind.NUMBER for element in elements):
+        return container(NUMBER, ref=type(default).__name__.lower())
+    return _called_by_default(world, function, default)
+
+
+def _called_by_default(world: World, function: FunctionInfo, default: ast.expr | None) -> Value:
+    """The function or class of the program that a parameter is by default: `def fit(batches, prepare=to_device)`."""
+    if not isinstance(default, ast.Name):
+        return UNKNOWN
+    outer, value = function.outer, None
+    while outer is not None and value is None:
+        value = world.at_end(outer, default.id)
+        outer = outer.outer
+    value = value or world.imported_late(default.id) or UNKNOWN
+    return value if value.kind in (Kind.FUNCTION, Kind.CLASS) else UNKNOWN
+
+
+def placing(world: World, function: FunctionInfo) -> tuple[Because, ...]:
+    """What shows that tensors of the function live where a module's inputs live: a contract, or that of a caller."""
+    contract = frameworks.contract_of(world, function)
+    if contract is not None and contract.device.on_accelerator:
+        return (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
+    return world.one_call_up(lambda: _placing_callers(world, function)) or ()
+
+
+def _placing_callers(world: World, function: FunctionInfo) -> tuple[Because, ...]:
+    handed = calling.handed_over(world, function)
+    records = [record for record in handed if last_name(record.call.func) in hooks.CALLERS_OF_ARGUMENTS]
+    if len(calling.possible_callers(world, function)) <= MOST_CALLERS:
+        records += world.callers(function)
+    for record in records:
+        around = () if record.function is function else world.placed(record.function)
+        if around:
+            path = record.function.index.path
+            return tuple(step._replace(path=step.path or path) for step in around)
+    return ()
+
+
+def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple[Env, set[str]]:
+    """Each wanted parameter joined over the calls of the program that reach the function, and those from the host."""
+    if wanted <= {function.self_name} or len(calling.possible_callers(world, function)) > MOST_CALLERS:
+        return {}, set()
+    per_call: list[Env] = []
+    for record in world.callers(function):
+        if record.function is function:
+            continue
+        call = record.call
+        if any(isinstance(a, ast.Starred) for a in call.args):
+            return {}, set()
+        takes_self = function.self_name is not None and not _names_class(call, function)
+        asked = _given_for(function, call, wanted, takes_self)
+        values = dict(zip(asked, world.parts(record, *asked), strict=True))
+        spread = [element_of_mapping(values.get(k.value, UNKNOWN)) for k in call.keywords if not k.arg]
+        arguments = [UNKNOWN] * takes_self + [values.get(argument, UNKNOWN) for argument in call.args]
+        keywords = {k.arg: values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
+        given = _positional(function, arguments, keywords)
+        unnamed = {} if spread else _left_out(function)  # `**mapping` may fill what the call leaves out
+        per_call.append({**unnamed, **given, **_collected(function, arguments, keywords, spread)})
+    names = {name for env in per_call for name in env} & wanted
+    on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
+    on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
+    joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
+    # Other files may call as well, with another number: which one it is, or of what type, is not known.
+    return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
+
+
+def _given_for(function: FunctionInfo, call: ast.Call, wanted: set[str], takes_self: bool) -> list[ast.expr]:
+    """What the call gives for the wanted parameters."""
+    parameters = function.arguments
+    assert parameters is not None
+    named = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+    rest = None if parameters.vararg is None else parameters.vararg.arg
+    mapping = None if parameters.kwarg is None else parameters.kwarg.arg
+    accepted = {*named, *(a.arg for a in parameters.kwonlyargs)}
+    taken = named[takes_self:]
+    places = [*taken, *[rest] * max(0, len(call.args) - len(taken))]
+    pairs = list(zip(places, call.args, strict=False))
+    pairs += [(k.arg if k.arg in accepted else mapping, k.value) for k in call.keywords]
+    return [node for name, node in pairs if name in wanted]
+
+
+def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], spread: list[Value]) -> Env:
+    """What `*args` and `**kwargs` are in a call; `spread` is what its own `**mapping` adds."""
+    given: Env = {}
+    parameters = function.arguments
+    assert parameters is not None
+    named = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
+    if parameters.vararg is not None and len(arguments) > len(named):
+        given[parameters.vararg.arg] = container(join_all(arguments[len(named) :]), ref="tuple")
+    if parameters.kwarg is not None:
+        accepted = {*named, *(a.arg for a in parameters.kwonlyargs)}
+        rest = [value for name, value in keywords.items() if name not in accepted] + spread
+        if rest:
+            given[parameters.kwarg.arg] = container(_seen(rest), ref="dict")
+    return given
+
+
+def _seen(given: list[Value]) -> Value:
+    """What a parameter is in the calls that show it; a call that shows nothing does not gainsay the others.
+
+    A tensor that one caller passes from the device costs there what it costs, whatever else is passed by others.
+    """
+    shown = [value for value in given if value != UNKNOWN]
+    if len(shown) > 1 and all(value.kind is Kind.CONTAINER for value in shown):
+        return join_all(shown)._replace(element=_seen([value.element or UNKNOWN for value in shown]))
+    if any(value.kind is Kind.NUMBER for value in shown):
+        # What may be a number elsewhere is no more than one tensor.
+        shown = [v._replace(kind=Kind.TENSOR, ref=None) if v.kind is Kind.STRUCTURE else v for v in shown]
+    # What was moved to the device in one call is what the other calls show it to be.
+    value = join_all([value for value in shown if value.kind is not Kind.UNKNOWN] or shown)
+    if len(shown) < len(given) and value.constant is not None:
+        value = value._replace(constant=None)
+    has_place = value.holds_tensors or value.kind is Kind.DEVICE
+    if has_place and value.device is Device.UNKNOWN:
+        placed = next((v for v in shown if v.device.on_accelerator), None)
+        if placed is not None:
+            value = value._replace(device=Device.LIKELY, because=placed.because)
+    return value
+
+
+def _names_class(call: ast.Call, function: FunctionInfo) -> bool:
+    """`Base.__init__(self, x)`: the object is given like any other argument."""
+    owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    return owner is not None and function.cls is not None and owner == function.cls.name
+
+
+def _left_out(function: FunctionInfo) -> Env:
+    """What each parameter with a default is in a call that leaves it out."""
+    return {name: _literal(default) for name, default in function.defaults.items()}
+
+
+def _literal(default: ast.expr) -> Value:
+    if not isinstance(default, ast.Constant):
+        return UNKNOWN
+    value = default.value
+    if isinstance(value, (bool, int, float)):
+        return NUMBER
+    return NONE if value is None else Value(Kind.STRING, constant=value) if isinstance(value, str) else UNKNOWN
+
+
+def _positional(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
+    assert function.arguments is not None
+    named = [a.arg for a in (*function.arguments.posonlyargs, *function.arguments.args)]
+    env = dict(zip(named, arguments, strict=False))
+    accepted = {*named, *(a.arg for a in function.arguments.kwonlyargs)}
+    env.update({name: value for name, value in keywords.items() if name in accepted})
+    return env
+
+
+def bind(world: World, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
+    """The environment of one particular call: given arguments, the rest by default or annotation."""
+    env = _positional(function, arguments, keywords)
+    assert function.arguments is not None
+    defaults = function.defaults
+    parameters = (*function.arguments.posonlyargs, *function.arguments.args, *function.arguments.kwonlyargs)
+    for argument in parameters:
+        name = argument.arg
+        value = env.get(name, UNKNOWN)
+        default = None if name in env else defaults.get(name)
+        if isinstance(default, ast.Constant):
+            value = NUMBER if isinstance(default.value, (bool, int, float)) else UNKNOWN
+        elif default is not None:
+            value = _called_by_default(world, function, default)
+        if value.kind is Kind.UNKNOWN and argument.annotation is not None:
+            known = annotated(argument.annotation, world, None, function)
+            value = value if known is None else known._replace(device=value.device, because=value.because)
+        env[name] = conventional(name, value)
+    for collected in (function.arguments.vararg, function.arguments.kwarg):
+        if collected is not None:
+            env[collected.arg] = container(UNKNOWN, ref="tuple" if collected is function.arguments.vararg else "dict")
+    return {**env, **_collected(function, arguments, keywords, [])}
+
+
+def annotated(
+    annotation: ast.expr, world: World, frame: Frame | None, function: FunctionInfo | None = None
+) -> Value | None:
+    """The value that an annotation promises; None if it says nothing that the model knows."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError):
+            return None
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        return _one_of((annotation.left, annotation.right), world, frame, function)
+    if isinstance(annotation, ast.Subscript):
+        return _generic(annotation, world, frame, function)
+    ref = _resolve(annotation, world, frame, function)
+    if ref is None:
+        return None
+    if isinstance(ref, Value):
+        return ref
+    if ref.endswith("DataLoader"):
+        return conventional("loader", UNKNOWN)
+    known = _ANNOTATED.get(ref)
+    if known is None and ref.startswith("torch.nn.") and ref.rpartition(".")[2][:1].isupper():
+        return Value(Kind.MODULE, ref=ref)
+    if known is None and ref.startswith("torch.optim.") and ".lr_scheduler" not in ref:
+        return Value(Kind.OPTIMIZER)
+    names_class = ref.rpartition(".")[2][:1].isupper()
+    if known is None and names_class and not ref.startswith(("builtins.", "typing.", "collections.abc.")):
+        return Value(Kind.INSTANCE, ref=ref)
+    return known
+
+
+def _one_of(
+    parts: Sequence[ast.expr], world: World, frame: Frame | None, function: FunctionInfo | None
+) -> Value | None:
+    """What a union promises: the one thing that it names beside None."""
+    named = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
+    return annotated(named[0], world, frame, function) if len(named) == 1 else None
+
+
+def _generic(
+    annotation: ast.Subscript, world: World, frame: Frame | None, function: FunctionInfo | None
+) -> Value | None:
+    base = _resolve(annotation.value, world, frame, function)
+    name = base.rpartition(".")[2] if isinstance(base, str) else ""
+    inner = annotation.slice
+    if name == "Optional":
+        return annotated(inner, world, frame, function)
+    if name == "Union" and isinstance(inner, ast.Tuple):
+        return _one_of(inner.elts, world, frame, function)
+    if name == "DataLoader":
+        return conventional("loader", UNKNOWN)
+    if name in ("list", "List", "Sequence", "Iterable", "set", "Set", "Iterator"):
+        return container(annotated(inner, world, frame, function))
+    if name in ("tuple", "Tuple") and isinstance(inner, ast.Tuple):
+        if len(inner.elts) == 2 and isinstance(inner.elts[1], ast.Constant) and inner.elts[1].value is ...:
+            return container(annotated(inner.elts[0], world, frame, function) or UNKNOWN, ref="tuple")
+        parts = [annotated(part, world, frame, function) or UNKNOWN for part in inner.elts]
+        return container(join_all(parts), list(enumerate(parts)), "tuple")
+    if name in ("dict", "Dict", "Mapping") and isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+        return container(annotated(inner.elts[1], world, frame, function), ref="dict")
+    return None
+
+
+def _resolve(
+    annotation: ast.expr, world: World, frame: Frame | None, function: FunctionInfo | None
+) -> str | Value | None:
+    """The qualified name of a class in an annotation, or an instance of a class of this file."""
+    parts: list[str] = []
+    node = annotation
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    value: Value | None = frame.env.get(node.id) if frame is not None else None
+    outer = function.outer if function is not None else frame.function.outer if frame is not None else None
+    if value is None:
+        while outer is not None and value is None:
+            value = world.at_end(outer, node.id)
+            outer = outer.outer
+    if value is None:
+        value = world.imported_late(node.id)
+    if value is None:
+        return node.id if node.id in _ANNOTATED else "builtins." + node.id
+    if value.kind is Kind.CLASS and value.cls is not None:
+        return conventional("loader", UNKNOWN) if "DataLoader" in value.cls.name else world.instance(value.cls)
+    if value.kind is Kind.LIBRARY and value.ref is not None:
+        return frameworks.canonical(".".join([value.ref, *reversed(parts)]))
+    return None

@@ -1,0 +1,398 @@
+"""The project as one program: what its files know of each other, and their trees, read only when a question needs one.
+
+Facts (`facts.py`) say in which files an answer may lie; the answer itself comes from those files' own models. Every
+question that one file asks of another is asked one level below, so that files cannot ask each other for ever, no
+answer depends on which file is looked at first, and the work grows with the code and not faster.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import itertools
+import os
+import posixpath
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.index import ClassInfo, FunctionInfo
+from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
+from torchperf_lint.model.project.facts import Facts, digest_of, facts_of
+from torchperf_lint.model.project.links import MOST_HOPS, Links
+from torchperf_lint.model.project.registries import registries_of
+from torchperf_lint.model.unit import Unit
+from torchperf_lint.syntax.source import Source, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.model.index import CallRecord, Index
+    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.project.exports import Meaning
+
+FEW_FILES = 3
+"""A method whose name is called in more files than this is looked for only where a file of its class is imported."""
+
+MOST_FILES = 16
+"""How many files are looked into for what any of them may show: where a function is handed on, what lies around."""
+
+MOST_LOADED = 12_000_000
+"""Bytes of source whose trees are kept; a tree takes twenty to forty times its source in memory."""
+
+LARGEST = 2_000_000
+"""Bytes of the largest file that is read for what another one asks."""
+
+
+class Program:
+    """Answers for all files of a project; `read` gives a file's bytes and may raise OSError.
+
+    Files go by absolute path, with slashes. `shown` is how a path is told to the user.
+    """
+
+    def __init__(
+        self,
+        facts: Mapping[str, Facts],
+        root: str,
+        hints: Hints,
+        read: Callable[[str], bytes],
+        shown: Callable[[str], str] = str,
+    ) -> None:
+        self._found = facts
+        self._facts = dict(facts)  # but for what has been opened with another content
+        self._root = root
+        self._hints = hints
+        self._read = read
+        self._shown = shown
+        self._links = Links(self._facts, root)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._units: dict[str, Unit | None] = {}
+        self._by_index: dict[Index, tuple[str, Unit]] = {}
+        self._loaded = 0
+        self._meanings: dict[tuple[str, str], Meaning | None] = {}
+        self._calls: dict[FunctionInfo, list[CallRecord]] = {}
+        self._files: dict[FunctionInfo, list[str]] = {}
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def make_room(self) -> None:
+        """Let go of all trees if there are too many; to be called between files, for it changes no answer."""
+        if self._loaded > MOST_LOADED:
+            self._forget()
+            gc.collect()  # frames, values and trees name each other, and the collector is told to come seldom
+
+    def open(self, path: str, data: bytes, source: Source, tree: ast.Module) -> Unit:
+        """The file at `path` with the content that it has now; what else is known of it gives way."""
+        key = key_of(path)
+        known = self._facts.get(key)
+        if known is None or known.digest != digest_of(data):
+            self._learn(key, facts_of(data))
+        unit = self._units.get(key)
+        if unit is None or unit.source.utf8 != source.utf8:
+            unit = self._keep(key, source, tree)
+        return unit
+
+    def close(self, path: str) -> None:
+        """Take the file as the project has it, whatever it has been opened with."""
+        key = key_of(path)
+        if self._facts.get(key) != self._found.get(key):
+            self._learn(key, self._found.get(key))
+
+    def _learn(self, key: str, facts: Facts | None) -> None:
+        """Take the file for one with these facts, or for none; nothing that was answered before holds any longer."""
+        if facts is None:
+            self._facts.pop(key, None)
+        else:
+            self._facts[key] = facts
+        self._links = Links(self._facts, self._root)
+        self._forget()
+
+    def _keep(self, key: str, source: Source, tree: ast.Module) -> Unit:
+        unit = self._units[key] = Unit(source, tree, self._hints, self)
+        self._by_index[unit.index] = key, unit
+        self._loaded += len(source.utf8)
+        return unit
+
+    def unit(self, key: str) -> Unit | None:
+        """The file, read and indexed; None if that cannot be done."""
+        if key not in self._units:
+            self._units[key] = None
+            try:
+                data = self._read(key)
+                if len(data) <= LARGEST:
+                    source = Source(self._shown(key), data)
+                    self._keep(key, source, source.parse())
+            except (OSError, Unreadable, RecursionError):
+                pass
+        return self._units[key]
+
+    def unit_of(self, index: Index) -> Unit:
+        """The file that an index belongs to."""
+        return self._by_index[index][1]
+
+    def world(self, index: Index, level: int) -> World:
+        """The values of the file that an index belongs to."""
+        return self._by_index[index][1].world(level)
+
+    @property
+    def step_names(self) -> frozenset[str]:
+        """Names of functions anywhere that make a training step."""
+        return self._links.step_names
+
+    def calls_name(self, name: str) -> bool:
+        """Whether a file calls something of that name, as far as facts tell."""
+        return name in self._links.calling
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def absolute(self, name: str, index: Index) -> str:
+        """An imported name without the leading dots that it has in its file."""
+        return self._links.modules.absolute(name, self._by_index[index][0])
+
+    def meaning(self, ref: str, index: Index) -> Meaning | None:
+        """What a dotted name, as the file's imports give it, stands for; None where the project cannot tell."""
+        return self._meaning(ref, self._by_index[index][0])
+
+    def _meaning(self, ref: str, key: str) -> Meaning | None:
+        question = (ref, key)
+        if question not in self._meanings:
+            self._meanings[question] = self._look_up(ref, key, set())
+        return self._meanings[question]
+
+    def _look_up(self, ref: str, key: str, asked: set[tuple[str, str]]) -> Meaning | None:
+        """Follow re-exports; `asked` is what has been asked on the way, for imports may run in circles."""
+        ref = self._links.modules.absolute(ref, key)
+        place = self._links.modules.split(ref, key)
+        if place is None:
+            return LibraryName(ref)
+        file, rest = place
+        if not rest:
+            return ModuleName(self._links.modules.name_of(file))
+        name, _, more = rest.partition(".")
+        if (rest, file) in asked or len(asked) > MOST_HOPS or not self._links.may_offer(file, name):
+            return None
+        asked.add((rest, file))
+        link = self._links.link(name, file)
+        meant = self._look_up(link + (f".{more}" if more else ""), file, asked) if link else None
+        if meant is not None:
+            return meant
+        if link is not None or name in self._facts[file].bound or not name.isascii():
+            unit = self.unit(file)
+            if unit is None:
+                return None
+            found = unit.exports.meanings.get(name)
+            if isinstance(found, Imported):
+                return self._look_up(found.ref + (f".{more}" if more else ""), file, asked)
+            if found is not None or name in unit.exports.variables:
+                return None if more else found or Variable(unit.index, name)
+        for module in self._links.stars(file):
+            starred = self._links.module(module, file)
+            meant = None if starred is None else self._look_up(f"{starred[1]}.{rest}", file, asked)
+            if meant is not None and not isinstance(meant, LibraryName):
+                return meant
+        return None
+
+    def name_of(self, cls: ClassInfo) -> str:
+        """The dotted name of a class of the project."""
+        return f"{self._links.modules.name_of(self._by_index[cls.index][0])}.{cls.name}"
+
+    def defines(self, ref: str, function: FunctionInfo) -> bool:
+        """Whether a name that is taken for a library's is this function of the project: a library that is linted."""
+        key = self._by_index[function.index][0]
+        is_top = function.outer is function.index.module and function.cls is None
+        return is_top and ref == f"{self._links.modules.name_of(key)}.{function.name}"
+
+    def stands_in_file(self, ref: str, index: Index) -> bool:
+        """Whether what a dotted name stands for, as the file's imports give it, is told by a file of the project."""
+        key = self._by_index[index][0]
+        place = self._links.modules.split(self._links.modules.absolute(ref, key), key)
+        return place is not None and bool(place[1])
+
+    def starred(self, name: str, index: Index) -> str | None:
+        """What a name imports that `from module import *` binds in the file, if it comes from a file of the project."""
+        key = self._by_index[index][0]
+        for module in () if name.startswith("_") else self._links.stars(key):
+            starred = self._links.module(module, key)
+            ref = None if starred is None else f"{starred[1]}.{name}"
+            if ref is not None and self._meaning(ref, key) is not None:
+                return ref
+        return None
+
+    # -- callers ---------------------------------------------------------------------------------------------------
+
+    def known_elsewhere(self, function: FunctionInfo) -> bool:
+        """Whether another file calls or imports anything of the function's name."""
+        key, name = self._by_index[function.index][0], _called_name(function)
+        if name == "__call__" and function.cls is not None:
+            name = function.cls.name
+        if function.cls is not None:
+            family = self.world(function.index, 0).lineage(function.cls)[1:]
+            if any(cls.index is not function.index and name in cls.index.handed for cls in family):
+                return True
+        tables = (self._links.calling, self._links.importing)
+        return any(other != key for each in self._names(name) for table in tables for other in table.get(each, ()))
+
+    def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
+        """The calls in other files that may mean the function, by name and by what those files import.
+
+        None of them if there are more than `most`, or more files that may hold one.
+        """
+        if isinstance(function.node, ast.Module):
+            return []
+        name = _called_name(function)
+        files = self._files.get(function)
+        if files is None:
+            files = self._files[function] = self._callers(function, name)
+        if len(files) > most:
+            return []
+        known = self._calls.get(function)
+        if known is None:
+            known = self._calls[function] = self._find_calls(function, name, files)
+        return known if len(known) <= most else []
+
+    def _find_calls(self, function: FunctionInfo, name: str, files: list[str]) -> list[CallRecord]:
+        records: list[CallRecord] = []
+        names = self._names(name)
+        for key in files:
+            unit = self.unit(key)
+            if unit is not None:
+                if name == "__call__" and function.cls is not None:
+                    records += unit.index.calls_of_objects(function.cls.name)
+                else:
+                    found = [record for each in names for record in unit.index.calls_named(each)]
+                    records += {id(record): record for record in found}.values()
+        return records
+
+    def _callers(self, function: FunctionInfo, name: str) -> list[str]:
+        own = self._by_index[function.index][0]
+        tested = self._links.is_test(own)
+        if name == "__call__" and function.cls is not None:
+            made = [
+                key for key in self._links.calling.get(function.cls.name, ()) if tested or not self._links.is_test(key)
+            ]
+            return [key for key in made if key != own and self._imports(key, function.cls.name, function.cls)]
+        calling = sorted({key for each in self._names(name) for key in self._links.calling.get(each, ())})
+        files = [key for key in calling if key != own and (tested or not self._links.is_test(key))]
+        is_method = function.cls is not None and function.name != "__init__"
+        if not is_method:
+            if function.outer is not function.index.module:
+                return []
+            meant = function.cls or function
+            return [key for key in files if self._imports(key, name, meant)]
+        if len(files) <= FEW_FILES:
+            return files
+        assert function.cls is not None
+        lineage = self.world(function.index, 0).lineage(function.cls)
+        family = {self._by_index[cls.index][0] for cls in lineage}
+        # Who knows only a base class calls a method of it by way of one without a body there.
+        known_by = {own, *(self._by_index[cls.index][0] for cls in lineage if _promises(cls, name))}
+        # Who knows only a registry that the class is in calls what this has built.
+        known_by.update(self._by_index[index][0] for index in registries_of(self, function.cls).values())
+        return [key for key in files if key in family or self._links.imported_files(key) & known_by]
+
+    def _names(self, name: str) -> list[str]:
+        """The name, and those that some file gives to it by `as`."""
+        return [name, *self._links.renamed.get(name, ())]
+
+    def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
+        """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
+        names = self._names(name)
+        home = self._by_index[meant.index][0]
+        for ref in self._facts[key].imports:
+            last = ref.rpartition(".")[2]
+            if (
+                last not in ("*", *names)
+                and last not in self._links.modules.last_names
+                and last not in self._links.new_names
+            ):
+                continue
+            for each in names:
+                written = f"{ref[:-1]}{each}" if ref.endswith(".*") else ref
+                if not self._links.may_lead_to(home, written, each, key):
+                    continue
+                found = self._meaning(written, key)
+                if isinstance(found, ModuleName):
+                    found = self._meaning(f"{found.name}.{each}", key)
+                if found is meant:
+                    return True
+        return False
+
+    def handing_on(self, function: FunctionInfo) -> list[Unit]:
+        """The other files that import the function by its name and hand it on."""
+        own = self._by_index[function.index][0]
+        handing = self._links.handing.get(function.name, ())
+        keys = (key for key in handing if key != own and self._imports(key, function.name, function))
+        units = (unit for unit in map(self.unit, keys) if unit is not None)
+        return list(itertools.islice(units, MOST_FILES))
+
+    def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[Unit]:
+        """The other files that import the function or class, and call it as well as something of the other name."""
+        own = self._by_index[maker.index][0]
+        keys = sorted(
+            {*self._links.calling.get(taker, ())}.intersection(self._links.calling.get(maker.name, ())) - {own}
+        )
+        units = (self.unit(key) for key in keys if self._imports(key, maker.name, maker))
+        return list(itertools.islice((unit for unit in units if unit is not None), MOST_FILES))
+
+    def heirs(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The classes of its file, and of files that import it by its name, that descend from the class."""
+        own = self._by_index[cls.index][0]
+        keys = [key for key in self._links.importing.get(cls.name, ()) if key != own and not self._links.is_test(key)]
+        units = [self._by_index[cls.index][1], *map(self.unit, keys if len(keys) <= MOST_FILES else [])]
+        found = [each for unit in units if unit is not None for each in unit.index.classes if each is not cls]
+        return [each for each in found if cls in self.world(each.index, 0).lineage(each)]
+
+    # -- neighbours ------------------------------------------------------------------------------------------------
+
+    def neighbours(self, index: Index) -> list[Unit]:
+        """The files that import this one, or by way of a package a name of it, and those that it imports.
+
+        Where the file is no test, tests are none of them; for a test, which shows no program, there are none.
+        """
+        own = self._by_index[index][0]
+        if self._links.is_test(own):
+            return []
+        direct = self._links.imported_by.get(own, [])
+        by_package = {
+            key
+            for package in direct
+            if posixpath.basename(package) == "__init__.py"
+            for key in self._links.imported_by.get(package, ())
+            if any(_home(self._meaning(ref, key)) is index for ref in self._facts[key].imports)
+        }
+        importing = [key for key in sorted({*direct, *by_package} - {own}) if not self._links.is_test(key)]
+        imported = sorted(self._links.imported_files(own) - {own, *importing})
+        units = map(self.unit, [*importing[:MOST_FILES], *imported[:MOST_FILES]])
+        return [unit for unit in units if unit is not None]
+
+    # -- accelerators ----------------------------------------------------------------------------------------------
+
+    def serves_accelerator(self, index: Index) -> bool:
+        """Whether the file speaks of an accelerator, or a file that does imports it (over others, or by itself)."""
+        return self.reached(self._by_index[index][0])
+
+    def reached(self, path: str) -> bool:
+        """The same for a file that need not have been read."""
+        return key_of(path) in self._links.reached
+
+
+def key_of(path: str) -> str:
+    """The absolute path under which a program knows the file."""
+    return os.path.realpath(path).replace(os.sep, "/")
+
+
+def _home(meaning: Meaning | None) -> Index | None:
+    """The file that what is meant stands in."""
+    if isinstance(meaning, Variable):
+        return meaning.home
+    return meaning.index if isinstance(meaning, (FunctionInfo, ClassInfo)) else None
+
+
+def _promises(cls: ClassInfo, name: str) -> bool:
+    """Whether the class has the method without a body."""
+    return name in cls.methods and cls.methods[name].is_abstract
+
+
+def _called_name(function: FunctionInfo) -> str:
+    return function.cls.name if function.cls is not None and function.name == "__init__" else function.name

@@ -1,0 +1,1 @@
+"""Running: which statements every step of training runs, by loops, hooks, callers and frameworks."""

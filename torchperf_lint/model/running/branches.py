@@ -1,0 +1,148 @@
+"""Branches that a chain of calls does not take: what the tests on the way come to for the arguments along it."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.running import terms
+from torchperf_lint.model.running.terms import OUTERMOST, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.running.terms import Formula
+
+MOST_OPEN = 8
+"""How many questions that are asked twice are tried out together; of more, each test is taken for itself."""
+
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_WITHS = (ast.With, ast.AsyncWith)
+
+
+class Step(NamedTuple):
+    """A call on the way to a statement; `shows` says whether its arguments are those of the called function."""
+
+    record: CallRecord
+    shows: bool
+
+
+def demands(statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...]) -> frozenset[Formula] | None:
+    """What must hold of the outermost function's parameters for the calls to lead to the statement.
+
+    `steps` leads outwards from the function around the statement. None: they do not lead there, whatever is passed.
+    """
+    functions = [function, *(step.record.function for step in steps)]
+    scope = Scope(functions[-1])
+    needed: list[Formula] = []
+    for inner, step in zip(reversed(functions[:-1]), reversed(steps), strict=True):
+        needed += _conditions(step.record.statement, scope)
+        needed += _within(step.record.statement, step.record.call, scope)
+        scope = Scope(inner, step.record if step.shows else None, scope)
+    needed += _conditions(statement, scope)
+    open_ones = [each for each in _conjuncts(needed) if each is not True]
+    if any(each is False for each in open_ones) or not _can_hold(open_ones):
+        return None
+    return frozenset(each for each in open_ones if _asks_outermost(each))
+
+
+def _asks_outermost(asked: Formula) -> bool:
+    return any(OUTERMOST in text for atom in terms.atoms(asked) for text in atom[1:])
+
+
+def _conjuncts(formulas: list[Formula]) -> Iterator[Formula]:
+    for each in formulas:
+        if isinstance(each, tuple) and each[0] == "and":
+            yield from _conjuncts(list(each[1:]))
+        else:
+            yield each
+
+
+def _can_hold(formulas: list[Formula]) -> bool:
+    """Whether the formulas do not contradict each other."""
+    asked = [atom for each in formulas for atom in terms.atoms(each)]
+    kept = sorted({atom for atom in asked if _is_shared(atom, asked)})
+    if not kept or len(kept) > MOST_OPEN:
+        return True
+    shared = [each for each in formulas if terms.atoms(each) <= set(kept)]
+    for answers in itertools.product((False, True), repeat=len(kept)):
+        given = dict(zip(kept, answers, strict=True))
+        equal = [atom[1] for atom, answer in given.items() if answer and atom[0] == "="]
+        if len(equal) == len(set(equal)) and all(terms.holds(each, given) for each in shared):
+            return True
+    return False
+
+
+def _is_shared(atom: tuple[str, ...], asked: list[tuple[str, ...]]) -> bool:
+    """Whether it is asked more than once, or of the same thing whether it is something else."""
+    told = atom[:2] if atom[0] == "=" else atom
+    return sum(other[: len(told)] == told for other in asked) > 1
+
+
+def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
+    """What must hold in a call of the function for its statement to be reached."""
+    index = scope.function.index
+    while True:
+        place = index.places[statement]
+        for earlier in place.block[: place.position]:
+            if isinstance(earlier, ast.Assert):
+                yield terms.formula(earlier.test, earlier, scope)
+            elif _may_leave(earlier, index):
+                yield _goes_on([earlier], scope)
+        parent = place.parent
+        if parent is None:
+            return
+        if isinstance(parent, ast.If):
+            test = terms.formula(parent.test, parent, scope)
+            yield test if place.field == "body" else terms.negated(test)
+        statement = parent
+
+
+def _within(statement: ast.stmt, call: ast.Call, scope: Scope) -> Iterator[Formula]:
+    """What must hold for the call to be made in its statement: `f(x) if flag else x`, `flag and f(x)`."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.IfExp):
+            test = terms.formula(node.test, statement, scope)
+            if _holds_call(node.body, call):
+                yield test
+            elif _holds_call(node.orelse, call):
+                yield terms.negated(test)
+        elif isinstance(node, ast.BoolOp):
+            place = next((i for i, part in enumerate(node.values) if _holds_call(part, call)), 0)
+            for part in node.values[:place]:
+                test = terms.formula(part, statement, scope)
+                yield test if isinstance(node.op, ast.And) else terms.negated(test)
+
+
+def _holds_call(node: ast.expr, call: ast.Call) -> bool:
+    return any(inner is call for inner in ast.walk(node))
+
+
+def _may_leave(statement: ast.stmt, index: Index) -> bool:
+    """Whether the program may leave the block from within the statement, by a test or by a `with`."""
+    if not isinstance(statement, (ast.If, *_WITHS)):
+        return False
+    leaves: bool = index.note(
+        ("leaves", statement), lambda: any(isinstance(node, _LEAVES) for node in ast.walk(statement))
+    )
+    return leaves
+
+
+def _goes_on(block: list[ast.stmt], scope: Scope) -> Formula:
+    """What must hold for the program to come to the end of a block."""
+    needed: list[Formula] = []
+    for statement in block:
+        if isinstance(statement, _LEAVES):
+            return False
+        if not _may_leave(statement, scope.function.index):
+            continue
+        if isinstance(statement, ast.If):
+            test = terms.formula(statement.test, statement, scope)
+            taken = terms.joined("and", [test, _goes_on(statement.body, scope)])
+            other = terms.joined("and", [terms.negated(test), _goes_on(statement.orelse, scope)])
+            needed.append(terms.joined("or", [taken, other]))
+        elif isinstance(statement, _WITHS):
+            needed.append(_goes_on(statement.body, scope))
+    return terms.joined("and", needed)

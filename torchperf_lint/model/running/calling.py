@@ -1,0 +1,212 @@
+"""Who calls a function: the calls that may mean it by name, and which of them are shown to reach it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, given_to, last_name, names_in
+from torchperf_lint.model.meaning import choices
+from torchperf_lint.model.meaning.slices import slices_of
+from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.project.exports import Imported, LibraryName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.meaning.values import Value
+
+
+MOST_CALLS = {1: 4, 2: 8, 3: 24}
+"""By the world's level: a function that is called from more places than this in other files is not followed there."""
+
+
+def callers(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls in the program that reach the function."""
+    return [record for record in possible_callers(world, function) if reaches(world, record, function)]
+
+
+def possible_callers(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls in the program whose last name could mean the function, those of its own file first."""
+    if isinstance(function.node, ast.Module):
+        return []
+    is_constructor = function.name == "__init__" and function.cls is not None
+    name = function.cls.name if is_constructor and function.cls is not None else function.name
+    own = function.index.calls_named(name)
+    if name == "__call__" and function.cls is not None:
+        own = [*own, *function.index.calls_of_objects(function.cls.name)]
+    own = [*own, *_through_parameters(world, function)]
+    if world.program is None or world.level == 0:
+        return own
+    return [*own, *world.program.calls_elsewhere(function, MOST_CALLS[world.level])]
+
+
+def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether the call is shown to call the function."""
+    scout = world.scout(record.function.index)
+    if scout is not world:
+        return scout is not None and reaches(scout, record, function)
+    written = _written(world, record, function)
+    if written is not None:
+        return written
+    func = record.call.func
+    asked = (func, func.value) if isinstance(func, ast.Attribute) else (func,)
+    callee, *receiver = world.alone(lambda: world.parts(record, *asked))
+    if callee.kind is Kind.UNKNOWN and rests_on_parameters(record):
+        callee, *receiver = world.parts(record, *asked)
+    if function.name == "__init__" and callee.kind is Kind.CLASS:
+        return callee.cls is function.cls
+    if callee.function is not None:
+        return callee.function is function or _stands_for(world, callee.function, function)
+    if receiver and receiver[0].among and function.cls is not None:
+        return choices.may_mean(world, receiver[0], function, _stands_for)
+    if isinstance(func, ast.Name) and func.id in record.function.parameter_names:
+        return any(each is record for each in _through_parameters(world, function))
+    if callee.kind is Kind.FUNCTION and isinstance(func, ast.Name):
+        return any(value.function is function for value in _choices(world, func.id, record.function))
+    if callee.kind is Kind.INSTANCE and callee.cls is not None and function.name == "__call__":
+        return world.method(callee.cls, "__call__") is function
+    if callee.kind is Kind.LIBRARY and callee.ref is not None and world.program is not None:
+        return world.program.defines(callee.ref, function)
+    return False
+
+
+def rests_on_parameters(record: CallRecord) -> bool:
+    """Whether what the call calls may come from a parameter of the function around it, its own object aside."""
+    function = record.function
+    part = slices_of(function).of_parts(record.statement, (record.call.func,))
+    return not part.names.isdisjoint(set(function.parameter_names) - {function.self_name})
+
+
+def _written(world: World, record: CallRecord, function: FunctionInfo) -> bool | None:
+    """What the way the call is written tells, before any value is asked for: yes, no, or nothing."""
+    func, caller = record.call.func, record.function
+    named = _by_name(world, record, function)
+    if named is not None or last_name(func) != function.name:
+        return named
+    if isinstance(func, ast.Name):
+        if function.cls is not None:
+            return False
+        return True if world.index.means_module_function(func.id, caller, function) else None
+    if function.cls is None:
+        # `helpers.accuracy(...)`: a module's function.
+        return None if function.index is not world.index else False
+    receiver = func.value if isinstance(func, ast.Attribute) else None
+    if caller.cls is not None and isinstance(receiver, ast.Name) and receiver.id == caller.self_name:
+        meant = world.method(caller.cls, function.name)
+        return meant is function or (caller.cls is not function.cls and caller.cls in world.lineage(function.cls))
+    if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super":
+        return caller.cls is not None and _inherited(world, caller.cls, function.name) is function
+    return None
+
+
+def _by_name(world: World, record: CallRecord, function: FunctionInfo) -> bool | None:
+    """What the file's imports and definitions tell of `f(...)` and `module.f(...)`; None where values have to."""
+    path = dotted(record.call.func)
+    if path is None or world.program is None:
+        return None
+    root, _, rest = path.partition(".")
+    outer: FunctionInfo | None = record.function
+    while outer is not None and outer is not world.index.module:
+        if root in world.index.bound_names(outer):
+            return None
+        outer = outer.outer
+    found = world.program.unit_of(world.index).exports.meanings.get(root)
+    if isinstance(found, Imported):
+        meant = world.program.meaning(f"{found.ref}.{rest}" if rest else found.ref, world.index)
+    else:
+        meant = None if rest else found
+    if isinstance(meant, (FunctionInfo, ClassInfo)):
+        return meant is (function.cls if function.name == "__init__" and function.cls is not None else function)
+    return False if isinstance(meant, LibraryName) and not world.program.defines(meant.name, function) else None
+
+
+def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls of a parameter that the function is given as, or is by default: `run_epoch(loader, fn=train_step)`."""
+    found: dict[int, CallRecord] = {}
+    for home in world.handing_on(function):
+        for record in home.index.handed.get(function.name, ()):
+            callee = home.frame_value(record.function, record.call.func).function
+            if callee is not None:
+                names = _given_as(home, record, callee, function)
+                found.update((id(each), each) for each in callee.calls_made if last_name(each.call.func) in names)
+        for taker, name in home.index.defaults.get(function.name, ()):
+            if home.at_top(function.name).function is function:
+                found.update((id(each), each) for each in _calls_of_parameter(taker, name))
+    return list(found.values())
+
+
+def _calls_of_parameter(function: FunctionInfo, name: str) -> Iterator[CallRecord]:
+    """The calls of a parameter, and in its file those of the attributes that keep it."""
+    yield from (each for each in function.calls_made if last_name(each.call.func) == name)
+    for attribute, stores in (function.cls.attributes if function.cls is not None else {}).items():
+        if any(store.function is function and _keeps(function, store.target, name) for store in stores):
+            yield from function.index.calls.get(attribute, ())
+
+
+def _keeps(function: FunctionInfo, target: ast.expr, name: str) -> bool:
+    """Whether the function assigns what the name stands for to the target."""
+    return any(
+        target in statement.targets and name in names_in(statement.value)
+        for statement in ast.walk(function.node)
+        if isinstance(statement, ast.Assign)
+    )
+
+
+def handed_over(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls in its file, and in those of its class's bases, that are given the function itself."""
+    files = {function.index: None}
+    if function.cls is not None:
+        files.update((owner.index, None) for owner in world.lineage(function.cls))
+    return [
+        record
+        for index in files
+        for record in index.handed.get(function.name, ())
+        if any(is_meant(world, given, record, function) for given in given_to(record.call))
+    ]
+
+
+def is_meant(world: World, node: ast.expr, record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether an argument of the call is the function: by value, or as `self.f` in a class whose `f` it overrides."""
+    caller = record.function
+    if caller.cls is not None and function.cls is not None and dotted(node) == f"{caller.self_name}.{function.name}":
+        meant = world.method(caller.cls, function.name)
+        return meant is function or caller.cls in world.lineage(function.cls)
+    return last_name(node) == function.name and world.frame_value(caller, node).function is function
+
+
+def _given_as(world: World, record: CallRecord, callee: FunctionInfo, function: FunctionInfo) -> list[str]:
+    """The parameters of the called function that are the function in this call."""
+    arguments = callee.arguments
+    if arguments is None:
+        return []
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][callee.self_name is not None :]
+    pairs = [*zip(names, record.call.args, strict=False), *((k.arg, k.value) for k in record.call.keywords if k.arg)]
+    return [name for name, given in pairs if world.frame_value(record.function, given).function is function]
+
+
+def _choices(world: World, name: str, function: FunctionInfo) -> list[Value]:
+    """The values that assignments in the function bind a name to, where it is bound to several functions."""
+    bound = [
+        node.value
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+    ]
+    parts = [
+        part for value in bound for part in ((value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,))
+    ]
+    return [world.frame_value(function, part) for part in parts]
+
+
+def _inherited(world: World, cls: ClassInfo, name: str) -> FunctionInfo | None:
+    """What `super().name` means in a method of the class."""
+    return next((owner.methods[name] for owner in world.lineage(cls)[1:] if name in owner.methods), None)
+
+
+def _stands_for(world: World, abstract: FunctionInfo, function: FunctionInfo) -> bool:
+    """Whether the first function is a method without a body of its own that the second one overrides."""
+    if abstract.cls is None or function.cls is None or abstract.name != function.name:
+        return False
+    return abstract.is_abstract and abstract.cls in world.lineage(function.cls)

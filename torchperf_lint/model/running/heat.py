@@ -1,0 +1,300 @@
+"""Heat: whether a statement runs in every step, by which loop, hook or call path, or only now and then."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import hooks
+from torchperf_lint.model.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.running import calling, frameworks
+from torchperf_lint.model.running.branches import Step, demands
+from torchperf_lint.model.running.loops import LoopKind, Loops
+from torchperf_lint.model.running.throttles import throttles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.running.seeds import Seeds
+    from torchperf_lint.model.running.terms import Formula
+
+_EVAL = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict)(_|$)")
+_EXITS = frozenset({"exit", "quit", "_exit", "abort"})
+
+
+class Heat(NamedTuple):
+    """A place that runs in every step.
+
+    `loop` is the batch loop around it in the same function (None: the function itself is called per step);
+    `label` names what repeats it; `because` says what shows it.
+    """
+
+    loop: ast.For | ast.AsyncFor | ast.While | None
+    label: str
+    because: tuple[Because, ...]
+
+    @property
+    def where(self) -> str:
+        """When the place runs, for a message: `on every pass of the training loop`, `in every call of `forward``."""
+        return f"in every call of {self.label}" if self.label.startswith("`") else f"on every pass of the {self.label}"
+
+
+_AS_THE_FUNCTION = Heat(None, "", ())
+"""The heat of a statement that is as hot as the function around it."""
+
+MOST_STEPS = 6
+"""How many calls a finding names between itself and the loop; of a longer way the middle is left out."""
+
+MOST_CALLERS_OF_CALLERS = 200
+"""How many functions are looked at for one that is called in every step."""
+
+
+class HeatMap:
+    """Answers for one file, on demand."""
+
+    def __init__(self, world: World, loops: Loops, seeds: Seeds, hot_functions: tuple[str, ...]) -> None:
+        self.world = world
+        self.loops = loops
+        self.seeds = seeds
+        self.hot_functions = hot_functions
+        self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
+        self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], Heat | None] = {}
+        self._first_skips: dict[int, int] = {}
+
+    def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+        """The heat of a statement; None where it is cold, unknown, or throttled."""
+        heat = self.within(statement, ignore_throttles)
+        if heat is None:
+            return None
+        function = self.world.index.places[statement].function
+        asked = demands(statement, function, ())
+        if heat is not _AS_THE_FUNCTION:
+            return heat if asked is not None or ignore_throttles else None
+        if asked is None:
+            return None
+        known = (function, asked)
+        if known not in self._by_function:
+            self._by_function[known] = self._search(statement, function, asked)
+        return self._by_function[known]
+
+    def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+        """What the statement's own function tells of its heat."""
+        places = self.world.index.places
+        place = places[statement]
+        function = place.function
+        current: ast.stmt = statement
+        throttled = False
+        leaves: type | None = None
+        while True:
+            place = places[current]
+            throttled = throttled or self._skipped_before(current)
+            parent = place.parent
+            if parent is None:
+                break
+            if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+                if place.field == "body":
+                    info = self.loops.classify(parent, function)
+                    if info.kind is LoopKind.BATCH:
+                        cold = (throttled and not ignore_throttles) or leaves is not None
+                        return None if cold else self._loop_heat(parent, function, info.says, info.trains)
+                    if info.kind is LoopKind.EPOCH:
+                        return None
+                if leaves is ast.Break:
+                    leaves = None
+            else:
+                throttled = throttled or self._guarded(parent, place.field, function)
+                if isinstance(parent, ast.If) and _leaves(place.block) is not ast.Continue:
+                    leaves = leaves or _leaves(place.block)
+            current = parent
+        if (throttled and not ignore_throttles) or leaves is ast.Raise:
+            return None
+        return _AS_THE_FUNCTION
+
+    def throttled(self, statement: ast.stmt) -> bool:
+        """Whether the statement would run in every step were it not for a throttle."""
+        return self.of(statement) is None and self.of(statement, ignore_throttles=True) is not None
+
+    def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
+        """Whether the call runs only now and then within its statement: `x.item() if step % n == 0 else None`."""
+        lookup = self._lookup(self.world.index.places[statement].function)
+        pending: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+        while pending:
+            node = pending.pop()
+            branches: list[tuple[ast.expr, bool, list[ast.expr]]] = []
+            if isinstance(node, ast.IfExp):
+                branches = [(node.test, True, [node.body]), (node.test, False, [node.orelse])]
+            elif isinstance(node, ast.BoolOp):
+                taken = isinstance(node.op, ast.And)
+                branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
+            for test, taken, inside in branches:
+                holds = any(inner is call for part in inside for inner in ast.walk(part))
+                if holds and throttles(test, taken, lookup):
+                    return True
+            pending.extend(ast.iter_child_nodes(node))
+        return False
+
+    def _search(self, statement: ast.stmt, function: FunctionInfo, asked: frozenset[Formula]) -> Heat | None:
+        """The heat of a statement by that of its function: by contract, or by the shortest path of hot calls.
+
+        A path that leads into the function but, for what it passes, not to the statement is none.
+        """
+        pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
+        seen = {(function, asked)}
+        while pending and len(seen) <= MOST_CALLERS_OF_CALLERS:
+            current, steps, path = pending.popleft()
+            home = self.home(current)
+            own = home.own_heat(current)
+            if own is not None:
+                return own._replace(because=_shortened((*path, *own.because)))
+            for record, says in home.calls_of(current):
+                there = self.home(record.function)
+                heat = there.within(record.statement) if there.seeds.may_be_hot(record.statement) else None
+                if heat is None:
+                    continue
+                way = (*steps, Step(record, shows=not says))
+                left = demands(statement, function, way)
+                if left is None or (not says and not calling.reaches(home.world, record, current)):
+                    continue
+                text = says or f"`{current.name}` is called here in every step"
+                step = Because(record.call.lineno, text, record.function.index.path)
+                if heat is not _AS_THE_FUNCTION:
+                    return Heat(None, heat.label, _shortened((*path, step, *heat.because)))
+                is_new = (record.function, left) not in seen
+                if is_new and not there.guarded_in_expression(record.statement, record.call):
+                    seen.add((record.function, left))
+                    pending.append((record.function, way, (*path, step)))
+        return None
+
+    def home(self, function: FunctionInfo) -> HeatMap:
+        """The answers of the file that the function stands in."""
+        program = self.world.program
+        if program is None or function.index is self.world.index:
+            return self
+        return program.unit_of(function.index).heat_from_afar
+
+    def own_heat(self, function: FunctionInfo) -> Heat | None:
+        """What makes a function hot whoever calls it: a framework's contract, or the user's configuration."""
+        if isinstance(function.node, ast.Module):
+            return None
+        row = function.node.lineno
+        contract = frameworks.contract_of(self.world, function)
+        if contract is not None and contract.hot:
+            says = Because(contract.row or row, contract.says, contract.path or self.world.index.path)
+            return Heat(None, f"`{function.name}`", (says,))
+        qualified = f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
+        if function.name in self.hot_functions or qualified in self.hot_functions:
+            says = Because(row, "configured as a hot function", self.world.index.path)
+            return Heat(None, f"`{function.name}`", (says,))
+        return None
+
+    def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
+        """Calls that may mean the function, and what else is to be said of them (`step(closure)` calls a closure)."""
+        if "dummy" in function.name.lower():
+            return  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
+        for record in calling.possible_callers(self.world, function):
+            if record.function is not function:
+                yield record, ""
+        for record in calling.handed_over(self.world, function):
+            taker = last_name(record.call.func)
+            if taker == "step":
+                yield record, f"`{function.name}` is the optimizer's closure"
+            elif taker in hooks.CALLERS_OF_ARGUMENTS:
+                yield record, f"`{function.name}` is handed to `{taker}` here in every step"
+
+    def _loop_heat(
+        self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool
+    ) -> Heat:
+        loader = self.loops.loader_in(loop.iter, function) if not isinstance(loop, ast.While) else None
+        evaluation = not trains and (_is_evaluation(function.name) or _is_evaluation(loader or ""))
+        label = "training loop" if trains else "evaluation loop" if evaluation else "batch loop"
+        return Heat(loop, label, (Because(loop.lineno, says, self.world.index.path),))
+
+    # -- throttles -------------------------------------------------------------------------------------------------
+
+    def _guarded(self, parent: ast.stmt, field: str, function: FunctionInfo) -> bool:
+        """Whether standing in this field of the parent means running only now and then."""
+        if field == "handlers" and isinstance(parent, ast.Try):
+            return True
+        if isinstance(parent, ast.If) and field == "body" and _only_once(parent):
+            return True
+        if isinstance(parent, ast.If) and field in ("body", "orelse"):
+            return throttles(parent.test, field == "body", self._lookup(function))
+        return False
+
+    def _skipped_before(self, statement: ast.stmt) -> bool:
+        """An earlier `if step % n: continue` (or return) in the same block."""
+        place = self.world.index.places[statement]
+        return self._first_skip(place.block, place.function) < place.position
+
+    def _first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
+        """The position of the first such statement in the block; past the end if there is none."""
+        known = self._first_skips.get(id(block))
+        if known is None:
+            lookup = self._lookup(function)
+            known = len(block)
+            for position, earlier in enumerate(block):
+                skips = isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body) is not None
+                if skips and throttles(earlier.test, False, lookup):  # type: ignore[attr-defined]
+                    known = position
+                    break
+            self._first_skips[id(block)] = known
+        return known
+
+    def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
+        """What the function's plain assignments bind the name to."""
+        return self._lookup(function)(name)
+
+    def _lookup(self, function: FunctionInfo) -> Callable[[str], list[ast.expr]]:
+        bindings = self._bindings.get(function)
+        if bindings is None:
+            bindings = self._bindings[function] = _simple_bindings(function)
+        return lambda name: bindings.get(name, [])
+
+
+def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
+    return path if len(path) <= MOST_STEPS else (*path[: MOST_STEPS - 2], *path[-2:])
+
+
+def _simple_bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.NamedExpr):
+            found.setdefault(node.target.id, []).append(node.value)
+    return found
+
+
+def _leaves(block: list[ast.stmt]) -> type | None:
+    """How a block that ends by leaving does it: Break, Return, Continue or Raise; None if it goes on."""
+    last = block[-1]
+    if isinstance(last, (ast.Break, ast.Return, ast.Raise, ast.Continue)):
+        return type(last)
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _EXITS:
+        return ast.Raise
+    return None
+
+
+def _is_evaluation(name: str) -> bool:
+    return _EVAL.search(name.lower().replace(".", "_")) is not None
+
+
+def _only_once(branch: ast.If) -> bool:
+    """`if not warned: warned = True ...`, `if first: first = False ...`: entered once and never again."""
+    test = branch.test
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    flag = dotted(test.operand) if isinstance(test, ast.UnaryOp) else dotted(test)
+    return flag is not None and any(
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is negated
+        and any(dotted(target) == flag for target in node.targets)
+        for node in branch.body
+    )
