@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+import synthetic
 import torch
 from made_up_profile import KERNEL, Kineto, two_steps
 
@@ -25,6 +27,7 @@ def test_calls_belong_to_the_step_they_are_made_in_and_copies_to_the_step_that_a
             "cudaMemcpyAsync": 2,
             "Memcpy DtoH (Device -> Pageable)": 1,
             "Memcpy HtoD (Pinned -> Device)": 1,
+            "kernels": 1,
         },
         3: {
             "cudaStreamSynchronize": 1,
@@ -33,8 +36,27 @@ def test_calls_belong_to_the_step_they_are_made_in_and_copies_to_the_step_that_a
             "Memcpy HtoD (Pageable -> Device)": 1,
             "cudaEventSynchronize": 1,
             "cudaDeviceSynchronize": 1,
+            "kernels": 1,
         },
     }
+
+
+def test_what_fills_memory_is_no_kernel():
+    kineto = Kineto()
+    kineto.add("torchperf-lint step 2", 0, 100)
+    kineto.call("cudaMemsetAsync", 10, then="Memset (Device)", correlation=1)
+    kineto.call("cudaLaunchKernel", 20, then=KERNEL, correlation=2)
+    assert runtime.counts(runtime.activities(kineto.events)) == {2: {"kernels": 1}}
+
+
+def test_a_real_devices_operators_are_its_kernels():
+    steps = [
+        {"step": 2, "runtime": {"kernels": 12}},
+        {"step": 3, "runtime": {"kernels": 9}},
+        {"step": 4, "runtime": None},
+    ]
+    assert synthetic.run(counters={"steps": steps}).other_counts()["operators"] == Fraction(21, 2)
+    assert synthetic.run(operators_in=[[0, 4], [1, 4], [2, 4], [3, 4]]).other_counts()["operators"] == 4
 
 
 def test_copies_are_told_by_direction_and_memory(profile):

@@ -37,6 +37,9 @@ class Kind(enum.Enum):
 DEVICE_WAIT, EVENT_WAIT, STREAM_WAIT = "torch.cuda.synchronize", "Event.synchronize", "Stream.synchronize"
 """The operators of explicit waits."""
 
+KERNELS = "kernels"
+"""The name under which all kernels of a real device's step are counted."""
+
 COPIES = (Kind.TO_DEVICE, Kind.TO_HOST)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.verify.child import FAILED, OK, nothing_ran
-from torchperf_lint.verify.events import COPIES, Event, Kind, Place
+from torchperf_lint.verify.events import COPIES, KERNELS, Event, Kind, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -115,19 +115,26 @@ class Run(NamedTuple):
         """What costs beside waits and copies.
 
         Bytes copied between host and device and operators of the device, both per step, nodes of graphs alive
-        between steps; processes started, bytes that operators of the host make, and warnings in all.
+        between steps; processes started, bytes that operators of the host make, and warnings in all. A real device's
+        operators are the kernels of the steps that the profiler looked at.
         """
-        calls = [_Calls(step, count) for step, count in self.report["operators_in"]]
         nodes = [alive for step, alive in self.report["nodes"] if step in self.steady]
         copied = [(each.nbytes, share) for each, share in self._shares(self.events) if each.kind in COPIES]
         return {
             "bytes copied": sum((share * nbytes for nbytes, share in copied), Fraction(0)),
-            "operators": sum((share * each.times for each, share in self._shares(calls)), Fraction(0)),
+            "operators": self._operators(),
             "graph nodes kept": Fraction(sum(nodes), len(nodes) or 1),
             "processes started": Fraction(self.processes),
             "bytes made on the host": Fraction(self.host_bytes),
             "warnings": Fraction(self.warnings.total()),
         }
+
+    def _operators(self) -> Fraction:
+        profiled = [each["runtime"] for each in self.report["counters"].get("steps", ()) if each.get("runtime")]
+        if profiled:
+            return Fraction(sum(each.get(KERNELS, 0) for each in profiled), len(profiled))
+        calls = [_Calls(step, count) for step, count in self.report["operators_in"]]
+        return sum((share * each.times for each, share in self._shares(calls)), Fraction(0))
 
     def lines(self) -> list[Line]:
         """The lines that wait, or may wait, in the steady steps, the worst first."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch._C._autograd import DeviceType, _profiler_enabled
 
+from torchperf_lint.verify.events import KERNELS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
@@ -20,6 +22,7 @@ DEVICE_SYNCHRONIZE = "cudaDeviceSynchronize"
 WARM_UP = 2  # steps before the window
 MARK = "torchperf-lint step "
 
+_MEMORY = re.compile(r"Mem(cpy|set) .*")  # what the device does without a kernel
 _COPY = re.compile(r"Memcpy (?P<way>\w+) \((?P<source>\w+) -> (?P<target>\w+)\)")
 _CALL = re.compile(r"(?P<name>cu(da)?[A-Z]\w*?)(_v\d+|_ptsz|_ptds)*")  # CUDA's own suffixes are of no interest
 
@@ -167,22 +170,24 @@ def windows(found: Iterable[Activity]) -> list[Window]:
 
 
 def counts(found: Sequence[Activity]) -> dict[int, Counter[str]]:
-    """For each marked step, how often each counted call was made in it, and each kind of copy was asked for in it.
+    """For each marked step, how often each counted call was made, each kind of copy and how many kernels asked for.
 
-    The device may copy much later than it was asked to: a copy belongs to the step of the call that started it.
+    The device may work much later than it was asked to: a copy or kernel belongs to the step of the call that
+    started it.
     """
     marked = windows(found)
     called = {each.correlation: each.start for each in found if each.is_call}
     counted: dict[int, Counter[str]] = {window.step: Counter() for window in marked}
     for each in found:
         if each.is_call and each.name in _COUNTED:
-            step = _step_at(marked, each.start)
-        elif each.on_device and _COPY.fullmatch(each.name):
+            name, step = each.name, _step_at(marked, each.start)
+        elif each.on_device and (_COPY.fullmatch(each.name) or not _MEMORY.fullmatch(each.name)):
+            name = each.name if _COPY.fullmatch(each.name) else KERNELS
             step = _step_at(marked, called.get(each.correlation, each.start))
         else:
             continue
         if step is not None:
-            counted[step][each.name] += 1
+            counted[step][name] += 1
     return counted
 
 
