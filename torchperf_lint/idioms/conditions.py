@@ -29,7 +29,6 @@ _RANK = re.compile(r"rank|main_process|is_master|is_main|global_zero|is_primary"
 _EPOCH = re.compile(r"epoch|fold|trial", re.IGNORECASE)
 _TRAINS = ("training_step", "train_step", "on_train_batch_end", "on_train_batch_start", "on_step_end", "compute_loss")
 _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
-_OTHER_DEVICES = ("cpu", "mps", "xla", "meta")
 MOST_CALLS_UP = 4
 """How many calls lie at most between a statement and the loop that it is asked about."""
 MOST_CALLERS = 12
@@ -186,19 +185,4 @@ def chosen_for_device(model: Model, site: Site) -> bool:
         current = model.index.places[current].parent
         if isinstance(current, ast.If) and asks_about_accelerator(current.test) is not None:
             return True
-    return False
-
-
-def runs_on_other_device(statement: ast.stmt, index: Index) -> bool:
-    """Whether a statement stands in a branch for the CPU, or for an accelerator that is none of CUDA's."""
-    current = statement
-    while (place := index.places[current]).parent is not None:
-        parent = place.parent
-        if isinstance(parent, ast.If) and place.field == "body":
-            for node in ast.walk(parent.test):
-                if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
-                    sides = [node.left, *node.comparators]
-                    if any(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides):
-                        return True
-        current = parent
     return False

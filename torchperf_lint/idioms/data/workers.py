@@ -38,6 +38,14 @@ def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Worker
     return None if not default or passed.node is None else Workers(default, model.text(passed.node))
 
 
+def surely_none(model: Model, site: Site) -> bool:
+    """Whether the loader that a call builds has no workers whatever the program is given: none asked for, or a 0."""
+    passed = given(
+        model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
+    )
+    return passed is not None and (passed.absent or passed.is_constant(0))
+
+
 def _option(model: Model, node: cst.BaseExpression) -> int | None:
     """The default of the command line's option that an expression like `args.workers` reads."""
     name = (shape.dotted(node) or "").rpartition(".")

@@ -7,7 +7,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.shown import is_shown
-from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.sites import _own_expressions
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def hot_masks(model: Model) -> Iterator[tuple[Indexed, ast.expr]]:
             if not value.is_tensor or not value.device.on_accelerator:
                 continue
         held = indexed.value(indexed.node.value)
+        if held.kind is Kind.TENSOR and held.device is Device.CPU:
+            continue  # A mask on the accelerator chooses nothing from the host: then the mask is there, too.
         # Nothing but tensors is indexed by a comparison; an attribute may be a list of layers.
         is_held_there = held.holds_tensors and held.device.on_accelerator
         if is_held_there or is_shown(model, indexed.function, mask):

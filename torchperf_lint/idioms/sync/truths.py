@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.idioms import conditions
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
 from torchperf_lint.model.index import last_name
@@ -78,8 +77,6 @@ def hot_truths(model: Model) -> Iterator[Truth]:
             takes_tensors = calls and isinstance(node, ast.Call) and _takes_tensors(node, values)
             heat = model.heats.of(asks_at)
             if heat is None or model.heats.guarded_in_expression(statement, node):
-                continue
-            if conditions.runs_on_other_device(statement, model.index):
                 continue
             shown = takes_tensors or is_shown(model, place.function, tensor)
             site = model.site_at(node, statement) if shown else None

@@ -29,10 +29,13 @@ class Step(NamedTuple):
     shows: bool
 
 
-def demands(statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...]) -> frozenset[Formula] | None:
+def demands(
+    statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...], node: ast.expr | None = None
+) -> frozenset[Formula] | None:
     """What must hold of the outermost function's parameters for the calls to lead to the statement.
 
-    `steps` leads outwards from the function around the statement. None: they do not lead there, whatever is passed.
+    `steps` leads outwards from the function around the statement; with `node`, to this expression of the statement.
+    None: they do not lead there, whatever is passed.
     """
     functions = [function, *(step.record.function for step in steps)]
     scope = Scope(functions[-1])
@@ -42,6 +45,8 @@ def demands(statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...]
         needed += _within(step.record.statement, step.record.call, scope)
         scope = Scope(inner, step.record if step.shows else None, scope)
     needed += _conditions(statement, scope)
+    if node is not None:
+        needed += _within(statement, node, scope)
     open_ones = [each for each in _conjuncts(needed) if each is not True]
     if any(each is False for each in open_ones) or not _can_hold(open_ones):
         return None
@@ -100,24 +105,33 @@ def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
         statement = parent
 
 
-def _within(statement: ast.stmt, call: ast.Call, scope: Scope) -> Iterator[Formula]:
-    """What must hold for the call to be made in its statement: `f(x) if flag else x`, `flag and f(x)`."""
-    for node in ast.walk(statement):
+def _within(statement: ast.stmt, inner: ast.expr, scope: Scope) -> Iterator[Formula]:
+    """What must hold for an expression to be worked out in its statement: `f(x) if flag else x`, `flag and f(x)`."""
+    for node in _parts(statement):
         if isinstance(node, ast.IfExp):
             test = terms.formula(node.test, statement, scope)
-            if _holds_call(node.body, call):
+            if _holds(node.body, inner):
                 yield test
-            elif _holds_call(node.orelse, call):
+            elif _holds(node.orelse, inner):
                 yield terms.negated(test)
         elif isinstance(node, ast.BoolOp):
-            place = next((i for i, part in enumerate(node.values) if _holds_call(part, call)), 0)
+            place = next((i for i, part in enumerate(node.values) if _holds(part, inner)), 0)
             for part in node.values[:place]:
                 test = terms.formula(part, statement, scope)
                 yield test if isinstance(node.op, ast.And) else terms.negated(test)
 
 
-def _holds_call(node: ast.expr, call: ast.Call) -> bool:
-    return any(inner is call for inner in ast.walk(node))
+def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What stands in a statement, without the statements in it."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _holds(node: ast.expr, inner: ast.expr) -> bool:
+    return any(each is inner for each in ast.walk(node))
 
 
 def _may_leave(statement: ast.stmt, index: Index) -> bool:

@@ -120,8 +120,12 @@ class HeatMap:
         return self.of(statement) is None and self.of(statement, ignore_throttles=True) is not None
 
     def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
-        """Whether the call runs only now and then within its statement: `x.item() if step % n == 0 else None`."""
-        lookup = self._lookup(self.world.index.places[statement].function)
+        """Whether the call runs only now and then within its statement: `x.item() if step % n == 0 else None`.
+
+        Or never, as no way leads to it: `flag and x.any()` where all callers leave the flag at False.
+        """
+        function = self.world.index.places[statement].function
+        lookup = self._lookup(function)
         pending: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
         while pending:
             node = pending.pop()
@@ -136,9 +140,16 @@ class HeatMap:
                 if holds and throttles(test, taken, lookup):
                     return True
             pending.extend(ast.iter_child_nodes(node))
-        return False
+        asked = demands(statement, function, (), call)
+        if asked is None:
+            return True
+        if asked == demands(statement, function, ()) or self.within(statement) is not _AS_THE_FUNCTION:
+            return False
+        return self._search(statement, function, asked, call) is None
 
-    def _search(self, statement: ast.stmt, function: FunctionInfo, asked: frozenset[Formula]) -> Heat | None:
+    def _search(
+        self, statement: ast.stmt, function: FunctionInfo, asked: frozenset[Formula], node: ast.expr | None = None
+    ) -> Heat | None:
         """The heat of a statement by that of its function: by contract, or by the shortest path of hot calls.
 
         A path that leads into the function but, for what it passes, not to the statement is none.
@@ -157,7 +168,7 @@ class HeatMap:
                 if heat is None:
                     continue
                 way = (*steps, Step(record, shows=not says))
-                left = demands(statement, function, way)
+                left = demands(statement, function, way, node)
                 if left is None or (not says and not calling.reaches(home.world, record, current)):
                     continue
                 text = says or f"`{current.name}` is called here in every step"

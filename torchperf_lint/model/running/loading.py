@@ -43,6 +43,7 @@ class Route(NamedTuple):
     explicit: bool  # the program moves them itself; otherwise a framework does
     certain: bool  # the program cannot run without CUDA
     text: str  # of the file where that is seen
+    blocks: bool = False  # the host waits for each copy, from whatever memory it is made
 
 
 class Samples(NamedTuple):
@@ -183,7 +184,10 @@ class Loading:
             for record in records.get(name, ()):
                 if self._is_owner(record, owner):
                     step = Because(record.call.lineno, f"`{owner}.{name}` has its batches moved to the device")
-                    yield self._by_framework(step), self._given(record)
+                    route = self._by_framework(step)
+                    # Accelerate waits for its copies unless it is told not to.
+                    blocks = owner == "accelerator" and "non_blocking" not in self._text
+                    yield route._replace(blocks=blocks), self._given(record)
         for name, found in records.items():
             if re.search(loading.MOVING_HELPERS, name):
                 for record in found:

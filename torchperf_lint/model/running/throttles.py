@@ -1,4 +1,4 @@
-"""Conditions that let a step through only now and then: every n steps, first steps, by time, by a logging flag."""
+"""Conditions that hardly any step meets: every n steps, first steps, by time, a logging flag, NaN, another device."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ _FLAG = re.compile(
     r"|(^|_)(onnx_trace|onnx_export|exporting)$"
     r"|^(log|logging|do_log|display|visualise|plot|profile|profiling|dump|save_now)$"
 )
+_NOT_A_NUMBER = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
+_OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
 _NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
 
 
@@ -40,14 +42,47 @@ def throttles(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr
         conjunction = isinstance(test.op, ast.And) == taken
         return any(answers) if conjunction else all(answers)
     if isinstance(test, ast.Compare):
-        return _comparison(test, taken, lookup, depth)
+        return _is_for_other_device(test, taken) or _comparison(test, taken, lookup, depth)
     if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
         return not taken and _is_period(test)
+    if _finds_broken_numbers(test, taken, lookup) or _is_for_other_device(test, taken):
+        return True
     if isinstance(test, ast.Call):
         name = last_name(test.func)
         return taken and name is not None and (conventions.EXPORT_QUESTIONS.search(name) is not None or _is_flag(name))
     if isinstance(test, (ast.Name, ast.Attribute)):
         return _flag(test, taken, lookup, depth)
+    return False
+
+
+def _finds_broken_numbers(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]]) -> bool:
+    """`torch.isnan(x).any()`, `not torch.isfinite(x).all()`, also of a mask that has been bound before."""
+    asked = last_name(test.func) if isinstance(test, ast.Call) else None
+    nodes = list(ast.walk(test)) if isinstance(test, ast.Call) else []
+    bound = [each for node in nodes if isinstance(node, ast.Name) for each in lookup(node.id)]
+    nodes += [node for each in bound for node in ast.walk(each)]
+    called = {last_name(node.func) for node in nodes if isinstance(node, ast.Call)}
+    if asked == "any" or asked in _NOT_A_NUMBER:
+        is_turned = "logical_not" in called or any(isinstance(node, ast.Invert) for node in nodes)
+        return taken and not is_turned and bool(called & _NOT_A_NUMBER)
+    return not taken and asked in ("all", "isfinite") and "isfinite" in called
+
+
+def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
+    """`x.device.type == "cpu"`, `not x.is_cuda`: on a GPU such a branch is never taken."""
+    if isinstance(test, ast.Attribute):
+        return (test.attr == "is_cuda" and not taken) or (test.attr == "is_cpu" and taken)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    sides = [test.left, test.comparators[0]]
+    if isinstance(test.ops[0], (ast.In, ast.NotIn)) and isinstance(sides[1], (ast.Tuple, ast.List, ast.Set)):
+        sides = sides[1].elts
+        others = all(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides)
+        return others and taken == isinstance(test.ops[0], ast.In)
+    named = {side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)}
+    if isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and named:
+        is_cuda = "cuda" in named
+        return (bool(named & _OTHER_DEVICES) or is_cuda) and taken == (isinstance(test.ops[0], ast.Eq) != is_cuda)
     return False
 
 
