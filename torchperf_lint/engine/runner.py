@@ -62,17 +62,25 @@ def check_source(
         suppressions = Suppressions(source, noqa=noqa)
         if suppressions.cover_the_file:
             return FileReport()
-        tree = source.parse()
+        if not awake:
+            source.parse()
+            unit = None
+        elif around is None:
+            from torchperf_lint.model.unit import Unit
+
+            unit = Unit(source, source.parse(), hints)
+        else:
+            unit = around.open(path, data, source)
     except Unreadable as error:
         return FileReport((), Failure(path, error.row, error.column, _one_line(error.reason)))
+    except Exception as error:
+        return FileReport((), _broken(path, {"the model": error}))
     found: list[Diagnostic] = []
     broken: dict[str, Exception] = {}
-    if awake:
+    if unit is not None:
         from torchperf_lint.model import Model
-        from torchperf_lint.model.unit import Unit
 
         try:
-            unit = Unit(source, tree, hints) if around is None else around.open(path, data, source, tree)
             model = Model(unit, target)
         except Exception as error:
             return FileReport((), _broken(path, {"the model": error}))

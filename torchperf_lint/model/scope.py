@@ -6,23 +6,28 @@ import ast
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.model.index import FunctionInfo, Index
 
 
-def binds(tree: ast.AST, name: str) -> bool:
-    """Whether anything in the tree binds the name: an assignment, a parameter, an import, a definition, ..."""
+def binds(index: Index, name: str) -> bool:
+    """Whether anything in the file binds the name: an assignment, a parameter, an import, a definition, ..."""
+    return name in index.note("every name that is bound", lambda: frozenset(_bound_in(index.module.node)))
+
+
+def _bound_in(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            bound = node.id == name and not isinstance(node.ctx, ast.Load)
+            if not isinstance(node.ctx, ast.Load):
+                yield node.id
         elif isinstance(node, ast.arg):
-            bound = node.arg == name
+            yield node.arg
         elif isinstance(node, ast.alias):
-            bound = _bound_by(node) == name
+            yield _bound_by(node)
         else:
-            bound = name in (getattr(node, "name", None), getattr(node, "rest", None))
-        if bound:
-            return True
-    return False
+            named = getattr(node, "name", None), getattr(node, "rest", None)
+            yield from (each for each in named if isinstance(each, str))
 
 
 def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index: Index) -> bool:

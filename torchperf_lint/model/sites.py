@@ -79,7 +79,7 @@ class SiteModel:
 
     def builtin_calls(self, *names: str) -> Iterator[Site]:
         """Calls of these builtins, by their own names, which the file gives no other meaning."""
-        kept = tuple(name for name in names if not scope.binds(self.index.module.node, name))
+        kept = tuple(name for name in names if not scope.binds(self.index, name))
         yield from self.sites(kept, False, lambda record: isinstance(record.call.func, ast.Name))
 
     def calls_of_kind(self, kind: Kind, *names: str, hot: bool = False) -> Iterator[Site]:
@@ -125,7 +125,7 @@ class SiteModel:
         for record in sorted(
             records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))
         ):
-            if hot and not self.seeds.may_be_hot(record.statement):
+            if hot and not self.heats.may_be_hot(record.statement):
                 continue
             if not wanted(record) or (hot and not self.is_hot(record.statement, near_device)):
                 continue
@@ -137,7 +137,7 @@ class SiteModel:
 
     def is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
         """Cheap questions first: who calls a function, and how often, takes reading in other files."""
-        if self.world.cpu_only or not self.seeds.may_be_hot(statement):
+        if self.world.cpu_only or not self.heats.may_be_hot(statement):
             return False
         return (not near_device or self._is_near_device(statement)) and self.heats.of(statement) is not None
 

@@ -60,7 +60,7 @@ def kept_graphs(model: Model) -> tuple[Kept, ...]:
 def _kept_graphs(model: Model) -> Iterator[Kept]:
     for function in model.index.functions:
         for statement, sink, stored in _sinks(function):
-            if not model.seeds.may_be_hot(statement) or _adds_without_recording(statement, function):
+            if not model.heats.may_be_hot(statement) or _adds_without_recording(statement, function):
                 continue
             loop = _loop_of(statement, function)
             for node, because in _carried(model, stored, statement, loop, function):

@@ -53,7 +53,7 @@ def hot_subscripts(
     if model.world.cpu_only:
         return
     for statement, place in model.index.places.items():
-        if isinstance(statement, _HEADERS_ONLY) or not model.seeds.may_be_hot(statement):
+        if isinstance(statement, _HEADERS_ONLY) or not model.heats.may_be_hot(statement):
             continue
         found = [node for node in _own_expressions(statement) if isinstance(node, ast.Subscript) and _may_choose(node)]
         if not found:

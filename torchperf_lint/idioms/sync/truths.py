@@ -61,7 +61,7 @@ def hot_truths(model: Model) -> Iterator[Truth]:
     for statement, place in model.index.places.items():
         # A `while` asks again before each pass.
         asks_at = statement.body[0] if isinstance(statement, ast.While) else statement
-        if isinstance(statement, _MADE_OF_STATEMENTS) or not model.seeds.may_be_hot(asks_at):
+        if isinstance(statement, _MADE_OF_STATEMENTS) or not model.heats.may_be_hot(asks_at):
             continue
         asked = list(_asked(statement, called))
         if not asked:

@@ -82,15 +82,18 @@ class Program:
             self._forget()
             gc.collect()  # frames, values and trees name each other, and the collector is told to come seldom
 
-    def open(self, path: str, data: bytes, source: Source, tree: ast.Module) -> Unit:
-        """The file at `path` with the content that it has now; what else is known of it gives way."""
+    def open(self, path: str, data: bytes, source: Source) -> Unit:
+        """The file at `path` with the content that it has now; what else is known of it gives way.
+
+        Raises Unreadable where it cannot be parsed.
+        """
         key = key_of(path)
         known = self._facts.get(key)
         if known is None or known.digest != digest_of(data):
             self._learn(key, facts_of(data))
         unit = self._units.get(key)
         if unit is None or unit.source.utf8 != source.utf8:
-            unit = self._keep(key, source, tree)
+            unit = self._keep(key, source, source.parse())
         return unit
 
     def close(self, path: str) -> None:

@@ -12,7 +12,7 @@ from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.model.project.exports import Imported, LibraryName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.meaning.interpret import World
@@ -29,18 +29,66 @@ def callers(world: World, function: FunctionInfo) -> list[CallRecord]:
 
 
 def possible_callers(world: World, function: FunctionInfo) -> list[CallRecord]:
-    """The calls in the program whose last name could mean the function, those of its own file first."""
+    """The calls in the program that could mean the function, those of its own file first: by name, or as parameter."""
     if isinstance(function.node, ast.Module):
         return []
+    return [*_own_calls(function), *_through_parameters(world, function), *_calls_elsewhere(world, function)]
+
+
+def callers_by_name(world: World, function: FunctionInfo) -> list[CallRecord]:
+    """The calls in the program whose last name could mean the function."""
+    if isinstance(function.node, ast.Module):
+        return []
+    return [*_own_calls(function), *_calls_elsewhere(world, function)]
+
+
+def _own_calls(function: FunctionInfo) -> list[CallRecord]:
     is_constructor = function.name == "__init__" and function.cls is not None
     name = function.cls.name if is_constructor and function.cls is not None else function.name
     own = function.index.calls_named(name)
     if name == "__call__" and function.cls is not None:
         own = [*own, *function.index.calls_of_objects(function.cls.name)]
-    own = [*own, *_through_parameters(world, function)]
+    return own
+
+
+def _calls_elsewhere(world: World, function: FunctionInfo) -> list[CallRecord]:
     if world.program is None or world.level == 0:
-        return own
-    return [*own, *world.program.calls_elsewhere(function, MOST_CALLS[world.level])]
+        return []
+    return world.program.calls_elsewhere(function, MOST_CALLS[world.level])
+
+
+def is_given_away(world: World, function: FunctionInfo) -> bool:
+    """Whether something is given the function to call it, as far as names tell."""
+    homes = {home.index: None for home in world.handing_on(function)}
+    if function.cls is not None:
+        homes.update((owner.index, None) for owner in world.lineage(function.cls))
+    return any(
+        function.name in index.defaults
+        or any(
+            _may_name(given, record.function, function)
+            for record in index.handed.get(function.name, ())
+            for given in given_to(record.call)
+        )
+        for index in homes
+    )
+
+
+def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
+    """Whether an expression may be the function by its name alone: `self.f` a method, `f` what is no local variable."""
+    if last_name(node) != function.name or isinstance(node, ast.Name) is (function.cls is not None):
+        return False
+    scope: FunctionInfo | None = caller
+    while isinstance(node, ast.Name) and scope is not None and scope is not function.outer:
+        if function.name in scope.index.bound_names(scope):
+            return scope is scope.index.module
+        scope = scope.outer
+    return True
+
+
+def is_another(world: World, record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether the way that a call is written shows that it means something else than the function."""
+    scout = world.scout(record.function.index)
+    return scout is not None and _written(scout, record, function) is False
 
 
 def reaches(world: World, record: CallRecord, function: FunctionInfo) -> bool:
@@ -128,6 +176,8 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
     found: dict[int, CallRecord] = {}
     for home in world.handing_on(function):
         for record in home.index.handed.get(function.name, ()):
+            if not any(_may_name(given, record.function, function) for given in given_to(record.call)):
+                continue
             callee = home.frame_value(record.function, record.call.func).function
             if callee is not None:
                 names = _given_as(home, record, callee, function)
@@ -155,8 +205,8 @@ def _keeps(function: FunctionInfo, target: ast.expr, name: str) -> bool:
     )
 
 
-def handed_over(world: World, function: FunctionInfo) -> list[CallRecord]:
-    """The calls in its file, and in those of its class's bases, that are given the function itself."""
+def handed_over(world: World, function: FunctionInfo, takers: Collection[str] | None = None) -> list[CallRecord]:
+    """The calls, of these names if some are given, in its file and its class's bases' that get the function itself."""
     files = {function.index: None}
     if function.cls is not None:
         files.update((owner.index, None) for owner in world.lineage(function.cls))
@@ -164,7 +214,8 @@ def handed_over(world: World, function: FunctionInfo) -> list[CallRecord]:
         record
         for index in files
         for record in index.handed.get(function.name, ())
-        if any(is_meant(world, given, record, function) for given in given_to(record.call))
+        if (takers is None or last_name(record.call.func) in takers)
+        and any(is_meant(world, given, record, function) for given in given_to(record.call))
     ]
 
 
@@ -174,7 +225,7 @@ def is_meant(world: World, node: ast.expr, record: CallRecord, function: Functio
     if caller.cls is not None and function.cls is not None and dotted(node) == f"{caller.self_name}.{function.name}":
         meant = world.method(caller.cls, function.name)
         return meant is function or caller.cls in world.lineage(function.cls)
-    return last_name(node) == function.name and world.frame_value(caller, node).function is function
+    return _may_name(node, caller, function) and world.frame_value(caller, node).function is function
 
 
 def _given_as(world: World, record: CallRecord, callee: FunctionInfo, function: FunctionInfo) -> list[str]:

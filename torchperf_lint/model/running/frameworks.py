@@ -141,9 +141,9 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
 
 def _process_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
     """A method that a subclass of ignite's Engine hands to `super().__init__` as its process function."""
-    for record in calling.handed_over(world, function):
+    for record in calling.handed_over(world, function, ("__init__",)):
         maker = record.function
-        if maker.name != "__init__" or last_name(record.call.func) != "__init__" or maker.cls is None:
+        if maker.name != "__init__" or maker.cls is None:
             continue
         if any(name.rpartition(".")[2] == "Engine" for name in world.base_names(maker.cls)):
             says = "ignite's Engine calls this method for every batch"

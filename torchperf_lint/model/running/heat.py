@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
-from torchperf_lint.model.running import calling, frameworks
+from torchperf_lint.model.running import calling, frameworks, warmth
 from torchperf_lint.model.running.branches import Step, demands
 from torchperf_lint.model.running.loops import LoopKind, Loops
 from torchperf_lint.model.running.throttles import throttles
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.running.terms import Formula
 
 _EVAL = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict)(_|$)")
+_CALL_AT_ONCE = frozenset({"step", *hooks.CALLERS_OF_ARGUMENTS})
+"""Functions that call what they are given before they return."""
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
@@ -65,6 +67,14 @@ class HeatMap:
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
         self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], Heat | None] = {}
         self._first_skips: dict[int, int] = {}
+        self.warmth: dict[FunctionInfo, bool] = {}
+
+    def may_be_hot(self, statement: ast.stmt) -> bool:
+        """False only if the statement is certainly cold; names alone tell that, and are asked before any value."""
+        if not self.seeds.may_be_hot(statement):
+            return False
+        function = self.world.index.places[statement].function
+        return self.seeds.in_loop(statement) or warmth.may_be_hot(self, function)
 
     def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""
@@ -210,7 +220,7 @@ class HeatMap:
         for record in calling.possible_callers(self.world, function):
             if record.function is not function:
                 yield record, ""
-        for record in calling.handed_over(self.world, function):
+        for record in calling.handed_over(self.world, function, _CALL_AT_ONCE):
             taker = last_name(record.call.func)
             if taker == "step":
                 yield record, f"`{function.name}` is the optimizer's closure"

@@ -59,8 +59,10 @@ class Seeds:
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly cold."""
-        if self._index.places[statement].function in self._functions:
-            return True
+        return self._index.places[statement].function in self._functions or self.in_loop(statement)
+
+    def in_loop(self, statement: ast.stmt) -> bool:
+        """Whether a loop that may take batches stands around the statement, in its function."""
         return bool(self._loops) and any(loop in self._loops for loop in self._around(statement))
 
     def _around(self, statement: ast.stmt) -> list[ast.stmt]:
@@ -116,7 +118,7 @@ class Seeds:
         for function in self._index.functions:
             for record in function.calls_made:
                 meant = self._meant(record, by_name)
-                if meant and any(loop in self._loops for loop in self._around(record.statement)):
+                if meant and self.in_loop(record.statement):
                     pending += meant
         while pending:
             function = pending.pop()

@@ -1,0 +1,53 @@
+"""Warmth: whether a function may be hot by the names of calls anywhere in the program, before any value is asked for.
+
+Like `seeds.py`, which knows one file only, it errs on one side: a function that is found cold here cannot be hot by
+any evidence that `heat.py` accepts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.running import calling
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.running.heat import HeatMap
+
+MOST_FUNCTIONS = 200
+"""How many functions are looked at for one; with more callers of callers it counts as warm."""
+
+
+def may_be_hot(heats: HeatMap, function: FunctionInfo) -> bool:
+    """Whether a loop or a hook may lead to the function over calls that mean it by their names."""
+    pending, seen = [function], {function}
+    while pending:
+        current = pending.pop()
+        home = heats.home(current)
+        known = home.warmth.get(current)
+        if known is False:
+            continue
+        if known or len(seen) > MOST_FUNCTIONS or home.own_heat(current) is not None:
+            heats.home(function).warmth[function] = True
+            return True
+        for record in _callers(home, current):
+            there = heats.home(record.function)
+            if not there.seeds.may_be_hot(record.statement):
+                continue
+            if there.seeds.in_loop(record.statement):
+                heats.home(function).warmth[function] = True
+                return True
+            if record.function not in seen:
+                seen.add(record.function)
+                pending.append(record.function)
+    for each in seen:
+        heats.home(each).warmth[each] = False
+    return False
+
+
+def _callers(home: HeatMap, function: FunctionInfo) -> list[CallRecord]:
+    """The calls that may lead to the function; only values tell what a call is given that has the function's name."""
+    if calling.is_given_away(home.world, function):
+        return [record for record, _ in home.calls_of(function)]
+    by_name = calling.callers_by_name(home.world, function)
+    return [record for record in by_name if not calling.is_another(home.world, record, function)]
