@@ -50,6 +50,16 @@ def before(model: Model, heat: Heat, line: str) -> Edit | None:
     return Edit(place, place, f"{indent}{line}{model.source.newline}".encode())
 
 
+def beside(model: Model, statement: ast.stmt, lines: Sequence[str], *, behind: bool) -> Edit | None:
+    """Insert lines in front of a statement, or behind it, at its indentation; None where it shares its rows."""
+    source, indent = model.source, _indent(model.source, statement)
+    row = (statement.end_lineno or statement.lineno) + 1 if behind else statement.lineno
+    if indent is None or not has_rows_to_itself(statement, source) or row > len(source.line_starts):
+        return None
+    place = source.line_starts[row - 1]
+    return Edit(place, place, "".join(f"{indent}{line}{source.newline}" for line in lines).encode())
+
+
 def lifted(model: Model, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
     """Move the site's one-row statement in front of the loop of `heat`; None if that leaves the body empty."""
     rows, place = own_rows(model, site), model.index.places[model.statement_of(site.node)]

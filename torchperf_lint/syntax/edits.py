@@ -12,6 +12,8 @@ from torchperf_lint.engine.findings import Edit
 from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchperf_lint.syntax.site import StatementTree
 
 
@@ -150,6 +152,15 @@ def drop_argument(tree: StatementTree, call: cst.Call, dropped: cst.Arg) -> Edit
         end = tree.span(call.args[1])[0]
     elif isinstance(dropped.comma, cst.Comma):
         end = _after_comma(tree, dropped)
+    return None if b"#" in tree.source.utf8[start:end] else Edit(start, end, b"")
+
+
+def drop_element(tree: StatementTree, elements: Sequence[cst.BaseExpression], place: int) -> Edit | None:
+    """Take an element that is not the first one out of a list, with the comma in front of it."""
+    if not tree.lossless or not place:
+        return None
+    before, dropped = elements[place - 1], elements[place]
+    start, end = (tree.span(each)[1] + sum(len(code_of(paren)) for paren in each.rpar) for each in (before, dropped))
     return None if b"#" in tree.source.utf8[start:end] else Edit(start, end, b"")
 
 
