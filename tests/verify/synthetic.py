@@ -21,6 +21,7 @@ def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout=
         "memory": [0] * 7,
         "nodes": [[2, 5], [4, 5]],
         "processes": 0,
+        "worker_threads": 0,
         "host_bytes": 0,
         "settings": {"the default dtype": "torch.float32"},
         "steady": [[step, "/program.py", 1] for step in steady],

@@ -31,7 +31,7 @@ def test_fewer_waits_and_equal_results_are_accepted():
         (
             UNFIXED,
             "neither waits nor copies become fewer, nor bytes copied, operators, graph nodes kept, processes started, "
-            "bytes made on the host, warnings",
+            "threads in workers, bytes made on the host, warnings",
         ),
         (run([*WAITS, event(step=0)]), "the host waits 1.25 times per step, 1 before"),
         (run(results=2), "results: 1 became 2"),
@@ -58,6 +58,10 @@ def test_fewer_waits_and_equal_results_are_accepted():
 )
 def test_each_objection_is_raised(after, said):
     assert said in objections(UNFIXED, after, EXACT, safe=True)
+
+
+def test_fewer_threads_in_workers_are_a_gain():
+    assert objections(run(worker_threads=6), run(worker_threads=0), EXACT, safe=False) == []
 
 
 def test_fewer_processes_are_a_gain():

@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     finish = _install(options.device, options.mode, recorder)
     if options.device == "sim":
         _declare_operators(options.library)
-    from torchperf_lint.verify.host_side import HostBytes, Started
+    from torchperf_lint.verify.host_side import HostBytes, Started, WorkerThreads
     from torchperf_lint.verify.steps import EnoughSteps, Steps
     from torchperf_lint.verify.upkeep import Upkeep
 
@@ -66,6 +66,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     upkeep = Upkeep()
     started = Started()
     started.watch()
+    worker_threads = WorkerThreads()
+    if options.mode == "count":
+        worker_threads.watch()
     made_on_host = HostBytes()
     if options.upkeep:
         upkeep.watch(recorder)
@@ -107,6 +110,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "memory": upkeep.memory,
         "nodes": list(upkeep.nodes.items()),
         "processes": started.count,
+        "worker_threads": worker_threads.count,
         "host_bytes": made_on_host.count,
         "steady": [[step, *place] for step, place in steps.steady().items()],
         "events": [each.as_json() for each in recorder.events],
@@ -131,7 +135,7 @@ def _leave_path() -> None:
 def nothing_ran(status: str, error: str) -> dict[str, Any]:
     """The report of a program that did not run, or of one whose own report was lost."""
     nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "operators_in", "files"), ())
-    none = dict.fromkeys(("steps", "processes", "host_bytes"), 0)
+    none = dict.fromkeys(("steps", "processes", "worker_threads", "host_bytes"), 0)
     return {"status": status, "error": error, "device": {}, "counters": {}, **none, **nothing}
 
 

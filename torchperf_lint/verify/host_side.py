@@ -1,9 +1,12 @@
-"""What a program costs the host besides waiting: processes that it starts, and bytes that operators make there."""
+"""What a program costs the host besides waiting: processes, threads of its workers, bytes that operators make there."""
 
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
+import threading
+import time
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -32,6 +35,51 @@ class Started:
             start(process, *arguments)
 
         BaseProcess.start = counted  # type: ignore[method-assign, assignment]
+
+
+class WorkerThreads:
+    """Counts the threads that libraries have started in the processes forked by this one, when these end.
+
+    Python's own threads, such as the one that hands a loader's batches over, do not count. Processes that are not
+    forked are not seen, nor any on a system without `/proc`.
+    """
+
+    def __init__(self) -> None:
+        self._count = multiprocessing.get_context("fork").Value("q", 0)
+
+    def watch(self) -> None:
+        """Count from now on."""
+        run, count = BaseProcess.run, self._count
+
+        @functools.wraps(run)
+        def counted(process: BaseProcess) -> None:
+            run(process)
+            with count.get_lock():
+                count.value += _foreign_threads()
+
+        BaseProcess.run = counted  # type: ignore[method-assign, assignment]
+
+    @property
+    def count(self) -> int:
+        """How many there have been so far."""
+        return int(self._count.value)
+
+
+def _foreign_threads() -> int:
+    """The threads of this process that Python has not started: the lowest of several counts, for some may be ending."""
+    if not os.path.isdir(_THREADS):
+        return 0
+    counts = []
+    for _ in range(_LOOKS):
+        counts.append(max(len(os.listdir(_THREADS)) - threading.active_count(), 0))
+        if counts[-1] == 0:
+            break
+        time.sleep(0.01)
+    return min(counts)
+
+
+_THREADS = "/proc/self/task"
+_LOOKS = 5
 
 
 class HostBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -85,6 +85,11 @@ class Run(NamedTuple):
         return int(self.report["processes"])
 
     @property
+    def worker_threads(self) -> int:
+        """How many threads libraries have started in these."""
+        return int(self.report["worker_threads"])
+
+    @property
     def host_bytes(self) -> int:
         """The size of all tensors that operators of the host made; 0 where that was not counted."""
         return int(self.report["host_bytes"])
@@ -115,8 +120,8 @@ class Run(NamedTuple):
         """What costs beside waits and copies.
 
         Bytes copied between host and device and operators of the device, both per step, nodes of graphs alive
-        between steps; processes started, bytes that operators of the host make, and warnings in all. A real device's
-        operators are the kernels of the steps that the profiler looked at.
+        between steps; processes started, threads that libraries start in them, bytes that operators of the host
+        make, and warnings in all. A real device's operators are the kernels of the steps that the profiler looked at.
         """
         nodes = [alive for step, alive in self.report["nodes"] if step in self.steady]
         copied = [(each.nbytes, share) for each, share in self._shares(self.events) if each.kind in COPIES]
@@ -125,6 +130,7 @@ class Run(NamedTuple):
             "operators": self._operators(),
             "graph nodes kept": Fraction(sum(nodes), len(nodes) or 1),
             "processes started": Fraction(self.processes),
+            "threads in workers": Fraction(self.worker_threads),
             "bytes made on the host": Fraction(self.host_bytes),
             "warnings": Fraction(self.warnings.total()),
         }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
     from torchperf_lint.model.meaning.interpret import World
 
 MOST_FUNCTIONS = 30
@@ -37,25 +37,36 @@ def device_use(model: Model, site: Site) -> _Way | None:
 
     Only samples and batches count, not what a worker's `worker_init_fn` does.
     """
+    for current, way in functions_of_workers(model, site):
+        for record in current.calls_made:
+            used = _use(model.world, record)
+            if used is not None:
+                return (*way, Because(record.call.lineno, used, current.index.path))
+    return None
+
+
+def functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionInfo, _Way]]:
+    """The functions that the workers of the loader built at the site run, each with the way to it.
+
+    Left out are those that ask whether they run in a worker.
+    """
     world, loader = model.world, model.ast_of(site.node)
     if not isinstance(loader, ast.Call):
-        return None
+        return
     pending: deque[tuple[FunctionInfo, _Way]] = deque(_entries(world, loader, model.function_of(site)))
     seen = {each for each, _ in pending}
     while pending and len(seen) <= MOST_FUNCTIONS:
         current, way = pending.popleft()
         if any(last_name(record.call.func) in _ASKS for record in current.calls_made):
             continue
+        yield current, way
         for record in current.calls_made:
-            used = _use(world, record)
-            if used is not None:
-                return (*way, Because(record.call.lineno, used, current.index.path))
-            callee = world.frame_value(current, record.call.func).function
-            if callee is not None and callee not in seen:
-                seen.add(callee)
-                step = Because(record.call.lineno, f"`{callee.name}` is called here", current.index.path)
-                pending.append((callee, (*way, step)))
-    return None
+            called = world.frame_value(current, record.call.func)
+            for callee in _called(world, called):
+                if callee not in seen:
+                    seen.add(callee)
+                    step = Because(record.call.lineno, f"`{_named(callee)}` is called here", current.index.path)
+                    pending.append((callee, (*way, step)))
 
 
 def _entries(world: World, loader: ast.Call, function: FunctionInfo) -> Iterator[tuple[FunctionInfo, _Way]]:
@@ -78,16 +89,34 @@ def _entries(world: World, loader: ast.Call, function: FunctionInfo) -> Iterator
 
 
 def _transforms(world: World, dataset: Value, function: FunctionInfo, levels: int = 3) -> Iterator[FunctionInfo]:
-    """The project's functions and objects that a library's dataset, or a transform in it, is made with."""
+    """The project's functions and objects that a library's dataset, or a transform in it, is made with.
+
+    Of what a dataset of the project is made with, those that it takes as transforms.
+    """
     if dataset.kind is Kind.CONTAINER:
         for _, item in dataset.items or ():
             yield from _called(world, item) or _transforms(world, item, function, levels - 1)
     made = dataset.created
-    if made is None or dataset.cls is not None or levels == 0:
+    if made is None or levels == 0:
         return
-    for given in (*made.args, *(each.value for each in made.keywords)):
+    for given in _taken_as_transforms(world, dataset.cls, made) if dataset.cls is not None else _all_given(made):
         value = world.frame_value(function, given)
         yield from _called(world, value) or _transforms(world, value, function, levels - 1)
+
+
+def _all_given(made: ast.Call) -> Iterator[ast.expr]:
+    yield from made.args
+    yield from (each.value for each in made.keywords)
+
+
+def _taken_as_transforms(world: World, cls: ClassInfo, made: ast.Call) -> Iterator[ast.expr]:
+    """What the call that made an object of the class gives for parameters such as `transform`."""
+    constructor = world.method(cls, "__init__")
+    names = [] if constructor is None else constructor.parameter_names[1:]
+    named = [*zip(names, made.args, strict=False), *((each.arg or "", each.value) for each in made.keywords)]
+    if any(isinstance(given, ast.Starred) for _, given in named):
+        return
+    yield from (given for name, given in named if "transform" in name)
 
 
 def _called(world: World, value: Value) -> list[FunctionInfo]:
