@@ -36,6 +36,7 @@ class Growth(NamedTuple):
     """A mask that grows at a site."""
 
     whole: cst.BaseExpression  # what gives the grown mask: the call, or the question around it where it is not zero
+    part: str  # what is taken of the grown mask before it is asked: `[0, 0]`
     mask: cst.BaseExpression
     shifts: tuple[tuple[int, int], ...]  # of the mask with a border of one: where the rows and columns begin
     of_torch: bool
@@ -56,14 +57,14 @@ def growth_at(model: Model, site: Site) -> Growth | None:
 
 
 def _convolved(model: Model, site: Site, *, turned: bool) -> Growth | None:
-    whole, mask = _asked(model, site), _plain(model, site, "in1", 0)
+    asked, mask = _asked(model, site), _plain(model, site, "in1", 0)
     same, kernel = given(model, site.node, "mode", 2), _kernel(model, site, "in2", 1)
-    if whole is None or mask is None or kernel is None or same is None or same.value is None:
+    if asked is None or mask is None or kernel is None or same is None or same.value is None:
         return None
     if same.value.constant != "same" or not _absent(model, site, ("boundary", 3), ("fillvalue", 4)):
         return None
     rows, fixed = kernel
-    return Growth(whole, mask, _shifts(rows, turned=turned), False, fixed, True)
+    return Growth(*asked, mask, _shifts(rows, turned=turned), False, fixed, True)
 
 
 def _dilated(model: Model, site: Site) -> Growth | None:
@@ -72,33 +73,64 @@ def _dilated(model: Model, site: Site) -> Growth | None:
     if mask is None or kernel is None or not _absent(model, site, *others, ("axes", None)):
         return None
     rows, fixed = kernel
-    return Growth(site.node, mask, _shifts(rows, turned=True), False, fixed, True)
+    return Growth(site.node, "", mask, _shifts(rows, turned=True), False, fixed, True)
 
 
 def _pooled(model: Model, site: Site) -> Growth | None:
     """`max_pool2d(mask.float(), 3, stride=1, padding=1) > 0`."""
-    whole, mask = _asked(model, site), _without_cast(_plain(model, site, "input", 0))
+    asked, mask = _asked(model, site), _without_cast(_plain(model, site, "input", 0))
     written = (("kernel_size", 1, _SIZES), ("stride", 2, _TWO), ("padding", 3, _TWO))
-    if whole is None or mask is None or not all(_is_one_of(model, site, *each) for each in written):
+    if asked is None or mask is None or not all(_is_one_of(model, site, *each) for each in written):
         return None
     if not _absent(model, site, ("dilation", 4), ("ceil_mode", 5), ("return_indices", 6)):
         return None
-    return Growth(whole, mask, _shifts(_ONES, turned=False), True, True, True)
+    return Growth(*asked, mask, _shifts(_ONES, turned=False), True, True, True)
 
 
 def _weighted(model: Model, site: Site) -> Growth | None:
     """`conv2d(mask.float(), torch.ones(1, 1, 3, 3), padding=1) > 0`."""
-    whole, mask = _asked(model, site), _without_cast(_plain(model, site, "input", 0))
+    asked, mask = _asked(model, site), _without_cast(_plain(model, site, "input", 0))
     weight = _plain(model, site, "weight", 1)
-    if whole is None or mask is None or not isinstance(weight, cst.Call):
-        return None
-    sizes = ",".join(model.text(each.value) for each in weight.args if each.keyword is None).replace(" ", "")
-    plain = model.value(weight.func).ref == "torch.ones" and all(each.keyword is None for each in weight.args)
-    if not plain or sizes not in ("1,1,3,3", "(1,1,3,3)") or not _is_one_of(model, site, "padding", 4, _TWO):
+    rows = None if weight is None else _weight(model, weight)
+    if asked is None or mask is None or rows is None or not _is_one_of(model, site, "padding", 4, _TWO):
         return None
     if not _absent(model, site, ("bias", 2), ("stride", 3), ("dilation", 5), ("groups", 6)):
         return None
-    return Growth(whole, mask, _shifts(_ONES, turned=False), True, True, False)
+    return Growth(*asked, mask, _shifts(rows, turned=False), True, True, False)
+
+
+def _weight(model: Model, node: cst.BaseExpression) -> Kernel | None:
+    """The kernel of a tensor that is made on the spot, or at the top of the file and then only handed on."""
+    made, function = model.ast_of(node), model.function_of(model.site(node))
+    if isinstance(made, ast.Name):
+        name, function = made.id, model.index.module
+        bound = model.heats.bindings(function, name)
+        if len(bound) != 1 or model.index.bound_names(function).count(name) != 1 or _may_change(model, name):
+            return None
+        made = bound[0]
+    if not isinstance(made, ast.Call):
+        return None
+    ref = model.world.frame_value(function, made.func).ref
+    try:
+        given_to = [ast.literal_eval(each) for each in made.args]
+    except ValueError:
+        return None
+    if ref == "torch.ones" and not made.keywords:
+        return _ONES if given_to in ([1, 1, 3, 3], [(1, 1, 3, 3)]) else None
+    plain = ref == "torch.tensor" and len(given_to) == 1 and all(each.arg == "dtype" for each in made.keywords)
+    return _rows_of(given_to[0]) if plain else None
+
+
+def _rows_of(numbers: object) -> Kernel | None:
+    """The rows of `[[[[0, 1, 0], [1, 1, 1], [0, 1, 0]]]]`."""
+    for _ in range(2):
+        if not isinstance(numbers, list) or len(numbers) != 1:
+            return None
+        numbers = numbers[0]
+    rows = numbers if isinstance(numbers, list) and len(numbers) == 3 else []
+    if not rows or not all(isinstance(row, list) and len(row) == 3 and set(row) <= {0, 1} for row in rows):
+        return None
+    return tuple(tuple(int(each) for each in row) for row in rows)
 
 
 def _plain(model: Model, site: Site, name: str, position: int) -> cst.BaseExpression | None:
@@ -128,21 +160,27 @@ def _without_cast(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
     return None
 
 
-def _asked(model: Model, site: Site) -> cst.BaseExpression | None:
-    """The expression around the call that only asks where its result is not zero."""
-    parent = model.parent(site.node)
+def _asked(model: Model, site: Site) -> tuple[cst.BaseExpression, str] | None:
+    """The expression around the call that only asks where its result is not zero, and what part it takes of that."""
+    part: cst.BaseExpression = site.node
+    text = ""
+    parent = model.parent(part)
+    while isinstance(parent, cst.Subscript) and parent.value is part and not part.lpar:
+        text += model.text(parent)[len(model.text(part)) :]
+        part, parent = parent, model.parent(parent)
     if isinstance(parent, cst.Attribute):
         call = model.parent(parent)
         if not isinstance(call, cst.Call) or call.func is not parent:
             return None
         if parent.attr.value == "bool":
-            return None if call.args else call
+            return None if call.args else (call, text)
         kind = model.text(call.args[0].value) if parent.attr.value == "astype" and len(call.args) == 1 else ""
-        return call if kind.rpartition(".")[2].rstrip("_") == "bool" and model.keeps_builtin("bool") else None
-    if isinstance(parent, cst.Comparison) and len(parent.comparisons) == 1 and parent.left is site.node:
+        is_bool = kind.rpartition(".")[2].rstrip("_") == "bool" and model.keeps_builtin("bool")
+        return (call, text) if is_bool else None
+    if isinstance(parent, cst.Comparison) and len(parent.comparisons) == 1 and parent.left is part:
         asked = parent.comparisons[0]
         compares = isinstance(asked.operator, (cst.GreaterThan, cst.NotEqual))
-        return parent if compares and shape.is_literal(asked.comparator, "0") else None
+        return (parent, text) if compares and shape.is_literal(asked.comparator, "0") else None
     return None
 
 
@@ -178,8 +216,11 @@ def _keeps_its_rows(model: Model, node: cst.BaseExpression) -> bool:
     text = model.text(node)
     bound = model.index.bound_names(model.index.module)
     written = model.mentions(f"\n{text} = [[", f"\n{text} = ((", f"\n{text} = [\n", f"\n{text} = (\n")
-    changed = model.mentions(f"{text}[", f"{text}.") or text in model.index.rebound_elsewhere
-    return written and bound.count(text) == 1 and not changed
+    return written and bound.count(text) == 1 and not _may_change(model, text)
+
+
+def _may_change(model: Model, name: str) -> bool:
+    return model.mentions(f"{name}[", f"{name}.") or name in model.index.rebound_elsewhere
 
 
 def _shifts(rows: Kernel, *, turned: bool) -> tuple[tuple[int, int], ...]:

@@ -59,16 +59,19 @@ def _shifted(model: Model, site: Site, growth: Growth) -> Fix | None:
     else:
         parts = [f"{name}[{ahead}{_CUTS[row]}, {_CUTS[column]}]" for row, column in growth.shifts]
     around = model.parent(growth.whole)
-    bare = isinstance(around, (cst.Assign, cst.Return, cst.Arg, cst.AnnAssign)) and not growth.whole.lpar
+    bare = not growth.part and isinstance(around, _ALONE) and not growth.whole.lpar
     changed = edits.together(
         dilation.lines_before(model, growth, lines),
-        edits.replace(site.tree, growth.whole, " | ".join(parts) if bare else f"({' | '.join(parts)})"),
+        edits.replace(site.tree, growth.whole, " | ".join(parts) if bare else f"({' | '.join(parts)}){growth.part}"),
     )
-    exact = boolean and growth.fixed_kernel and growth.exact_sum
+    # A slice of the result would be a view with gaps in it, where a comparison of the slice made something new.
+    whole = not growth.part.strip("[], 0123456789")
+    exact = boolean and growth.fixed_kernel and growth.exact_sum and whole
     title = "combine shifted copies of the mask" + ("" if boolean else " (booleans, or no negative numbers)")
     return None if changed is None else Fix(title, Safety.SAFE if exact else Safety.UNSAFE, changed)
 
 
+_ALONE = (cst.Assign, cst.Return, cst.Arg, cst.AnnAssign)
 _NAMES = ("padded", "padded_mask", "bordered", "bordered_mask")
 _CUTS = (":-2", "1:-1", "2:")
 
