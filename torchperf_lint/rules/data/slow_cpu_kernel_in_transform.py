@@ -59,7 +59,8 @@ def _shifted(model: Model, site: Site, growth: Growth) -> Fix | None:
     else:
         parts = [f"{name}[{ahead}{_CUTS[row]}, {_CUTS[column]}]" for row, column in growth.shifts]
     around = model.parent(growth.whole)
-    bare = not growth.part and isinstance(around, _ALONE) and not growth.whole.lpar
+    alone = isinstance(around, (cst.Assign, cst.Return, cst.Arg, cst.AnnAssign)) and not growth.whole.lpar
+    bare = alone and not growth.part
     changed = edits.together(
         dilation.lines_before(model, growth, lines),
         edits.replace(site.tree, growth.whole, " | ".join(parts) if bare else f"({' | '.join(parts)}){growth.part}"),
@@ -71,7 +72,6 @@ def _shifted(model: Model, site: Site, growth: Growth) -> Fix | None:
     return None if changed is None else Fix(title, Safety.SAFE if exact else Safety.UNSAFE, changed)
 
 
-_ALONE = (cst.Assign, cst.Return, cst.Arg, cst.AnnAssign)
 _NAMES = ("padded", "padded_mask", "bordered", "bordered_mask")
 _CUTS = (":-2", "1:-1", "2:")
 
