@@ -220,7 +220,15 @@ def _keeps_its_rows(model: Model, node: cst.BaseExpression) -> bool:
 
 
 def _may_change(model: Model, name: str) -> bool:
-    return model.mentions(f"{name}[", f"{name}.") or name in model.index.rebound_elsewhere
+    """Whether the file does anything with what a name holds but to hand it to functions of libraries that only read."""
+    handed: list[ast.expr] = []
+    for record in model.index.handed.get(name, ()):
+        ref = model.world.frame_value(record.function, record.call.func).ref or ""
+        if ref.startswith(("scipy.", "numpy.", "torch.nn.functional.")):
+            handed += [*record.call.args, *(each.value for each in record.call.keywords if each.arg != "out")]
+    loads = [each for each in ast.walk(model.index.module.node) if isinstance(each, ast.Name) and each.id == name]
+    read = [each for each in loads if isinstance(each.ctx, ast.Load)]
+    return name in model.index.rebound_elsewhere or any(each not in handed for each in read)
 
 
 def _shifts(rows: Kernel, *, turned: bool) -> tuple[tuple[int, int], ...]:
