@@ -85,7 +85,7 @@ def paths_bound_in(loop: ast.stmt) -> set[str]:
 def makes_afresh(model: Model, name: str, site: Site) -> bool:
     """Whether the function binds `name` to results of arithmetic, losses and reductions only, never to a view."""
     function = model.function_of(site)
-    made = [value for value in model.heats.bindings(function, name) if _is_made(model, function, value)]
+    made = [value for value in model.heats.bindings(function, name) if is_made(model, function, value)]
     stores = [
         node
         for node in ast.walk(function.node)
@@ -94,7 +94,8 @@ def makes_afresh(model: Model, name: str, site: Site) -> bool:
     return 0 < len(made) == len(stores)
 
 
-def _is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
+def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
+    """Whether the expression is arithmetic, a loss or a reduction, which gives a new tensor."""
     if isinstance(value, ast.BinOp):
         return True
     if not isinstance(value, ast.Call) or any(keyword.arg in ("out", None) for keyword in value.keywords):

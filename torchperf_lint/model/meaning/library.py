@@ -251,7 +251,8 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
         return _like(arguments[0] if arguments else UNKNOWN, keywords)
     if root == "torch.nn.functional":
         if name in torch_api.SCALAR_LOSSES:
-            reduction = keywords.get("reduction")
+            by_place = next((each for each in arguments if each.kind is Kind.STRING), None)
+            reduction = keywords.get("reduction", by_place)
             scalar = True if reduction is None or reduction.constant in ("mean", "sum") else None
             return tensor._replace(scalar=scalar, dtype="float")
         return tensor._replace(scalar=None, vector=None, dtype=None)

@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import conditions, placing, surroundings
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
+from torchperf_lint.idioms.sync.coalesced import is_one_read
 from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
 from torchperf_lint.idioms.sync.hostwork import worked_on_at_once
 from torchperf_lint.idioms.sync.kept import goes_backward_behind, is_never_written
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Heat, Model, Site
     from torchperf_lint.model.flow import Use
 
-_OTHER_RULES = (goes_back, is_fetch, feeds_host_metric)
-"""What tells that the copy is part of a round trip, or feeds a score: other rules' matter."""
+_OTHER_MATTERS = (goes_back, is_fetch, feeds_host_metric, is_one_read)
+"""What tells that the copy is part of a round trip, feeds a score, or is itself the one read of several numbers."""
 
 _BY_ELEMENT = frozenset("cpu to numpy tolist astype float double half long int bool".split())
 """What does the same to tensors one by one as to all of them joined."""
@@ -62,7 +63,7 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
             continue
         if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, heat):
             continue
-        if any(owns(model, site) for owns in _OTHER_RULES) or worked_on_at_once(model, site, heat):
+        if any(owns(model, site) for owns in _OTHER_MATTERS) or worked_on_at_once(model, site, heat):
             continue
         fix = None if says else _collect_on_device(model, site)
         fields = {"copy": model.brief(site.node), "where": heat.where}

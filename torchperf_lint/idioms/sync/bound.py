@@ -1,0 +1,50 @@
+"""Reads that a statement binds to a name, `value = loss.item()`, and how to read only where the name is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Edit, Fix, Safety
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from torchperf_lint.idioms.sync.reads import HostRead
+    from torchperf_lint.model import Model
+
+
+def bound_name(read: HostRead) -> str | None:
+    """The name or path that `name = x.item()`, or `name = max(x.item(), 1)`, binds."""
+    statement = read.parent
+    if isinstance(statement, cst.Assign) and len(statement.targets) == 1:
+        return shape.dotted(statement.targets[0].target)
+    return None
+
+
+def read_where_needed(model: Model, read: HostRead) -> Fix | None:
+    """Bind the tensor, and read it at its uses where each of them is throttled or behind the loop."""
+    name = bound_name(read)
+    if name is None or read.by_helper:
+        return None
+    statement = read.parent
+    uses = model.uses(name, read.site, read.heat)
+    loads = uses.of("load")
+    if not isinstance(statement, cst.Assign) or statement.value is not read.site.node or not name.isidentifier():
+        return None
+    if not uses.local or read.heat.loop is None or len(uses.of("store")) != 1 or uses.of("augment", "delete"):
+        return None
+    if not loads or any(use.nested or use.formatted_with_name for use in loads):
+        return None
+    if not all(use.throttled or (use.after and not use.again) for use in loads):
+        return None
+    if read.reader != "item" and not model.keeps_builtin(read.reader):
+        return None
+    changed = edits.together(
+        edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()"),
+        *(Edit(use.start, use.end, _reading(read.reader, name).encode()) for use in loads),
+    )
+    return None if changed is None else Fix("read the value only where it is used", Safety.UNSAFE, changed)
+
+
+def _reading(reader: str, name: str) -> str:
+    """The read as it was, of the name: `item()` gives a float, an int or a bool, as the tensor's dtype is."""
+    return f"{name}.item()" if reader == "item" else f"{reader}({name})"

@@ -1,0 +1,216 @@
+"""Reads that are put off within their block: what may run before them without a difference to what they give."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms import surroundings, writes
+from torchperf_lint.idioms.sync.scalars import is_read
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES
+from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from torchperf_lint.idioms.sync.reads import HostRead
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.index import FunctionInfo
+
+_ASKS = torch_api.GIVES_TENSOR | {"item", "tolist", "cpu", "size", "dim", "numel"}
+_BUILTINS = frozenset(f"builtins.{name}" for name in "float int bool len min max round abs sum str isinstance".split())
+_SAME_MEMORY = frozenset("detach data view reshape squeeze unsqueeze float to cpu cuda contiguous".split())
+_ENDS_HERE = frozenset("item tolist backward numpy mean sum double clone log exp sqrt isnan isfinite size dim".split())
+_TAKES_AND_LEAVES = frozenset(
+    "backward manual_backward float int print isnan isfinite isinf round scale format".split()
+)
+_STATIC_MEMORY = ("CUDAGraph", "make_graphed_callables", "reduce-overhead", "max-autotune", "cudagraph")
+_ORDER = ("synchronize", "stream", "wait_event", "record", "barrier")
+
+
+class Delayed(NamedTuple):
+    """A read `name = t.item()` that is to run later in its block.
+
+    `tensor` is the name that is looked at then, if `t` is a plain one. `private` says that nothing but the function's
+    own arithmetic sees the tensor until then, `hidden` that only the function's own statements see `name`.
+    """
+
+    read: HostRead
+    name: str
+    statement: ast.Assign
+    tensor: str | None
+    private: bool
+    hidden: bool
+
+
+def delayed(model: Model, read: HostRead) -> Delayed | None:
+    """The read as one that may be put off; None unless a statement of its own binds it to a plain name."""
+    statement = model.statement_of(read.site.node)
+    given = read.parent
+    if read.by_helper or not isinstance(given, cst.Assign) or given.value is not read.site.node:
+        return None
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    if not isinstance(target, ast.Name) or not _has_its_row(model, statement):
+        return None
+    tensor = read.tensor.value if isinstance(read.tensor, cst.Name) else None
+    uses = model.uses(target.id, read.site, read.heat)
+    hidden = uses.local and not any(use.nested for use in uses.uses)
+    private = _is_private(model, read) if tensor is not None else _is_new(read.tensor)
+    return Delayed(read, target.id, statement, tensor, private and not model.mentions(*_STATIC_MEMORY), hidden)
+
+
+def _has_its_row(model: Model, statement: ast.stmt) -> bool:
+    """Whether nothing else stands on the statement's row, be it code or a suppression."""
+    line = model.source.line(statement.lineno).encode()
+    around = line[: statement.col_offset] + line[statement.end_col_offset :]
+    before, after = line[: statement.col_offset], line[statement.end_col_offset :].strip()
+    return (
+        statement.lineno == statement.end_lineno
+        and not before.strip()
+        and (not after or after.startswith(b"#"))
+        and b"noqa" not in around
+    )
+
+
+def _is_new(tensor: cst.BaseExpression) -> bool:
+    """Whether the expression makes a tensor that nobody else has."""
+    return (
+        isinstance(tensor, cst.Call)
+        and shape.method_name(tensor) in torch_api.FULL_REDUCTIONS
+        and shape.argument(tensor, "out") is None
+    )
+
+
+def _is_private(model: Model, read: HostRead) -> bool:
+    """Whether the function makes the tensor and only computes with it: nothing else can write to it, or keeps it."""
+    assert isinstance(read.tensor, cst.Name)
+    name, function = read.tensor.value, model.function_of(read.site)
+    bound = model.heats.bindings(function, name)
+    around = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
+    uses = [node for node in around if isinstance(node, ast.Name) and node.id == name]
+    if len(bound) != sum(isinstance(use.ctx, ast.Store) for use in uses) or name in model.index.rebound_elsewhere:
+        return False
+    if name in function.parameter_names or not all(is_read(e) or writes.is_made(model, function, e) for e in bound):
+        return False
+    loads = [use for use in uses if isinstance(use.ctx, ast.Load) and not _is_number(model, function, use)]
+    return all(_only_computes(model, function, use, around) for use in loads)
+
+
+def _is_number(model: Model, function: FunctionInfo, use: ast.Name) -> bool:
+    """Whether the name stands for the number by then that has been read from the tensor."""
+    value = model.world.frame_value(function, use)
+    return value.kind is Kind.NUMBER and not value.mixed
+
+
+def _only_computes(model: Model, function: FunctionInfo, node: ast.AST, around: dict[ast.AST, ast.AST]) -> bool:
+    parent = around[node]
+    if isinstance(parent, ast.Attribute):
+        call = around[parent]
+        if parent.attr in _SAME_MEMORY:
+            is_called = isinstance(call, ast.Call) and call.func is parent
+            return (is_called or parent.attr == "data") and _only_computes(
+                model, function, call if is_called else parent, around
+            )
+        if parent.attr in torch_api.METADATA_ATTRIBUTES or parent.attr == "device":
+            return True
+        return parent.attr in _ENDS_HERE and isinstance(call, ast.Call) and call.func is parent
+    if isinstance(parent, ast.Call):
+        if last_name(parent.func) in _TAKES_AND_LEAVES:
+            return True
+        return model.world.frame_value(function, parent.func).ref in _BUILTINS
+    if isinstance(parent, ast.Expr):
+        return True
+    return isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue, ast.Return))
+
+
+def may_run_first(model: Model, statement: ast.stmt, later: Delayed) -> bool:
+    """Whether the statement may run before the read, and the read gives what it has given, and nobody can tell."""
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Pass)):
+        return False
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
+            return False
+        if isinstance(node, ast.Name) and (
+            node.id == later.name or (node.id == later.tensor and not isinstance(node.ctx, ast.Load))
+        ):
+            return False
+    function = model.index.places[statement].function
+    caught = surroundings.may_be_caught(model, later.read.site)
+    if _is_quiet(model, function, statement):
+        return not caught or _is_plain_read(statement)
+    if caught or not later.private or not later.hidden or _tells_time(statement):
+        return False
+    return not model.mentions(*KEEPS_ORDER)
+
+
+def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool:
+    """Whether the statement runs no code of others and writes to no tensor: arithmetic, questions to tensors."""
+
+    def value_of(node: ast.expr) -> tuple[Kind, str]:
+        value = model.world.frame_value(function, node)
+        return value.kind, value.ref or ""
+
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    for target in targets:
+        parts = target.elts if isinstance(target, ast.Tuple) else [target]
+        if not all(part is None or isinstance(part, ast.Name) for part in parts):
+            return False
+    if isinstance(statement, ast.AugAssign) and value_of(statement.target)[0] is not Kind.NUMBER:
+        return False
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and not _is_quiet_call(model, function, node):
+            return False
+    return True
+
+
+def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
+    callee = model.world.frame_value(function, call.func)
+    ref, name = callee.ref or "", last_name(call.func) or ""
+    if any(keyword.arg in (None, "out", "inplace") for keyword in call.keywords) or name.endswith("_"):
+        return False
+    if callee.kind is Kind.LIBRARY:
+        computes = ref.startswith("torch.") and not ref.startswith(torch_api.NOT_TENSOR_MODULES)
+        return computes or ref.startswith("math.") or ref in _BUILTINS
+    if not isinstance(call.func, ast.Attribute) or callee.function is not None or name not in _ASKS:
+        return False
+    receiver = model.world.frame_value(function, call.func.value)
+    return receiver.holds_tensors and receiver.device.on_accelerator
+
+
+def _is_plain_read(statement: ast.stmt) -> bool:
+    """`a = x.item()` and `a = float(x)` of a name or path: nothing that fails where the first read does not."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    while isinstance(value, ast.Call):
+        if isinstance(value.func, ast.Attribute) and value.func.attr in ("item", "detach", "cpu") and not value.args:
+            value = value.func.value
+        elif isinstance(value.func, ast.Name) and value.func.id == "float" and len(value.args) == 1:
+            value = value.args[0]
+        else:
+            return False
+    return value is not None and dotted(value) is not None
+
+
+def _tells_time(statement: ast.stmt) -> bool:
+    """Whether the statement measures time, or waits for or marks a place in the work of the device."""
+    for node in ast.walk(statement):
+        word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if TIMING_NAMES.search(word.lower()) or any(each in word.lower() for each in _ORDER):
+            return True
+    return False
+
+
+def relies_on_waits(model: Model) -> bool:
+    """Whether the file copies to the host without waiting: any read may be what such a copy is waited for with."""
+    for record in (*model.index.calls_named("to"), *model.index.calls_named("copy_"), *model.index.calls_named("cpu")):
+        flags = [keyword.value for keyword in record.call.keywords if keyword.arg in ("non_blocking", None)]
+        flags += record.call.args[1:]
+        told = any(not (isinstance(flag, ast.Constant) and not flag.value) for flag in flags)
+        if not told:
+            continue
+        to_host = any("cpu" in ast.unparse(argument).lower() for argument in record.call.args[:1])
+        if last_name(record.call.func) == "copy_" or to_host:
+            return True
+    return False

@@ -1,0 +1,280 @@
+"""Tensors of one element without a dimension: whether a program shows them to be that, and to lie on one device."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, NOT_TENSOR_MODULES, SCALAR_LOSSES
+from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.meaning import numbers
+from torchperf_lint.model.meaning.tensors import is_whole
+from torchperf_lint.model.meaning.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Value
+    from torchperf_lint.model.index import FunctionInfo
+
+FLOAT, WHOLE = "float", "whole"
+_GIVES_FLOATS = frozenset("mean std var norm logsumexp nanmean".split())
+_KEEPS_KIND = frozenset("sum nansum prod max min amax amin median trace".split())
+_COUNTS = frozenset("argmax argmin count_nonzero".split())
+_ELEMENTWISE = frozenset("detach clone contiguous abs neg".split())
+_MAKES_FLOAT = frozenset("float double half bfloat16".split())
+_OF_FLOATS = frozenset("exp log sqrt sigmoid tanh".split())
+_MAKES_WHOLE = frozenset("long int short".split())
+_MOVES = frozenset("to cuda".split())
+_DEEPEST = 12
+_MOVED = "(moved)"
+"""Stands for whatever the function brings to its one device."""
+
+
+class Scalar(NamedTuple):
+    """What is shown of a tensor: no dimension, floats or whole numbers, and on one device with what `roots` name."""
+
+    kind: str
+    roots: frozenset[str]
+
+
+def shown(model: Model, function: FunctionInfo, node: ast.expr) -> Scalar | None:
+    """The proof that the expression is a tensor without a dimension; None if nothing proves it."""
+    prover = _Prover(model, function)
+    found = prover.scalar(node, frozenset())
+    return None if found is None else Scalar(found, frozenset(prover.roots(node, frozenset())))
+
+
+def likely(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether it is most likely a float without a dimension: a loss by its name, or what the model takes for one."""
+    value = model.world.frame_value(function, node)
+    if value.mixed or is_whole(value.dtype) or value.kind not in (Kind.TENSOR, Kind.STRUCTURE):
+        return False
+    by_dtype = value.kind is Kind.TENSOR and value.scalar is True and (value.dtype or "").startswith(("float", "bfl"))
+    return by_dtype or ((last_name(node) or "").lower().rstrip("0123456789").endswith("loss") and value.vector is None)
+
+
+def on_one_device(model: Model, function: FunctionInfo, scalars: list[Scalar]) -> bool:
+    """Whether what the scalars are made of ties them all to one device."""
+    if len(_places_named(function)) > 1:
+        return False
+    tied, left = set(scalars[0].roots), [each.roots for each in scalars[1:]]
+    while left:
+        near = [each for each in left if each & tied]
+        if not near:
+            return False
+        tied = tied.union(*near)
+        left = [each for each in left if not each & tied]
+    return True
+
+
+def _places_named(function: FunctionInfo) -> set[str]:
+    """The devices that the function names when it moves something, as text."""
+    found = set()
+    for record in function.calls_made:
+        name, call = last_name(record.call.func), record.call
+        given = [each for each in call.keywords if each.arg in ("device", None)]
+        if name in _MOVES and isinstance(call.func, ast.Attribute):
+            found |= {ast.unparse(each) for each in call.args[:1]} or {"cuda"} - {name if given else ""}
+        found |= {ast.unparse(each.value) for each in given}
+    return {each for each in found if not each.startswith(("torch.float", "torch.bfloat", "torch.half", "torch.int"))}
+
+
+class _Prover:
+    """Follows the names of a function to what they are bound to."""
+
+    def __init__(self, model: Model, function: FunctionInfo) -> None:
+        self._model = model
+        self._function = function
+
+    def _value(self, node: ast.expr) -> Value:
+        return self._model.world.frame_value(self._function, node)
+
+    def _bindings(self, name: str) -> list[ast.expr]:
+        """All that the name is bound to; nothing where it is bound in other ways than by plain assignments.
+
+        What is added to it in place (`x += y`) changes neither its shape nor its dtype.
+        """
+        function = self._function
+        if name in function.parameter_names or name in self._model.index.rebound_elsewhere:
+            return []
+        bound = self._model.heats.bindings(function, name)
+        added = {id(node.target) for node in ast.walk(function.node) if isinstance(node, ast.AugAssign)}
+        stores = [
+            node
+            for node in ast.walk(function.node)
+            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+        ]
+        return bound if len(bound) == sum(id(node) not in added for node in stores) else []
+
+    # -- shape and dtype -----------------------------------------------------------------------------------------------
+
+    def scalar(self, node: ast.expr, seen: frozenset[str]) -> str | None:
+        """Floats or whole numbers, if the expression is a tensor without a dimension."""
+        if isinstance(node, ast.Name):
+            return self._named(node.id, seen) if self._value(node).is_tensor else None
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+            return self.scalar(node.operand, seen)
+        if isinstance(node, ast.BinOp):
+            return self._arithmetic(node, seen)
+        if isinstance(node, ast.Attribute) and node.attr == "data":
+            return self.scalar(node.value, seen)
+        return self._called(node, seen) if isinstance(node, ast.Call) else None
+
+    def _named(self, name: str, seen: frozenset[str]) -> str | None:
+        # Where the name stands for a tensor, it does not stand for the number that is read from it elsewhere.
+        bound = [each for each in self._bindings(name) if not is_read(each)]
+        if len(seen) > _DEEPEST:
+            return None
+        # `loss = loss / 4` proves nothing and disproves nothing, whatever the other bindings are.
+        others = [each for each in bound if not self._rests_on(each, seen | {name})]
+        kinds = {self.scalar(each, seen | {name}) for each in others}
+        for each in bound:
+            if kinds and None not in kinds and each not in others:
+                kinds.add(self._given(each, name, next(iter(kinds)), seen | {name}))
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def _rests_on(self, node: ast.expr, names: frozenset[str]) -> bool:
+        return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+
+    def _given(self, node: ast.expr, name: str, kind: str | None, seen: frozenset[str]) -> str | None:
+        """What arithmetic on the name itself gives, if the name is of that kind: `loss / 4`, `loss.detach()`."""
+        if isinstance(node, ast.Name) and node.id == name:
+            return kind
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+            sides = [self._given(side, name, kind, seen) or self._number(side) for side in (node.left, node.right)]
+            return _combined(sides, node.op)
+        if isinstance(node, ast.Call) and not node.args and not node.keywords and isinstance(node.func, ast.Attribute):
+            return self._given(node.func.value, name, kind, seen) if node.func.attr in _ELEMENTWISE else None
+        return self.scalar(node, seen) if not self._rests_on(node, seen) else None
+
+    def _number(self, node: ast.expr) -> str | None:
+        """How a Python number that is one for certain acts on a tensor."""
+        value = self._value(node)
+        if value.kind is not Kind.NUMBER:
+            return None
+        world, heats = self._model.world, self._model.heats
+        if not numbers.is_certain(node, self._function, world, heats) or isinstance(value.constant, complex):
+            return None
+        is_int = value.dtype == "int" or type(value.constant) is int
+        return "int" if is_int else "number" if value.dtype == "float" or type(value.constant) is float else None
+
+    def _arithmetic(self, node: ast.BinOp, seen: frozenset[str]) -> str | None:
+        if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+            return None
+        return _combined([self.scalar(side, seen) or self._number(side) for side in (node.left, node.right)], node.op)
+
+    def _called(self, call: ast.Call, seen: frozenset[str]) -> str | None:
+        callee = self._value(call.func)
+        name = last_name(call.func) or ""
+        if any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+            return None
+        if callee.kind is Kind.LIBRARY:
+            return self._library(call, callee.ref or "", name)
+        if callee.kind is Kind.MODULE:
+            ref = callee.ref or ""
+            reduces = callee.created is not None and callee.cls is None and not callee.created.args
+            plain = reduces and callee.created is not None and _reduction(callee.created) == "mean"
+            return FLOAT if plain and ref.startswith("torch.nn.") and ref.endswith("Loss") else None
+        if not isinstance(call.func, ast.Attribute) or callee.function is not None or call.args or call.keywords:
+            return None
+        receiver = call.func.value
+        if name in FULL_REDUCTIONS:
+            return self._reduced(name, receiver)
+        if name in (_ELEMENTWISE | _MAKES_FLOAT | _OF_FLOATS | _MAKES_WHOLE):
+            kind = self.scalar(receiver, seen)
+            if kind is None or name in _ELEMENTWISE:
+                return kind
+            return WHOLE if name in _MAKES_WHOLE else FLOAT
+        return None
+
+    def _library(self, call: ast.Call, ref: str, name: str) -> str | None:
+        if ref == f"torch.nn.functional.{name}" and name in SCALAR_LOSSES and len(call.args) <= 2:
+            reduction = _reduction(call)
+            return FLOAT if reduction == "mean" or (reduction == "sum" and name != "l1_loss") else None
+        if ref == f"torch.{name}" and name in FULL_REDUCTIONS and len(call.args) == 1 and not call.keywords:
+            return self._reduced(name, call.args[0])
+        return FLOAT if ref in ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_") else None
+
+    def _reduced(self, name: str, node: ast.expr) -> str | None:
+        value = self._value(node)
+        if not value.holds_tensors and value.kind is not Kind.METHOD:
+            return None
+        if name in _GIVES_FLOATS:
+            return FLOAT
+        if name in _COUNTS:
+            return WHOLE
+        if name not in _KEEPS_KIND or not value.is_tensor or value.dtype is None:
+            return None
+        if value.dtype.startswith(("float", "bfloat")):
+            return FLOAT
+        if value.dtype == "bool":
+            return WHOLE if name in ("sum", "prod") else None
+        return WHOLE if is_whole(value.dtype) else None
+
+    # -- devices -------------------------------------------------------------------------------------------------------
+
+    def roots(self, node: ast.expr, seen: frozenset[str]) -> Iterator[str]:
+        """The names that share the expression's device, because torch computes on tensors of one device only."""
+        path = dotted(node)
+        if path is not None:
+            value = self._value(node)
+            if not value.device.on_accelerator or value.mixed or not value.holds_tensors:
+                return
+            yield path
+            if isinstance(node, ast.Name) and node.id not in seen and len(seen) < _DEEPEST:
+                bound = self._bindings(node.id)
+                for each in bound if len(bound) == 1 else ():
+                    yield from self.roots(each, seen | {node.id})
+            return
+        if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)):
+            for part in ast.iter_child_nodes(node):
+                is_part = isinstance(part, ast.expr) and part is not getattr(node, "slice", None)
+                if is_part and (not isinstance(node, ast.Subscript) or self._value(node.value).is_tensor):
+                    yield from self.roots(part, seen)  # type: ignore[arg-type]
+        elif isinstance(node, ast.Call):
+            yield from self._roots_of_call(node, seen)
+
+    def _roots_of_call(self, call: ast.Call, seen: frozenset[str]) -> Iterator[str]:
+        callee = self._value(call.func)
+        ref = callee.ref or ""
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _MOVES:
+            if self._value(call).device.on_accelerator:
+                yield _MOVED
+            return
+        computes = callee.kind is Kind.LIBRARY and ref.startswith("torch.") and not ref.startswith(NOT_TENSOR_MODULES)
+        computes = computes or (callee.kind is Kind.MODULE and ref.startswith("torch.nn.") and ref.endswith("Loss"))
+        given = [*call.args, *(keyword.value for keyword in call.keywords)] if computes else []
+        if isinstance(call.func, ast.Attribute) and not computes and callee.function is None:
+            receiver = self._value(call.func.value)
+            if receiver.holds_tensors and call.func.attr not in ("cpu", "type"):
+                given = [call.func.value, *call.args]
+        for each in given:
+            yield from self.roots(each, seen)
+
+
+def is_read(node: ast.expr) -> bool:
+    """`loss.item()`, `float(loss)`: what a program may bind to the tensor's own name."""
+    return isinstance(node, ast.Call) and (
+        (isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args)
+        or (isinstance(node.func, ast.Name) and node.func.id == "float" and len(node.args) == 1)
+    )
+
+
+def _combined(sides: list[str | None], operation: ast.operator) -> str | None:
+    """The kind of a result of arithmetic; None unless each side is a tensor or a number that is known."""
+    if None in sides or not {FLOAT, WHOLE} & set(sides):
+        return None
+    whole = {WHOLE, "int"}.issuperset(sides) and not isinstance(operation, ast.Div)
+    return WHOLE if whole else FLOAT
+
+
+def _reduction(call: ast.Call) -> str | None:
+    """How a loss is reduced, by its own default or by a literal; None if that is not known."""
+    for keyword in call.keywords:
+        if keyword.arg in ("reduce", "size_average", None):
+            return None
+        if keyword.arg == "reduction":
+            given = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+            return "mean" if given == "batchmean" else given if given in ("mean", "sum") else None
+    return "mean"
