@@ -13,13 +13,13 @@ from torchperf_lint.idioms.sync.reads import Role, hot_reads
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.idioms.sync.scalars import Scalar
     from torchperf_lint.model import Model, Site
 
+_TITLE = "read the numbers of the step at once"
 _NOT_ALIKE = (
     "DTensor",
     "loss_parallel",
@@ -33,19 +33,19 @@ _NOT_ALIKE = (
 
 
 def is_one_read(model: Model, site: Site) -> bool:
-    """Whether `a, b = torch.stack([x, y]).tolist()` brings as many numbers to the host as it names."""
+    """Whether `a, b = torch.stack([x, y]).tolist()` brings as many numbers to the host as it names, or a tuple."""
     stacked, given = shape.receiver(site.node), model.parent(site.node)
     if shape.method_name(site.node) != "tolist" or not isinstance(stacked, cst.Call) or len(stacked.args) != 1:
         return False
-    if not isinstance(given, cst.Assign) or len(given.targets) != 1 or model.value(stacked.func).ref != "torch.stack":
+    tensors = stacked.args[0].value
+    if not isinstance(tensors, (cst.List, cst.Tuple)) or model.value(stacked.func).ref != "torch.stack":
         return False
-    tensors, names = stacked.args[0].value, given.targets[0].target
-    return (
-        isinstance(tensors, (cst.List, cst.Tuple))
-        and isinstance(names, cst.Tuple)
-        and len(tensors.elements) == len(names.elements)
-        and all(isinstance(each, cst.Element) for each in (*tensors.elements, *names.elements))
-    )
+    if not all(isinstance(each, cst.Element) for each in tensors.elements):
+        return False
+    if isinstance(given, cst.Arg):
+        return model.value(cst.ensure_type(model.parent(given), cst.Call).func).ref == "builtins.tuple"
+    names = given.targets[0].target if isinstance(given, cst.Assign) and len(given.targets) == 1 else None
+    return isinstance(names, cst.Tuple) and len(tensors.elements) == len(names.elements)
 
 
 class _Member(NamedTuple):
@@ -63,43 +63,56 @@ def coalesced_fixes(model: Model) -> dict[int, Fix]:
 
 def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     blocks: dict[int, list[HostRead]] = {}
+    tuples: dict[int, tuple[cst.Tuple, list[HostRead]]] = {}
     for read in hot_reads(model):
-        if read.role is Role.OTHER and isinstance(read.parent, cst.Assign) and read.parent.value is read.site.node:
+        around = model.parent(read.site.node) if read.role is Role.OTHER and not read.by_helper else None
+        if isinstance(around, cst.Assign):
             block = model.index.places[model.statement_of(read.site.node)].block
             blocks.setdefault(id(block), []).append(read)
-    several = [reads for reads in blocks.values() if len(reads) > 1]
-    if not several or model.mentions(*_NOT_ALIKE) or relies_on_waits(model):
+        elif isinstance(around, cst.Element) and isinstance(several := model.parent(around), cst.Tuple):
+            tuples.setdefault(id(several), (several, []))[1].append(read)
+    apart = [reads for reads in blocks.values() if len(reads) > 1]
+    beside = [pair for pair in tuples.values() if len(pair[1]) == len(pair[0].elements) > 1]
+    if not (apart or beside) or model.mentions(*_NOT_ALIKE) or relies_on_waits(model):
         return
-    for reads in several:
-        members: dict[ast.stmt, _Member] = {member.later.statement: member for member in _members(model, reads)}
+    for reads in apart:
+        members = [_Member(each, *known) for each in _delayed(model, reads) if (known := _known(model, each.read))]
         for group in _groups(model, members) if len(members) > 1 else ():
             fix = _one_read(model, group)
             if fix is not None:
                 yield from ((member.later.read.site.start, fix) for member in group)
+    for several, reads in beside:
+        fix = _one_tuple(model, several, reads)
+        if fix is not None:
+            yield from ((read.site.start, fix) for read in reads)
 
 
-def _members(model: Model, reads: list[HostRead]) -> Iterator[_Member]:
+def _delayed(model: Model, reads: list[HostRead]) -> Iterator[Delayed]:
     for read in reads:
         later = delayed(model, read)
-        node = model.ast_of(read.tensor)
-        if later is None or node is None or read_where_needed(model, read) is not None:
-            continue
-        function = model.function_of(read.site)
-        value = model.value(read.tensor)
-        scalar = None if value.mixed else scalars.shown(model, function, node)
-        if scalar is not None:
-            if read.reader in ("item", "float" if scalar.kind == scalars.FLOAT else "int"):
-                yield _Member(later, scalar.kind, scalar)
-        elif read.reader != "int" and (model.sent_backward(read.tensor) or scalars.likely(model, function, node)):
-            yield _Member(later, scalars.FLOAT, None)
+        if later is not None and read_where_needed(model, read) is None:
+            yield later
 
 
-def _groups(model: Model, members: dict[ast.stmt, _Member]) -> Iterator[list[_Member]]:
+def _known(model: Model, read: HostRead) -> tuple[str, Scalar | None] | None:
+    """Whether the read gives a float or a whole number, and the proof of it, if there is one."""
+    node, function = model.ast_of(read.tensor), model.function_of(read.site)
+    if node is None:
+        return None
+    scalar = None if model.value(read.tensor).mixed else scalars.shown(model, function, node)
+    if scalar is not None:
+        alike = ("item", "float" if scalar.kind == scalars.FLOAT else "int")
+        return (scalar.kind, scalar) if read.reader in alike else None
+    is_likely = model.sent_backward(read.tensor) or scalars.likely(model, function, node)
+    return (scalars.FLOAT, None) if read.reader != "int" and is_likely else None
+
+
+def _groups(model: Model, members: list[_Member]) -> Iterator[list[_Member]]:
     """Reads of one kind such that each may wait for the last of them."""
-    place = model.index.places[next(iter(members))]
+    by_statement = {id(member.later.statement): member for member in members}
     open_groups: dict[str, list[_Member]] = {}
-    for statement in place.block:
-        member = members.get(statement)
+    for statement in model.index.places[members[0].later.statement].block:
+        member = by_statement.get(id(statement))
         for kind, group in list(open_groups.items()):
             stays = all(may_run_first(model, statement, each.later) for each in group)
             if not stays:
@@ -133,7 +146,29 @@ def _one_read(model: Model, group: list[_Member]) -> Fix | None:
     changed = edits.together(*made, edits.replace(last.read.site.tree, last.read.site.node, one))
     if changed is None:
         return None
-    known = [each.scalar for each in group if each.scalar is not None]
-    function = model.function_of(last.read.site)
-    shown = len(known) == len(group) and scalars.on_one_device(model, function, known)
-    return Fix("read the numbers of the step at once", Safety.SAFE if shown else Safety.UNSAFE, changed)
+    return Fix(_TITLE, _safety(model, last.read, [each.scalar for each in group]), changed)
+
+
+def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix | None:
+    """`a, b = x.item(), y.item()`, and `return x.item(), y.item()`."""
+    given, last = model.parent(several), reads[-1]
+    known = [each for read in reads if (each := _known(model, read)) is not None]
+    torch = model.name_of("torch", last.site)
+    if torch is None or len(known) < len(reads) or len({kind for kind, _ in known}) > 1:
+        return None
+    unpacked = isinstance(given, cst.Assign) and len(given.targets) == 1
+    if unpacked and isinstance(given, cst.Assign):
+        target = given.targets[0].target
+        unpacked = isinstance(target, cst.Tuple) and len(target.elements) == len(reads)
+    if not unpacked and not (isinstance(given, cst.Return) and model.keeps_builtin("tuple")):
+        return None
+    tensors = ", ".join(edits.text_of(read.site.tree, read.tensor) for read in reads)
+    one = f"{torch}.stack([{tensors}]).tolist()"
+    edit = edits.replace(last.site.tree, several, one if unpacked else f"tuple({one})")
+    return None if edit is None else Fix(_TITLE, _safety(model, last, [scalar for _, scalar in known]), (edit,))
+
+
+def _safety(model: Model, read: HostRead, proofs: list[Scalar | None]) -> Safety:
+    known = [each for each in proofs if each is not None]
+    shown = len(known) == len(proofs) and scalars.on_one_device(model.function_of(read.site), known)
+    return Safety.SAFE if shown else Safety.UNSAFE

@@ -26,6 +26,7 @@ _TAKES_AND_LEAVES = frozenset(
     "backward manual_backward float int print isnan isfinite isinf round scale format".split()
 )
 _STATIC_MEMORY = ("CUDAGraph", "make_graphed_callables", "reduce-overhead", "max-autotune", "cudagraph")
+_SEES_ALL_NAMES = ("globals", "locals", "vars", "eval", "exec", "__main__.", "__dict__", "import *")
 _ORDER = ("synchronize", "stream", "wait_event", "record", "barrier")
 
 
@@ -57,7 +58,8 @@ def delayed(model: Model, read: HostRead) -> Delayed | None:
         return None
     tensor = read.tensor.value if isinstance(read.tensor, cst.Name) else None
     uses = model.uses(target.id, read.site, read.heat)
-    hidden = uses.local and not any(use.nested for use in uses.uses)
+    is_script = model.function_name(read.site) == "<module>" and not model.mentions(*_SEES_ALL_NAMES)
+    hidden = (uses.local or is_script) and not any(use.nested for use in uses.uses)
     private = _is_private(model, read) if tensor is not None else _is_new(read.tensor)
     return Delayed(read, target.id, statement, tensor, private and not model.mentions(*_STATIC_MEMORY), hidden)
 

@@ -54,7 +54,7 @@ def likely(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     return by_dtype or ((last_name(node) or "").lower().rstrip("0123456789").endswith("loss") and value.vector is None)
 
 
-def on_one_device(model: Model, function: FunctionInfo, scalars: list[Scalar]) -> bool:
+def on_one_device(function: FunctionInfo, scalars: list[Scalar]) -> bool:
     """Whether what the scalars are made of ties them all to one device."""
     if len(_places_named(function)) > 1:
         return False
@@ -221,11 +221,10 @@ class _Prover:
             value = self._value(node)
             if not value.device.on_accelerator or value.mixed or not value.holds_tensors:
                 return
-            yield path
-            if isinstance(node, ast.Name) and node.id not in seen and len(seen) < _DEEPEST:
-                bound = self._bindings(node.id)
-                for each in bound if len(bound) == 1 else ():
-                    yield from self.roots(each, seen | {node.id})
+            if not isinstance(node, ast.Name):
+                yield path
+            elif node.id not in seen and len(seen) < _DEEPEST:
+                yield from self._roots_of_name(node.id, seen | {node.id})
             return
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)):
             for part in ast.iter_child_nodes(node):
@@ -234,6 +233,24 @@ class _Prover:
                     yield from self.roots(part, seen)  # type: ignore[arg-type]
         elif isinstance(node, ast.Call):
             yield from self._roots_of_call(node, seen)
+
+    def _roots_of_name(self, name: str, seen: frozenset[str]) -> Iterator[str]:
+        """The name itself, unless it may stand for tensors of several devices, and what its bindings share."""
+        bound = [each for each in self._bindings(name) if not is_read(each)]
+        others = [each for each in bound if not self._rests_on(each, seen)]
+        by_one = {ast.unparse(each.func) for each in others if isinstance(each, ast.Call)}
+        if self._assigned(name) <= 1 or (len(by_one) == 1 and all(isinstance(each, ast.Call) for each in others)):
+            yield name
+        shared = [set(self.roots(each, seen)) for each in others]
+        yield from set.intersection(*shared) if shared else ()
+
+    def _assigned(self, name: str) -> int:
+        """How often the name is bound other than by a loop, whose batches lie on the host or on the one device."""
+        nodes = list(ast.walk(self._function.node))
+        targets = [node.target for node in nodes if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
+        looped = {id(each) for target in targets for each in ast.walk(target)}
+        stores = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+        return sum(isinstance(node.ctx, ast.Store) and id(node) not in looped for node in stores)
 
     def _roots_of_call(self, call: ast.Call, seen: frozenset[str]) -> Iterator[str]:
         callee = self._value(call.func)
