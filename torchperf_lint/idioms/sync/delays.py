@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _ASKS = torch_api.GIVES_TENSOR | {"item", "tolist", "cpu", "size", "dim", "numel"}
 _BUILTINS = frozenset(f"builtins.{name}" for name in "float int bool len min max round abs sum str isinstance".split())
 _SAME_MEMORY = frozenset("detach data view reshape squeeze unsqueeze float to cpu cuda contiguous".split())
-_ENDS_HERE = frozenset("item tolist backward numpy mean sum double clone log exp sqrt isnan isfinite size dim".split())
+_NEW = frozenset("softmax log_softmax sigmoid exp log argsort isnan isfinite".split())
+_ENDS_HERE = frozenset("item tolist backward mean sum double clone log exp sqrt isnan isfinite size dim".split())
 _TAKES_AND_LEAVES = frozenset(
     "backward manual_backward float int print isnan isfinite isinf round scale format".split()
 )
@@ -95,10 +96,21 @@ def _is_private(model: Model, read: HostRead) -> bool:
     uses = [node for node in around if isinstance(node, ast.Name) and node.id == name]
     if len(bound) != sum(isinstance(use.ctx, ast.Store) for use in uses) or name in model.index.rebound_elsewhere:
         return False
-    if name in function.parameter_names or not all(is_read(e) or writes.is_made(model, function, e) for e in bound):
+    if name in function.parameter_names or not all(_is_bound_anew(model, function, each) for each in bound):
         return False
+    own = model.ast_of(read.tensor)
     loads = [use for use in uses if isinstance(use.ctx, ast.Load) and not _is_number(model, function, use)]
+    loads = [use for use in loads if use is not own]
     return all(_only_computes(model, function, use, around) for use in loads)
+
+
+def _is_bound_anew(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    """Whether the expression makes a tensor that nobody else has, or is a read that gives a number in its place."""
+    if is_read(node) or isinstance(node, ast.Compare) or writes.is_made(model, function, node):
+        return True
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _NEW:
+        return False
+    return model.world.frame_value(function, node.func.value).holds_tensors
 
 
 def _is_number(model: Model, function: FunctionInfo, use: ast.Name) -> bool:
