@@ -28,8 +28,10 @@ _NOT_ALIKE = (
     "distribute_tensor",
     ".reduction =",
     "setattr(",
+    "complex",
+    "fft",
 )
-"""Texts in files where a loss may be no plain tensor, or not the one that its function gives by default."""
+"""Texts in files where a loss may be no plain tensor, not the one that its function gives by default, or complex."""
 
 
 def is_one_read(model: Model, site: Site) -> bool:

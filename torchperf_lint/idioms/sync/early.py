@@ -85,24 +85,19 @@ def _first_use(model: Model, later: Delayed) -> ast.stmt | None:
 
 
 def _launches(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool:
-    """Whether the statement gives the device something to do: a module's call, a backward pass, an optimizer's step."""
+    """Whether the statement gives the device a lot to do: a module's call, a backward pass, an optimizer's step."""
     for node in ast.walk(statement):
-        if isinstance(node, (ast.BinOp, ast.Compare)) or (isinstance(node, ast.Call) and not _is_of_step(node)):
-            value = model.world.frame_value(function, node)
-            if value.holds_tensors and value.device.on_accelerator:
-                return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if not isinstance(node, ast.Call):
+            continue
+        if model.world.frame_value(function, node.func).kind is Kind.MODULE:
+            return True
+        if isinstance(node.func, ast.Attribute):
             owner = model.world.frame_value(function, node.func.value)
             if node.func.attr in _LAUNCHES or (
                 node.func.attr == "step" and owner.kind in (Kind.OPTIMIZER, Kind.SCALER)
             ):
                 return True
     return False
-
-
-def _is_of_step(call: ast.Call) -> bool:
-    """Whether the call only gives a tensor that is there."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr in ("detach", "item", "view", "reshape", "cpu")
 
 
 def _moved(model: Model, later: Delayed, needed: ast.stmt) -> tuple[Edit, ...] | None:

@@ -77,7 +77,8 @@ def _places_named(function: FunctionInfo) -> set[str]:
         if name in _MOVES and isinstance(call.func, ast.Attribute):
             found |= {ast.unparse(each) for each in call.args[:1]} or {"cuda"} - {name if given else ""}
         found |= {ast.unparse(each.value) for each in given}
-    return {each for each in found if not each.startswith(("torch.float", "torch.bfloat", "torch.half", "torch.int"))}
+    no_devices = ("torch.float", "torch.bfloat", "torch.half", "torch.int", "torch.long", "'cpu'")
+    return {each for each in found if not each.startswith(no_devices)}
 
 
 class _Prover:
