@@ -67,7 +67,7 @@ def lifted(model: Model, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
         return None
     if heat.loop is None or place.parent is not heat.loop or place.field != "body":
         return None
-    start, end = _row(model.source, rows[0])
+    start, end = _rows(model.source, *rows)
     inserted = before(model, heat, model.source.utf8[start:end].decode().strip())
     return None if inserted is None else (inserted, Edit(start, end, b""))
 
@@ -80,7 +80,7 @@ def deleted(model: Model, site: Site) -> Edit | None:
         return None
     if "#" in model.source.line(rows[0]):
         return None
-    return Edit(*_row(model.source, rows[0]), b"")
+    return Edit(*_rows(model.source, *rows), b"")
 
 
 def removed(model: Model, site: Site, others: Sequence[Site] = ()) -> Edit | None:
@@ -108,8 +108,7 @@ def _without(model: Model, statement: ast.stmt, gone: set[ast.stmt]) -> Edit | N
     after = text[-1].encode()[statement.end_col_offset or 0 :]
     if before.strip() or after.strip() or any("#" in line for line in text):
         return None
-    end = source.line_starts[rows[-1]] if rows[-1] < len(source.line_starts) else len(source.utf8)
-    return Edit(source.line_starts[rows[0] - 1], end, b"")
+    return Edit(*_rows(source, rows[0], rows[-1]), b"")
 
 
 def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edit | None:
@@ -159,10 +158,13 @@ def has_rows_to_itself(statement: ast.stmt, source: Source) -> bool:
     return not before.strip() and (not after or after.startswith(b"#"))
 
 
-def _row(source: Source, row: int) -> tuple[int, int]:
-    """Where a row begins and ends, with its newline."""
-    end = source.line_starts[row] if row < len(source.line_starts) else len(source.utf8)
-    return source.line_starts[row - 1], end
+def _rows(source: Source, first: int, last: int) -> tuple[int, int]:
+    """Where rows begin and end, with their newlines; the newline before them where the file ends without one."""
+    start = source.line_starts[first - 1]
+    if last < len(source.line_starts):
+        return start, source.line_starts[last]
+    before = len(source.newline.encode()) if start and not source.utf8.endswith((b"\n", b"\r")) else 0
+    return start - before, len(source.utf8)
 
 
 def _indent(source: Source, loop: ast.stmt) -> str | None:
