@@ -114,7 +114,8 @@ def _without(model: Model, statement: ast.stmt, gone: set[ast.stmt]) -> Edit | N
 def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edit | None:
     """Insert a line, and two empty ones, before the top-level statement around the site and the comments above that.
 
-    None where one of the names is not imported at the top level before.
+    Where it is several lines, two empty ones stand above it, too. None where one of the names is not imported at the
+    top level before.
     """
     source, row = model.source, site.rows[0]
     imported: set[str] = set()
@@ -126,7 +127,9 @@ def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edi
             while first > 1 and source.line(first - 1).startswith("#"):
                 first -= 1
             place = source.line_starts[first - 1]
-            return Edit(place, place, f"{line}{source.newline * 3}".encode())
+            blank = next((rows for rows in range(2) if source.line(first - 1 - rows).strip()), 2)
+            above = source.newline * (2 - blank if "\n" in line else 0)
+            return Edit(place, place, f"{above}{line}{source.newline * 3}".encode())
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             imported |= {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
     return None

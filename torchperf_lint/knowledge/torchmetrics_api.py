@@ -19,6 +19,18 @@ DISABLE_SINCE = ">=1.6.2"
 IGNORES_WEIGHT = ">=1.6.2,<1.9.1"
 """Under `nan_strategy="disable"` the weights of means are replaced by ones; seen from 1.6.2 to 1.9.0, the latest."""
 
+CASTS_ITSELF = AGGREGATORS - FIRST_IS_WINDOW
+"""Aggregators that cast and test what they are given; the running ones leave that to a metric that they wrap."""
+
+CASTS_WEIGHTS_TOO = ">=1.0.1"
+"""`_cast_and_nan_check_input(x, weight=None)` gives a pair; before, it took and gave one tensor. Read up to 1.9.0."""
+
+CASTS_TO_FLOAT = "<1.3.2"
+"""Values are cast to float32, whatever `set_dtype` says."""
+
+CASTS_TO_ITS_DTYPE = ">=1.3.2"
+"""Values are cast to the metric's dtype, which is an attribute since then: float32 by default."""
+
 SENDS_DEFAULT_WEIGHT = "<1.6.2"
 """The default weight of means is the number 1.0, which every update copies to the device."""
 

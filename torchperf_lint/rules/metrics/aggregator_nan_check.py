@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms.metrics import aggregators
+from torchperf_lint.idioms.metrics import aggregators, unchecked
+from torchperf_lint.idioms.metrics.unchecked import Metric
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.syntax import cst, edits
 
@@ -37,7 +38,7 @@ def aggregator_nan_check(model: Model) -> Iterator[Finding]:
     """Aggregators made without a choice about NaN that some hot code updates with device tensors."""
     if model.mentions(*_HALF):
         return  # An overflow gives NaN there as a matter of course, and the test keeps it out of the mean.
-    found: dict[int, Finding] = {}
+    found: dict[int, _Found] = {}
     for update in aggregators.hot_updates(model):
         fed = model.on_device(update.value)
         if fed is None and not update.reads:
@@ -48,8 +49,17 @@ def aggregator_nan_check(model: Model) -> Iterator[Finding]:
                 continue
             weighted, escape = aggregators.weighted_or_unseen(model, metric) if _averages(metric) else (False, None)
             if not weighted:
-                found[site.start] = _finding(model, site, metric, update, escape)
-    yield from (found[start] for start in sorted(found))
+                found[site.start] = _Found(Metric(site, metric), update, escape)
+    metrics = [each.metric for each in found.values()]
+    yield from (_finding(model, found[start], metrics) for start in sorted(found))
+
+
+class _Found(NamedTuple):
+    """A metric, the first update of it that costs, and from where others may go unseen."""
+
+    metric: Metric
+    update: Update
+    escape: Because | None
 
 
 _REACHES_ALL = (
@@ -69,21 +79,24 @@ def _averages(metric: Value) -> bool:
     return aggregators.class_name(metric) in torchmetrics_api.AVERAGES
 
 
-def _finding(model: Model, site: Site, metric: Value, update: Update, escape: Because | None) -> Finding:
+def _finding(model: Model, found: _Found, metrics: list[Metric]) -> Finding:
+    (site, metric), update, escape = found
     row = update.site.rows[0]
     shown = type(update.heat.because[0])(row, f"updated here by `{model.text(update.site.node.func)}(...)`")
     because = (*update.because, shown, *update.heat.because, *([] if escape is None else [escape]))
-    reached_unseen = _averages(metric) and model.mentions(*_REACHES_ALL)
+    may_be_weighted = escape is not None or (_averages(metric) and model.mentions(*_REACHES_ALL))
     fix = None
-    if escape is None and not reached_unseen:
+    if model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE) is False:
+        fix = _subclass(model, found.metric, metrics)
+    elif not may_be_weighted:
         fix = _disable(model, site, metric)
+    if fix is not None or not may_be_weighted:
         because = (*because, *model.target_evidence("torchmetrics"))
     return Finding(site, because, fix, {"metric": aggregators.class_name(metric), "where": update.heat.where})
 
 
 def _disable(model: Model, site: Site, metric: Value) -> Fix | None:
-    """Switch the test off where every torchmetrics that may run can do that."""
-    known = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE)
+    """Switch the test off: every torchmetrics that may run can do that, as far as is known."""
     given = aggregators.strategy_argument(site, metric)
     assert isinstance(site.node, cst.Call)
     if given is None:
@@ -92,7 +105,17 @@ def _disable(model: Model, site: Site, metric: Value) -> Fix | None:
         assert isinstance(given, cst.BaseExpression)
         edit = edits.replace(site.tree, given, '"disable"')
         changed = None if edit is None else (edit,)
-    if known is False or changed is None:
+    if changed is None:
         return None
-    certain = known and not model.mentions(*_NAN_HANDLING)
-    return Fix("switch the NaN test off", Safety.UNSAFE if certain else Safety.SHOWN, changed)
+    known = model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE)
+    return Fix("switch the NaN test off", _grade(model) if known else Safety.SHOWN, changed)
+
+
+def _subclass(model: Model, metric: Metric, metrics: list[Metric]) -> Fix | None:
+    """Leave the test out in a class of the file: a torchmetrics that may run knows no way to switch it off."""
+    changed = unchecked.subclassed(model, metric, metrics)
+    return None if changed is None else Fix("leave the NaN test out in a subclass", _grade(model), changed)
+
+
+def _grade(model: Model) -> Safety:
+    return Safety.SHOWN if model.mentions(*_NAN_HANDLING) else Safety.UNSAFE

@@ -1,0 +1,111 @@
+"""A subclass of an aggregator without the test for NaN: what to write where torchmetrics cannot switch the test off."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.idioms import placing
+from torchperf_lint.idioms.metrics.aggregators import class_name, keeps_default_types
+from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.model import Model, Site, Value
+
+_NAMES_MATTER = ("MetricCollection", ".__name__", ".__qualname__", "__class__", "_get_name", " type(", "(type(")
+"""The class's own name is read, or may be: a collection names the metrics of a list by it."""
+
+
+class Metric(NamedTuple):
+    """An aggregator, and the call that makes it."""
+
+    site: Site
+    value: Value
+
+
+def subclassed(model: Model, metric: Metric, others: Sequence[Metric]) -> tuple[Edit, ...] | None:
+    """Define a subclass without the test above all of `others`, and make the metric of it.
+
+    All metrics of a class get the same definition. None where the releases that may run differ in what such a class
+    has to do, where its base is not known at the top of the file, or where someone may read the class's name.
+    """
+    kind, base = class_name(metric.value), _base(model, metric)
+    text = _definition(model, kind, base) if base else None
+    if base is None or text is None or model.mentions(*_NAMES_MATTER):
+        return None
+    alike = [each for each in others if class_name(each.value) == kind]
+    if any(_base(model, each) != base for each in alike):
+        return None
+    first = min(alike, key=lambda each: each.site.start)
+    defined: tuple[Edit, ...] | None = ()
+    if not _stands_above(model, kind, text, first.site):
+        if model.mentions(_name(kind)):
+            return None
+        needed = {base.partition(".")[0]} | ({"torch"} if "torch." in text else set())
+        defined = edits.together(placing.at_module_level(model, first.site, text, needed))
+    assert isinstance(metric.site.node, cst.Call)
+    made = edits.replace(metric.site.tree, metric.site.node.func, _name(kind))
+    return edits.together(defined, made)
+
+
+def _name(kind: str) -> str:
+    return f"Unchecked{kind}"
+
+
+def _base(model: Model, metric: Metric) -> str | None:
+    """The class as the call names it, if an import at the top of the file says what that is."""
+    assert isinstance(metric.site.node, cst.Call)
+    path = shape.dotted(metric.site.node.func)
+    root = (path or "").partition(".")[0]
+    meanings = [
+        (statement.module or "", alias.name) if isinstance(statement, ast.ImportFrom) else (alias.name, "")
+        for statement in model.index.module.body
+        if isinstance(statement, (ast.Import, ast.ImportFrom))
+        for alias in statement.names
+        if (alias.asname or alias.name.partition(".")[0]) == root
+    ]
+    wanted = class_name(metric.value) if path == root else None
+    known = all(module.partition(".")[0] == "torchmetrics" and wanted in (None, name) for module, name in meanings)
+    return path if meanings and known else None
+
+
+def _definition(model: Model, kind: str, base: str) -> str | None:
+    """The subclass: it casts as the release does, which torchmetrics gives a private method of its own for."""
+    target = model.target
+    if kind not in torchmetrics_api.CASTS_ITSELF or not target.torchmetrics_is(torchmetrics_api.CASTS_WEIGHTS_TOO):
+        return None
+    if target.torchmetrics_is(torchmetrics_api.CASTS_TO_ITS_DTYPE):
+        cast, dtype = "{}.to(self.dtype)", "self.dtype"
+    elif target.torchmetrics_is(torchmetrics_api.CASTS_TO_FLOAT) or keeps_default_types(model):
+        cast, dtype = "{}.float()", "torch.float32"
+    else:
+        return None
+    body = [
+        f"class {_name(kind)}({base}):",
+        '    """Its updates do not test for NaN: the host would wait for the answer."""',
+        "",
+        "    def _cast_and_nan_check_input(self, x, weight=None):",
+    ]
+    if kind in torchmetrics_api.AVERAGES:  # it has made tensors of both before
+        body += [f"        return {cast.format('x')}, {cast.format('weight')}"]
+    else:
+        body += [
+            "        if not isinstance(x, torch.Tensor):",
+            f"            x = torch.as_tensor(x, dtype={dtype}, device=self.device)",
+            f"        return {cast.format('x')}, weight",
+        ]
+    return model.source.newline.join(body)
+
+
+def _stands_above(model: Model, kind: str, text: str, site: Site) -> bool:
+    """Whether this very class is defined already, before the metric is made."""
+    for statement in model.index.module.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == _name(kind):
+            start = model.source.line_starts[statement.lineno - 1]
+            written = model.source.utf8[start:].decode()
+            return written.startswith(text) and (statement.end_lineno or 0) < site.rows[0]
+    return False
