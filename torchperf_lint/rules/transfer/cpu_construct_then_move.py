@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.transfer import hoisting
 from torchperf_lint.idioms.transfer.construction import build_there, built_on_host, made_here, makers_on_host
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import torch_api
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.transfer.construction import Built
+    from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model
 
@@ -39,11 +41,14 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
         built = built_on_host(model, move.moved)
         if (built is not None and built.ref in torch_api.HOST_DATA_FACTORIES) or filled_once(model, move.site):
             continue
+        fix = None if built is None else _build_there(model, move, built)
         if built is None:
-            maker = next((each for each in makers_on_host(model, move) if each.packs is None), None)
+            makers = makers_on_host(model, move)
+            maker = next((each for each in makers if each.packs is None), None)
             if maker is None:
                 continue
             factory, because = maker.name, made_here(model, move, maker)
+            fix = _hoist(model, move, maker) if len(makers) == 1 else None
         elif built.ref in _SIZE_FIRST and built.call.args and model.value(built.call.args[0].value).constant == 0:
             continue  # nothing in it, nothing to copy
         else:
@@ -54,7 +59,6 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
             "waits": "" if move.non_blocking else " and waits",
             "where": move.heat.where,
         }
-        fix = None if built is None else _build_there(model, move, built)
         yield Finding(move.site, (*because, *move.heat.because), fix, fields)
 
 
@@ -67,6 +71,12 @@ def _build_there(model: Model, move: Move, built: Built) -> Fix | None:
     if not built.exact or not _same_everywhere(model, built):
         grade = grade.at_worst(Safety.UNSAFE)
     return Fix("build the tensor on the device", grade, changed)
+
+
+def _hoist(model: Model, move: Move, maker: Maker) -> Fix | None:
+    """Make and move a tensor that is the same in every pass once, in front of the loop."""
+    changed = hoisting.in_front(model, move.site, move.heat, maker)
+    return None if changed is None else Fix("build it once, before the loop", Safety.UNSAFE, changed)
 
 
 def _same_everywhere(model: Model, built: Built) -> bool:

@@ -91,7 +91,11 @@ def _depends_on_loop(model: Model, move: Move) -> bool:
     """Whether the call's arguments hold a name that only the loop binds."""
     bound = surroundings.names_of_loop(move.heat)
     names = {argument.value for argument in shape.names_in(move.call)}
-    return bool(names & bound) or "\n" in model.text(move.site.node)
+    given = [argument.value for argument in move.call.args]
+    paths = {shape.dotted(each) for each in given} | {
+        shape.dotted(each.value) for each in given if isinstance(each, cst.Attribute)
+    }
+    return bool((names | paths) & bound) or "\n" in model.text(move.site.node)
 
 
 def _result_is_written(model: Model, move: Move) -> bool:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
+from torchperf_lint.idioms.transfer import hoisting
 from torchperf_lint.idioms.transfer.construction import (
     build_there,
     built_on_host,
@@ -19,7 +19,6 @@ from torchperf_lint.idioms.transfer.construction import (
     type_is_asked,
 )
 from torchperf_lint.idioms.transfer.transfers import hot_moves
-from torchperf_lint.idioms.writes import writes_in_place
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
+    from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Heat, Model, Site, Value
 
@@ -72,7 +72,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "waits": packing.waits,
             "where": packing.heat.where,
         }
-        fix = _fill_instead(model, packing) or _hoist(model, packing)
+        fix = _fill_instead(model, packing) or _hoist(model, packing.site, packing.heat, None)
         yield Finding(packing.site, (*packing.because, *packing.heat.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
@@ -94,7 +94,14 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     if because:
         fields |= {"call": f"{makers[0].name}(...)", "copies": f"`{call}` copies it"}
     fields["takes"] = f"packs {makers[0].packs} on the CPU"
-    yield Finding(move.site, (*because, *move.heat.because), None, fields)
+    fix = _hoist(model, move.site, move.heat, makers[0]) if len(makers) == 1 else None
+    yield Finding(move.site, (*because, *move.heat.because), fix, fields)
+
+
+def _hoist(model: Model, site: Site, heat: Heat, maker: Maker | None) -> Fix | None:
+    """Make a tensor of constants once, in front of the loop."""
+    changed = hoisting.in_front(model, site, heat, maker)
+    return None if changed is None else Fix("build it once, before the loop", Safety.UNSAFE, changed)
 
 
 def _packings(model: Model) -> Iterator[_Packing]:
@@ -221,36 +228,3 @@ def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safet
     given = model.value(dtype).dtype if isinstance(dtype, cst.BaseExpression) else None
     wide = given in _WIDE_DTYPES if dtype is not None else not own
     return Safety.SAFE if wide else Safety.UNSAFE
-
-
-# -- lists ----------------------------------------------------------------------------------------------------------
-
-
-def _hoist(model: Model, packing: _Packing) -> Fix | None:
-    """Make a constant tensor once, in front of the loop."""
-    statement = model.parent(packing.site.node)
-    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1 or not _is_constant(packing.data):
-        return None
-    target = statement.targets[0].target
-    if not isinstance(target, cst.Name):
-        return None
-    stores = [use for use in model.uses(target.value, packing.site, packing.heat).uses if use.kind != "load"]
-    free = {name.value for name in shape.names_in(packing.site.node)}
-    if (
-        len(stores) != 1
-        or writes_in_place(model, target.value, packing.site)
-        or free & surroundings.names_of_loop(packing.heat)
-    ):
-        return None
-    lifted = placing.lifted(model, packing.site, packing.heat)
-    return None if lifted is None else Fix("build it once, before the loop", Safety.UNSAFE, lifted)
-
-
-def _is_constant(node: cst.BaseExpression) -> bool:
-    if isinstance(node, (cst.List, cst.Tuple)):
-        return all(_is_constant(element.value) for element in node.elements)
-    if isinstance(node, cst.UnaryOperation):
-        return _is_constant(node.expression)
-    return isinstance(node, (cst.Integer, cst.Float)) or (
-        isinstance(node, cst.Name) and node.value in ("True", "False")
-    )

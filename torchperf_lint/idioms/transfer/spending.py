@@ -1,0 +1,74 @@
+"""Whether a tensor is only reckoned with: neither written, nor kept, nor given to anyone who may do so."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.meaning.values import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.index import FunctionInfo
+
+VIEWS = frozenset("view reshape unsqueeze squeeze expand expand_as permute t transpose flatten view_as detach".split())
+"""Methods that may give the tensor itself, seen in another shape."""
+
+_KEEPERS = frozenset(
+    "as_tensor asarray atleast_1d atleast_2d broadcast_to detach flatten from_numpy permute ravel reshape squeeze "
+    "swapaxes t transpose unsqueeze unbind split chunk view_as_real broadcast_tensors contiguous save "
+    "select narrow movedim real imag".split()
+)
+"""Functions of torch that may give what they are given, or a view of it."""
+_READ = frozenset("shape dtype device ndim".split())
+_RECKON = frozenset(
+    "sum mean std var prod max min amax amin argmax argmin norm abs exp log sqrt square pow clamp clamp_min clamp_max "
+    "add sub mul div matmul mm bmm dot softmax log_softmax sigmoid tanh repeat clone eq ne lt le gt ge any all size "
+    "dim numel item tolist gather index_select masked_fill where new_zeros new_ones tril triu".split()
+)
+"""Methods that give something new."""
+
+
+def is_spent(model: Model, function: FunctionInfo, parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> bool:
+    """Whether what the expression holds, or a view of it, ends in an operation that gives something new."""
+    parent = parents[node]
+    if isinstance(parent, ast.keyword):
+        node, parent = parent, parents[parent]
+    if isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare)):
+        return True
+    if isinstance(parent, ast.AugAssign):
+        return parent.value is node
+    if isinstance(parent, ast.Tuple):
+        around = parents[parent]
+        return isinstance(around, ast.Subscript) and around.slice is parent
+    if isinstance(parent, ast.Subscript):
+        if parent.slice is node:
+            return True
+        return isinstance(parent.ctx, ast.Load) and is_spent(model, function, parents, parent)
+    if isinstance(parent, ast.Attribute):
+        call = parents[parent]
+        if not isinstance(call, ast.Call) or call.func is not parent:
+            return isinstance(parent.ctx, ast.Load) and parent.attr in _READ
+        return parent.attr in _RECKON or (parent.attr in VIEWS and is_spent(model, function, parents, call))
+    if isinstance(parent, ast.Call) and node is not parent.func:
+        return _reckons(model, function, parent)
+    return False
+
+
+def _reckons(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
+    """Whether a call only reckons with its arguments: a function of torch, a module of torch or one that is trained."""
+    called = model.world.frame_value(function, call.func)
+    ref = called.ref or ""
+    name = ref.rpartition(".")[2]
+    if called.kind is Kind.MODULE:
+        return True
+    if called.kind is Kind.LIBRARY and ref.startswith("torch."):
+        return name not in _KEEPERS and not name.endswith("_")
+    methods = isinstance(call.func, ast.Attribute) and call.func.attr in _RECKON
+    return methods and isinstance(call.func, ast.Attribute) and _is_tensor(model, function, call.func.value)
+
+
+def _is_tensor(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    return model.world.frame_value(function, node).kind is Kind.TENSOR
