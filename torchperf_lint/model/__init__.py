@@ -186,7 +186,7 @@ class Model(SiteModel):
         """A name under which a library module can be reached at the site; None if there is none."""
         function: FunctionInfo | None = self.function_of(site)
         statement = self.statement_of(site.node)
-        hidden: set[str] = set()
+        hidden = scope.bound_around(self.ast_of(site.node), statement)
         while function is not None:
             env = self.world.frame(function).env
             for name in sorted(env, key=lambda name: (name != ref, name)):

@@ -30,6 +30,24 @@ def _bound_in(tree: ast.AST) -> Iterator[str]:
             yield from (each for each in named if isinstance(each, str))
 
 
+def bound_around(node: ast.AST | None, statement: ast.stmt) -> set[str]:
+    """The names that lambdas and comprehensions around the node, in its statement, bind for themselves."""
+    return set() if node is None else {name for name in _binders(node, statement) if name}
+
+
+def _binders(node: ast.AST, around: ast.AST) -> Iterator[str]:
+    for each in ast.walk(around):
+        if isinstance(each, ast.Lambda):
+            targets: list[ast.AST] = [each.args]
+        elif isinstance(each, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            targets = [generator.target for generator in each.generators]
+        else:
+            continue
+        if any(inner is node for inner in ast.walk(each)):
+            yield from (inner.arg for target in targets for inner in ast.walk(target) if isinstance(inner, ast.arg))
+            yield from (inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name))
+
+
 def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index: Index) -> bool:
     """Whether an import in `scope` has bound the name whenever `statement` runs.
 

@@ -83,6 +83,13 @@ def calls_in(node: cst.CSTNode) -> Iterator[cst.Call]:
         yield from calls_in(child)
 
 
+def binds_or_defers(node: cst.CSTNode) -> bool:
+    """Whether `(x := ...)`, a lambda, `await` or `yield` stands in the node: its parts keep their order and place."""
+    if isinstance(node, (cst.NamedExpr, cst.Lambda, cst.Await, cst.Yield)):
+        return True
+    return any(binds_or_defers(child) for child in node.children)
+
+
 def is_filled_text(node: cst.CSTNode) -> TypeGuard[cst.BinaryOperation]:
     """Whether the node is `"... %s ..." % values`."""
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit
@@ -10,7 +11,10 @@ from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Device
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import FunctionInfo
 
 _Names = tuple[str, str]
 
@@ -64,6 +68,77 @@ def average_of(model: Model, site: Site) -> Average | None:
                 loop, average, parameter, names[place], names[other], given[place], given[other], decay, weight
             )
     return None
+
+
+_ENTRY = "_entry_of_this_name"
+"""Stands for `averages[name]` while the update is looked at."""
+
+
+def average_by_name(model: Model, site: Site) -> Average | None:
+    """The average that a loop over `model.named_parameters()` updates, kept in a dict or module dict by name."""
+    loop, call = model.statement_of(site.node), model.ast_of(site.node)
+    if not isinstance(loop, ast.For) or loop.iter is not call or loop.orelse or not isinstance(call, ast.Call):
+        return None
+    names = [each.id for each in loop.target.elts if isinstance(each, ast.Name)] if _is_pair(loop.target) else []
+    function = model.function_of(site)
+    if len(names) != 2 or not isinstance(call.func, ast.Attribute) or not _gives_names(call):
+        return None
+    key, own = names
+    body = loop.body
+    while len(body) == 1 and isinstance(body[0], ast.With):
+        body = body[0].body
+    entries = [each for statement in body for each in ast.walk(statement) if _is_entry(each, key)]
+    holders = {dotted(each.value) or "" for each in entries}
+    holder = holders.pop() if len(holders) == 1 else ""
+    root = holder.partition(".")[0]
+    if not root or root in names:
+        return None
+    if any(_is_on_host(model, function, each) for each in (call.func.value, entries[0].value)):
+        return None
+    renamed = [_Renamed(key).visit(copy.deepcopy(statement)) for statement in body]
+    if any(_reads(statement, key) for statement in renamed):
+        return None
+    for average, parameter in ((_ENTRY, own), (own, _ENTRY)):
+        found = _update(renamed, average, parameter)
+        if found is not None:
+            entry, walked, target = f"{holder}[{key}]", ast.unparse(call), f"{key}, {own}"
+            written, read, decay, weight = (each and each.replace(_ENTRY, entry) for each in found)
+            return Average(loop, written or "", read or "", target, target, walked, walked, decay, weight)
+    return None
+
+
+def _is_pair(node: ast.expr) -> TypeGuard[ast.Tuple]:
+    return isinstance(node, ast.Tuple) and len(node.elts) == 2
+
+
+def _is_entry(node: ast.AST, key: str) -> TypeGuard[ast.Subscript]:
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) and node.slice.id == key
+
+
+class _Renamed(ast.NodeTransformer):
+    """Puts a plain name in the place of `averages[name]`."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return ast.Name(_ENTRY, node.ctx) if _is_entry(node, self._key) else self.generic_visit(node)
+
+
+def _gives_names(call: ast.Call) -> bool:
+    """`model.named_parameters()`, and `.items()` of a dict that was made of it or says that it holds parameters."""
+    assert isinstance(call.func, ast.Attribute)
+    if call.args or call.keywords:
+        return False
+    if call.func.attr == "named_parameters":
+        return True
+    return call.func.attr == "items" and "param" in (dotted(call.func.value) or "").rpartition(".")[2].lower()
+
+
+def _is_on_host(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
+    value = model.world.frame_value(function, node)
+    held = value if value.element is None else value.element
+    return Device.CPU in (value.device, held.device)
 
 
 def _gives_parameters(node: ast.expr) -> bool:
@@ -163,6 +238,22 @@ def _is_of(node: ast.expr, name: str) -> bool:
 
 def _reads(node: ast.expr, *names: str) -> bool:
     return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+
+
+def names_live_on(model: Model, site: Site, loop: ast.For) -> bool:
+    """Whether something outside of the loop may read the names that it binds."""
+    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    inside = {id(node) for node in ast.walk(loop)}
+    pending: list[tuple[ast.AST, set[str]]] = [(model.function_of(site).node, bound)]
+    for node, free in pending:
+        if isinstance(node, ast.Name) and node.id in free and isinstance(node.ctx, ast.Load) and id(node) not in inside:
+            return True
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            free = free - {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        generators = getattr(node, "generators", [])
+        free = free - {each.id for part in generators for each in ast.walk(part.target) if isinstance(each, ast.Name)}
+        pending += [(child, free) for child in ast.iter_child_nodes(node)]
+    return False
 
 
 def in_place_of_loop(model: Model, loop: ast.For, lines: list[str]) -> Edit | None:

@@ -33,7 +33,7 @@ class Rewalk(NamedTuple):
     """A loop over a loader, and the one that comes to it again and again."""
 
     because: tuple[Because, ...]
-    changes_dataset: bool  # the repeating loop changes what the loader's dataset gives
+    changes_dataset: bool  # the repeating loop changes what the loader's dataset gives, or somebody the loader itself
 
 
 def rewalks(model: Model, site: Site) -> Iterator[Rewalk]:
@@ -51,7 +51,8 @@ def rewalks(model: Model, site: Site) -> Iterator[Rewalk]:
                 step = Because(loop.lineno, "this loop walks over the loader", index.path)
                 found = _repeated(there, loader, loop.iter, loop, function, MOST_CALLS_UP)
                 if found is not None:
-                    yield found._replace(because=(step, *found.because))
+                    changes = found.changes_dataset or is_set_later(unit, loader)
+                    yield Rewalk((step, *found.because), changes)
 
 
 def rebuilding_loop(model: Model, site: Site) -> Because | None:
@@ -207,6 +208,47 @@ def _changes_dataset(loop: _Loop, loader: ast.Call) -> bool:
         elif _does_something_to(node, named):
             return True
     return False
+
+
+_SETTINGS = frozenset(
+    "collate_fn worker_init_fn generator timeout prefetch_factor num_workers multiprocessing_context pin_memory "
+    "pin_memory_device".split()
+)
+"""What may be set on a loader after it is made, and is read when its workers start."""
+_ONLY_OF_LOADERS = ("collate_fn", "worker_init_fn")
+
+
+def is_set_later(unit: Unit, loader: ast.Call) -> bool:
+    """Whether a file that knows the loader sets what its workers read when they start, and never again."""
+    for index in unit.loading.files(loader):
+        world = _of_file(unit, index).world()
+        for function in index.functions:
+            for node in _own_nodes(function):
+                owner = _set_on(node)
+                if owner is None or (isinstance(owner, ast.Name) and owner.id == function.self_name):
+                    continue
+                sources = all_sources([world.frame_value(function, owner)])
+                unknown = not sources and isinstance(node, ast.Attribute) and node.attr in _ONLY_OF_LOADERS
+                if loader in sources or unknown:
+                    return True
+    return False
+
+
+def _own_nodes(function: FunctionInfo) -> Iterator[ast.AST]:
+    """What stands in the function itself, and in no function or class inside it."""
+    pending: list[ast.AST] = list(function.body)
+    for node in pending:
+        yield node
+        inner = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        pending += [] if inner else ast.iter_child_nodes(node)
+
+
+def _set_on(node: ast.AST) -> ast.expr | None:
+    """The object of `loader.collate_fn = f` and of `setattr(loader, name, value)`."""
+    if isinstance(node, ast.Attribute):
+        return node.value if isinstance(node.ctx, ast.Store) and node.attr in _SETTINGS else None
+    is_setter = isinstance(node, ast.Call) and last_name(node.func) == "setattr" and node.args
+    return node.args[0] if is_setter and isinstance(node, ast.Call) else None
 
 
 def _does_something_to(node: ast.AST, named: str | None) -> bool:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.writes import written_in
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.meaning.values import Value
     from torchperf_lint.syntax import cst
 
 _MAY_BE_ITSELF = VIEW_METHODS | frozenset(
@@ -24,6 +25,9 @@ _MAY_BE_ITSELF = VIEW_METHODS | frozenset(
 """Methods and functions that may give a tensor itself, or one that shares its memory."""
 _HANDS_OUT = frozenset("zip reversed list tuple iter next dict sorted".split())
 _ONLY_READS = frozenset("len print append extend isinstance float int range zip enumerate list tuple str repr".split())
+
+
+_BUFFER = "a module's own tensor"
 
 
 def is_never_written(model: Model, node: cst.BaseExpression, site: Site, heat: Heat) -> bool:
@@ -86,9 +90,13 @@ class _Sharing:
         if value.kind is Kind.LIBRARY:
             itself = name in _MAY_BE_ITSELF or name.endswith("_")
             return found | self._shares(call.args[0]) if itself and call.args else found
-        if not isinstance(call.func, ast.Attribute) or value.kind is Kind.MODULE:
+        if value.kind is Kind.MODULE:
+            return found | ({_BUFFER} if writes_its_output(self._model, value) else set())
+        if not isinstance(call.func, ast.Attribute):
             return found
         receiver = self._model.world.frame_value(self._function, call.func.value)
+        if receiver.kind is Kind.MODULE and writes_its_output(self._model, receiver):
+            return found | {_BUFFER}
         itself = name in _MAY_BE_ITSELF or name.endswith("_")
         gives = not call.args and not call.keywords and receiver.kind not in (Kind.TENSOR, Kind.LIBRARY)
         return found | self._shares(call.func.value) if itself or gives else found
@@ -111,6 +119,62 @@ class _Sharing:
                 touched = touched.union(*(self._shares(each) for each in call.args))
                 touched = touched.union(*(self._shares(each.value) for each in call.keywords))
         return touched
+
+
+def writes_its_output(model: Model, module: Value) -> bool:
+    """Whether a module may give a tensor of its own, which its next call writes over.
+
+    It is looked for in the module's class and those of its file that it names; where the class is not known, in this
+    file and those around it.
+    """
+    program, index = model.world.program, model.index
+    if module.cls is not None:
+        classes = [module.cls]
+        for known in classes:
+            named = {node.id for node in ast.walk(known.node) if isinstance(node, ast.Name)}
+            classes += [each for each in known.index.classes if each.name in named and each not in classes]
+    elif (module.ref or "").startswith("torch."):
+        return False
+    else:
+        files = [index, *([] if program is None else [unit.index for unit in program.neighbours(index)])]
+        classes = [cls for each in files for cls in each.classes]
+    return any(_gives_what_it_writes(cls) for cls in classes)
+
+
+def _gives_what_it_writes(cls: ClassInfo) -> bool:
+    """Whether a class keeps a tensor in an attribute that its methods write in place, and hands it out."""
+    methods = [method for name, method in cls.methods.items() if name != "__init__"]
+    written, given = set(), set()
+    for method in methods:
+        own = f"{method.self_name}."
+        written |= {path for each, _ in written_in(method) if (path := dotted(each) or "").startswith(own)}
+        for node in ast.walk(method.node):
+            value = node.value if isinstance(node, (ast.Return, ast.Yield, ast.Assign, ast.NamedExpr)) else None
+            given |= set() if value is None else set(_may_be(value))
+    return bool(written & given)
+
+
+def _may_be(node: ast.expr) -> Iterator[str]:
+    """The paths (`self.out`) whose memory an expression may give."""
+    path = dotted(node)
+    if path is not None:
+        yield path
+    if isinstance(node, (ast.Tuple, ast.List)):
+        for element in node.elts:
+            yield from _may_be(element)
+    elif isinstance(node, ast.Dict):
+        for each in node.values:
+            yield from _may_be(each)
+    elif isinstance(node, ast.IfExp):
+        yield from (*_may_be(node.body), *_may_be(node.orelse))
+    elif isinstance(node, ast.Subscript):
+        yield from _may_be(node.value)
+    elif isinstance(node, ast.Call):
+        name = last_name(node.func) or ""
+        for each in (each.value for each in node.keywords if each.arg == "out"):
+            yield from _may_be(each)
+        if isinstance(node.func, ast.Attribute) and (name in _MAY_BE_ITSELF or name.endswith("_")):
+            yield from _may_be(node.func.value)
 
 
 def _bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:

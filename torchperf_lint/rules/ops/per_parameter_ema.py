@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms.compute.averages import average_of, in_place_of_loop
+from torchperf_lint.idioms.compute.averages import average_by_name, average_of, in_place_of_loop, names_live_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +25,15 @@ _LIST = "averages"
     message="this loop launches a few small kernels for each parameter {where}; a `torch._foreach` function takes all",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
-    triggers=("zip(", "param", (".mul_(", ".copy_(", ".lerp_(", ".data")),
+    triggers=(("zip(", "named_parameters", ".items("), "param", (".mul_(", ".copy_(", ".lerp_(", ".data")),
     asks=("torch",),
 )
 def per_parameter_ema(model: Model) -> Iterator[Finding]:
-    """Hot loops over two lists of parameters that update the average of one by the other."""
-    for site in model.builtin_calls("zip"):
-        average = average_of(model, site)
+    """Hot loops over two lists or dicts of parameters that update the average of one by the other."""
+    walks = [(site, average_of) for site in model.builtin_calls("zip")]
+    walks += [(site, average_by_name) for site in model.method_calls("named_parameters", "items")]
+    for site, question in walks:
+        average = question(model, site)
         heat = None if average is None else model.heat(site)
         if average is not None and heat is not None and not model.in_test(site):
             yield Finding(site, heat.because, _all_at_once(model, site, average), {"where": heat.where})
@@ -39,7 +41,7 @@ def per_parameter_ema(model: Model) -> Iterator[Finding]:
 
 def _all_at_once(model: Model, site: Site, average: Average) -> Fix | None:
     torch = model.name_of("torch", site)
-    if torch is None or average.weight is None or not site.tree.lossless:
+    if torch is None or average.weight is None or not site.tree.lossless or names_live_on(model, site, average.loop):
         return None
     targets = _listed(average.average, average.target, average.targets)
     sources = _listed(average.parameter, average.source, average.sources)

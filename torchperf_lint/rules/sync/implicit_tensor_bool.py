@@ -59,6 +59,8 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | None:
         return None
     if not isinstance(call.func, cst.Name) or any(each.star or each.keyword for each in call.args):
         return None
+    if shape.binds_or_defers(call):
+        return None
     function, bound = _ON_DEVICE.get(call.func.value, ("", ""))
     one, other = (each.value for each in call.args)
     if not function or model.value(call.func).ref != f"builtins.{call.func.value}":
