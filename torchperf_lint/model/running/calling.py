@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import hooks
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted, given_to, last_name, names_in
 from torchperf_lint.model.meaning import choices
 from torchperf_lint.model.meaning.slices import slices_of
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.meaning.values import Value
 
 
+_BUILTINS = frozenset(dir(builtins))
+CALL_AT_ONCE = frozenset({"step", *hooks.CALLERS_OF_ARGUMENTS})
+"""Functions that call what they are given before they return."""
 MOST_CALLS = {1: 4, 2: 8, 3: 24}
 """By the world's level: a function that is called from more places than this in other files is not followed there."""
 
@@ -65,12 +70,34 @@ def is_given_away(world: World, function: FunctionInfo) -> bool:
     return any(
         function.name in index.defaults
         or any(
-            _may_name(given, record.function, function)
+            _gets(record, function) and (last_name(record.call.func) in CALL_AT_ONCE or not _is_foreign(world, record))
             for record in index.handed.get(function.name, ())
-            for given in given_to(record.call)
         )
         for index in homes
     )
+
+
+def _gets(record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether one of the call's arguments may be the function by its name."""
+    return any(_may_name(given, record.function, function) for given in given_to(record.call))
+
+
+def _is_foreign(world: World, record: CallRecord) -> bool:
+    """Whether the call is one of a builtin or of another library, whose code is not in sight."""
+    path = dotted(record.call.func)
+    if path is None or world.program is None:
+        return False
+    root, _, rest = path.partition(".")
+    index = record.function.index
+    scope: FunctionInfo | None = record.function
+    while scope is not None and scope is not index.module:
+        if root in index.bound_names(scope):
+            return False
+        scope = scope.outer
+    found = world.program.unit_of(index).exports.meanings.get(root)
+    if isinstance(found, Imported):
+        return not world.program.stands_in_file(found.ref, index)
+    return not rest and root in _BUILTINS and root not in index.bound_names(index.module)
 
 
 def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
@@ -176,7 +203,7 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
     found: dict[int, CallRecord] = {}
     for home in world.handing_on(function):
         for record in home.index.handed.get(function.name, ()):
-            if not any(_may_name(given, record.function, function) for given in given_to(record.call)):
+            if _is_foreign(home, record) or not _gets(record, function):
                 continue
             callee = home.frame_value(record.function, record.call.func).function
             if callee is not None:

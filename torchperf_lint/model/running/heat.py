@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.running.terms import Formula
 
 _EVAL = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict)(_|$)")
-_CALL_AT_ONCE = frozenset({"step", *hooks.CALLERS_OF_ARGUMENTS})
-"""Functions that call what they are given before they return."""
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
@@ -220,7 +218,7 @@ class HeatMap:
         for record in calling.possible_callers(self.world, function):
             if record.function is not function:
                 yield record, ""
-        for record in calling.handed_over(self.world, function, _CALL_AT_ONCE):
+        for record in calling.handed_over(self.world, function, calling.CALL_AT_ONCE):
             taker = last_name(record.call.func)
             if taker == "step":
                 yield record, f"`{function.name}` is the optimizer's closure"
