@@ -48,6 +48,7 @@ class Objects:
         self.world = world
         self.parents: dict[ast.AST, ast.AST] = {}
         self.owners: dict[ast.AST, FunctionInfo] = {}
+        self.entry_stores: list[ast.Attribute] = []  # `self.metrics` of `self.metrics[...] = ...`
         self._map(world.index.module.node, world.index.module)
 
     def _map(self, node: ast.AST, function: FunctionInfo) -> None:
@@ -63,6 +64,9 @@ class Objects:
                 )
                 self.owners[child] = own
                 pending.append((child, own))
+                is_entry_set = isinstance(child, ast.Subscript) and isinstance(child.ctx, ast.Store)
+                if is_entry_set and isinstance(child.value, ast.Attribute):  # type: ignore[attr-defined]
+                    self.entry_stores.append(child.value)  # type: ignore[attr-defined]
 
     def trace(self, created: ast.Call) -> Traced:
         """Follow the object that `created` makes."""
@@ -76,6 +80,7 @@ class _Trace:
         self.world = objects.world
         self.parents = objects.parents
         self.owners = objects.owners
+        self.entry_stores = objects.entry_stores
         self.created = created
         self.calls: dict[ast.Call, str] = {}
         self.escape: Because | None = None
@@ -125,7 +130,31 @@ class _Trace:
         """Whether what is known of the expression allows for the object, or for something that holds it."""
         value = self.world.frame_value(self.owners[node], node)  # type: ignore[arg-type]
         is_plain = value.kind is Kind.METRIC and value.ref != torchmetrics_api.COLLECTION
-        return not is_plain if held else value.kind is not Kind.CONTAINER
+        if held:
+            return not is_plain
+        is_other = is_plain and value.created is not None and value.created is not self.created
+        return value.kind is not Kind.CONTAINER and not (is_other and self._is_fixed_entry(node))
+
+    def _is_fixed_entry(self, node: ast.AST) -> bool:
+        """`metrics["loss"]`, `metrics.get("loss")`; of `self.metrics` only where nothing sets an entry of it."""
+        if not isinstance(node, (ast.Subscript, ast.Call)):
+            return False
+        holder = node.value if isinstance(node, ast.Subscript) else getattr(node.func, "value", None)
+        if not isinstance(holder, ast.Attribute):
+            return True
+        cls = self._class_of_self(holder)
+        stores = (store for store in self.entry_stores if store.attr == holder.attr)
+        return not any(self._are_related(cls, self._class_of_self(store)) for store in stores)
+
+    def _class_of_self(self, node: ast.Attribute) -> ClassInfo | None:
+        """The class around `self.x`; None for an attribute of anything else."""
+        return self.owners[node].cls if self._is_self(node.value) else None
+
+    def _are_related(self, one: ClassInfo | None, other: ClassInfo | None) -> bool:
+        """Whether one object may have the attributes of both classes, or it is not known which they are."""
+        if one is None or other is None or one is other:
+            return True
+        return any({one, other} <= {*self.world.lineage(cls)} for cls in self.world.index.classes)
 
     def _element(self, node: ast.AST) -> None:
         """What a holder gives may be the object, or again a holder."""
@@ -351,7 +380,7 @@ class _Trace:
             self._escapes(place)
         for node in self.owners:
             if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load):
-                if self._may_be_it(node):
+                if self._are_related(cls, self._class_of_self(node)) and self._may_be_it(node):
                     self.pending.append((node, held))
             elif isinstance(node, ast.Call) and last_name(node.func) in ("getattr", "attrgetter", "vars"):
                 asked = node.args[-1] if len(node.args) < 3 and node.args else node.args[1] if node.args else None
