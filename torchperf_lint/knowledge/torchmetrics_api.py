@@ -11,6 +11,12 @@ AVERAGES = frozenset({"MeanMetric", "RunningMean"})
 FIRST_IS_WINDOW = frozenset({"RunningMean", "RunningSum"})
 """Aggregators whose first parameter is `window`, the second `nan_strategy`; for all others it is the first."""
 
+NAN_CHECK = "_cast_and_nan_check_input"
+"""The method of aggregators that tests for NaN: one of a subclass's own tests for what it likes."""
+
+CASTS_ITSELF_SINCE = ">=1.0.1"
+"""`MeanMetric.update` copies numbers to the device before it calls that method."""
+
 COLLECTION = "torchmetrics.MetricCollection"
 
 DISABLE_SINCE = ">=1.6.2"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.idioms.metrics.metric_calls import aggregates, class_name, made, tests_itself
 from torchperf_lint.idioms.sync.reads import Role, hot_reads
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.meaning.values import Kind
@@ -46,9 +48,9 @@ class Update(NamedTuple):
         return next((read for read in self.reads if read.site.node is argument), None)
 
 
-def class_name(metric: Value) -> str:
-    """`MeanMetric` of a metric."""
-    return (metric.ref or "").rpartition(".")[2]
+def shown_name(metric: Value) -> str:
+    """The name of the metric's class, for a message."""
+    return class_name(metric) if metric.cls is None else metric.cls.name
 
 
 def hot_updates(model: Model) -> tuple[Update, ...]:
@@ -97,17 +99,16 @@ def _reached(model: Model, site: Site, receiver: cst.BaseExpression) -> tuple[Va
         found = [metric for metric in _made(model, value.ref) if _comes_to(model, metric, site)] or found
     elif value.ref == torchmetrics_api.COLLECTION:
         found = [item for _, item in value.items or ()] or ([] if value.element is None else [value.element])
-    return tuple(found) if all(_aggregates(metric) for metric in found) else ()
-
-
-def _aggregates(value: Value) -> bool:
-    return value.kind is Kind.METRIC and class_name(value) in torchmetrics_api.AGGREGATORS
+    return tuple(found) if all(aggregates(model, metric) for metric in found) else ()
 
 
 def _made(model: Model, ref: str) -> Iterator[Value]:
-    """Every metric of the class that the file makes."""
-    for made in model.calls(ref, ref.replace("torchmetrics.", "torchmetrics.aggregation.")):
-        yield model.value(made.node)
+    """Every metric of the class that the file makes, or of one that descends from it."""
+    for site in model.calls(ref, ref.replace("torchmetrics.", "torchmetrics.aggregation.")):
+        yield model.value(site.node)
+    for each in made(model):
+        if each.metric.cls is not None and each.metric.ref == ref:
+            yield each.metric
 
 
 def _comes_to(model: Model, metric: Value, site: Site) -> bool:
@@ -117,7 +118,7 @@ def _comes_to(model: Model, metric: Value, site: Site) -> bool:
 def nan_strategy(model: Model, metric: Value) -> str | None:
     """The strategy that the metric is made with (`warn` if by default); None if it is no string that is known."""
     site = model.creation(metric)
-    if site is None:
+    if site is None or tests_itself(model, metric):
         return None
     given = strategy_argument(site, metric)
     if isinstance(given, shape.Unclear):
@@ -136,6 +137,11 @@ def strategy_argument(site: Site, metric: Value) -> cst.BaseExpression | shape.U
 def drops_nan(model: Model, metric: Value) -> bool:
     """Whether NaN values are not imputed: imputing writes into the caller's tensors."""
     return nan_strategy(model, metric) in ("warn", "ignore", "error", "disable")
+
+
+def graded(model: Model, update: Update, safety: Safety) -> Safety:
+    """The grade of a fix that changes what the metrics are fed: a test of their own may see the difference."""
+    return Safety.SHOWN if any(tests_itself(model, metric) for metric in update.metrics) else safety
 
 
 def is_weight(model: Model, weight: cst.BaseExpression | shape.Unclear | None) -> bool:

@@ -40,6 +40,25 @@ class MetricCall(NamedTuple):
         return (self.metric.ref or "").rpartition(".")[2] or "metric"
 
 
+def tests_itself(model: Model, metric: Value) -> bool:
+    """Whether the metric is of a class in the project that tests its values for NaN in a way of its own, or not."""
+    return model.has_method(metric, torchmetrics_api.NAN_CHECK)
+
+
+def aggregates(model: Model, metric: Value) -> bool:
+    """Whether it is a torchmetrics aggregator that copies what numbers it is fed, and takes tensors as well."""
+    name = class_name(metric)
+    if metric.kind is not Kind.METRIC or name not in torchmetrics_api.AGGREGATORS:
+        return False
+    casts = name == "MeanMetric" and model.target.torchmetrics_is(torchmetrics_api.CASTS_ITSELF_SINCE) is not False
+    return casts or not tests_itself(model, metric)
+
+
+def class_name(metric: Value) -> str:
+    """`MeanMetric` of a metric, be it of a class that descends from that one."""
+    return (metric.ref or "").rpartition(".")[2]
+
+
 def hot_metric_calls(model: Model) -> tuple[MetricCall, ...]:
     """The calls of metrics that run in every step, in source order."""
     return model.remember("hot_metric_calls", lambda: tuple(_hot_metric_calls(model)))
@@ -54,7 +73,7 @@ def _hot_metric_calls(model: Model) -> Iterator[MetricCall]:
         if isinstance(call.func, cst.Attribute) and model.value(call.func).kind is not Kind.METRIC:
             receiver, name = call.func.value, call.func.attr.value
         metric = model.value(receiver)
-        if metric.ref is not None:
+        if metric.ref is not None and metric.cls is None:  # a class of the project's may work its values out otherwise
             yield MetricCall(site, name, receiver, metric, heat)
 
 

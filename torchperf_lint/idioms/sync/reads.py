@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.metrics import meters
+from torchperf_lint.idioms.metrics.metric_calls import aggregates
 from torchperf_lint.idioms.sync import helpers, norms
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS, LOGS_NUMBERS, WARNINGS
@@ -308,11 +309,10 @@ def _logs_by_lightning(model: Model, site: Site, call: cst.Call) -> bool:
     return model.in_lightning_module(site) and model.value(call.func).function is None
 
 
-def _is_device_aggregator(value: Value) -> bool:
+def _is_device_aggregator(model: Model, value: Value) -> bool:
     """A torchmetrics aggregator (or a collection) on the device: it takes the tensor as well as the number."""
-    named = (value.ref or "").rpartition(".")[2]
-    takes = named in torchmetrics_api.AGGREGATORS or value.ref == torchmetrics_api.COLLECTION
-    return value.kind is Kind.METRIC and takes and value.device.on_accelerator
+    is_collection = value.kind is Kind.METRIC and value.ref == torchmetrics_api.COLLECTION
+    return value.device.on_accelerator and (is_collection or aggregates(model, value))
 
 
 def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, cst.CSTNode | None] | None:
@@ -324,7 +324,7 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
         return Role.FRAMEWORK_LOG, sink, call
     if owner is not None:
         value = model.value(owner)
-        if _is_device_aggregator(value) and name in ("update", "forward"):
+        if _is_device_aggregator(model, value) and name in ("update", "forward"):
             return Role.METRIC, sink, call
         if name == "append" and value.kind is not Kind.LIBRARY:
             return Role.COLLECTED, sink, call
@@ -332,7 +332,7 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
             return Role.METER, sink, call
         if name == "update" and isinstance(owner, cst.Subscript) and model.text(owner.value).endswith("meters"):
             return Role.METER, sink, call
-    if _is_device_aggregator(model.value(call.func)):
+    if _is_device_aggregator(model, model.value(call.func)):
         return Role.METRIC, sink, call
     if is_display(model, call) or owner_name.lower().strip("_") in LOG_OBJECTS:
         return Role.SHOWN, sink, call

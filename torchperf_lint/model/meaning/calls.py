@@ -37,7 +37,7 @@ def result(
     if kind is Kind.FUNCTION and callee.function is not None:
         return evaluator.world.called(callee.function, arguments, keywords, starred)
     if kind is Kind.CLASS and callee.cls is not None:
-        return evaluator.world.instance(callee.cls)._replace(created=node)
+        return evaluator.world.instance(callee.cls, callee.ref)._replace(created=node)
     if kind is Kind.CLASS:
         return choices.made(evaluator.world, callee.among, node)
     if callee.among:

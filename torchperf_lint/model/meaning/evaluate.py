@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 _ACCELERATOR_NAME = re.compile(conventions.ACCELERATOR_NAMES)
 _BUILTINS = frozenset(dir(builtins))
 _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-
-
+_OF_CLASSES = (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER, Kind.METRIC)
 _COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE)
 
 
@@ -171,7 +170,7 @@ class Evaluator:
             return self.world.optimizer_state(base.cls)
         if base.among and (chosen := choices.attribute(self, base, name, node)) is not None:
             return chosen
-        if kind in (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER) and base.cls is not None:
+        if kind in _OF_CLASSES and base.cls is not None:
             method = self.world.method(base.cls, name)
             if method is not None:
                 if any(isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in method.decorators):
@@ -184,7 +183,7 @@ class Evaluator:
                 return inside_module(base, value)
             if value.among:
                 return (module_attribute(base, name) if kind is Kind.MODULE else value)._replace(among=value.among)
-        if kind is Kind.MODULE:
+        if kind is Kind.MODULE or (kind is Kind.METRIC and base.cls is not None and name == "device"):
             return module_attribute(base, name)
         if kind is Kind.DEVICE:
             return Value(Kind.STRING) if name == "type" else UNKNOWN

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
-from torchperf_lint.model.meaning import optimizers, parameters
+from torchperf_lint.model.meaning import metrics, optimizers, parameters
 from torchperf_lint.model.meaning.answers import Answers
 from torchperf_lint.model.meaning.evaluate import Evaluator
 from torchperf_lint.model.meaning.naming import conventional
@@ -234,9 +234,12 @@ class World:
                 return Value(Kind.TENSOR, ref="torch.nn.Parameter")
         return None
 
-    def instance(self, cls: ClassInfo) -> Value:
-        """A new object of the class: a module, an optimizer, or a plain instance."""
+    def instance(self, cls: ClassInfo, base: str | None = None) -> Value:
+        """A new object of the class: a metric, a module, an optimizer, or a plain instance."""
         refs = self.library_bases(cls)
+        metric = metrics.aggregator(self, cls, base)
+        if metric is not None:
+            return Value(Kind.METRIC, cls=cls, ref=metric)
         kind = Kind.MODULE if frameworks.is_module(refs) else Kind.INSTANCE
         if kind is Kind.INSTANCE and optimizers.is_optimizer(refs):
             kind = Kind.OPTIMIZER

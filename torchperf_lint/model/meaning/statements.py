@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
-from torchperf_lint.model.meaning import narrowing, parameters
+from torchperf_lint.model.meaning import metrics, narrowing, parameters
 from torchperf_lint.model.meaning.binding import bind
 from torchperf_lint.model.meaning.evaluate import asks_about_accelerator
 from torchperf_lint.model.meaning.tensors import element_of
@@ -93,9 +93,11 @@ class Runner:
         info = self.world.index.info_of[node]
         assert isinstance(info, ClassInfo)
         if self._is_run(node):
-            for base in (*node.bases, *(keyword.value for keyword in node.keywords), *node.decorator_list):
-                self.evaluate(base, env)
-            env[node.name] = Value(Kind.CLASS, cls=info)
+            bases = [self.evaluate(base, env) for base in node.bases]
+            for each in (*(keyword.value for keyword in node.keywords), *node.decorator_list):
+                self.evaluate(each, env)
+            given = None if self.frame.function is self.world.index.module else metrics.base_given(bases)
+            env[node.name] = Value(Kind.CLASS, ref=given, cls=info)
         self.block([s for s in node.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))], env.copy())
         return env
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms.metrics import aggregators, unchecked
+from torchperf_lint.idioms.metrics import aggregators, metric_calls, unchecked
 from torchperf_lint.idioms.metrics.unchecked import Metric
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.syntax import cst, edits
@@ -76,7 +76,7 @@ _REACHES_ALL = (
 
 
 def _averages(metric: Value) -> bool:
-    return aggregators.class_name(metric) in torchmetrics_api.AVERAGES
+    return metric_calls.class_name(metric) in torchmetrics_api.AVERAGES
 
 
 def _finding(model: Model, found: _Found, metrics: list[Metric]) -> Finding:
@@ -92,7 +92,7 @@ def _finding(model: Model, found: _Found, metrics: list[Metric]) -> Finding:
         fix = _disable(model, site, metric)
     if fix is not None or not may_be_weighted:
         because = (*because, *model.target_evidence("torchmetrics"))
-    return Finding(site, because, fix, {"metric": aggregators.class_name(metric), "where": update.heat.where})
+    return Finding(site, because, fix, {"metric": aggregators.shown_name(metric), "where": update.heat.where})
 
 
 def _disable(model: Model, site: Site, metric: Value) -> Fix | None:

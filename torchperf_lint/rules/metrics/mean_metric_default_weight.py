@@ -81,7 +81,7 @@ def _send_ones(model: Model, update: Update) -> Fix | None:
         return None  # While the value is a number, a weight with a dimension does not fit it.
     assert isinstance(update.site.node, cst.Call)
     added = edits.add_argument(update.site.tree, update.site.node, f"weight={torch}.ones_like({model.text(tensor)})")
-    safety = Safety.SAFE if _is_certain(model, update, tensor) else Safety.UNSAFE
+    safety = aggregators.graded(model, update, Safety.SAFE if _is_certain(model, update, tensor) else Safety.UNSAFE)
     return None if added is None else Fix("build the default weight on the device", safety, added)
 
 
@@ -104,4 +104,5 @@ def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | Non
         return None
     certain = aggregators.keeps_default_types(model) and _is_certain(model, update, tensor)
     certain = certain and model.certain_number(weight)
-    return Fix("build the weight on the device", Safety.SAFE if certain else Safety.UNSAFE, (edit,))
+    safety = aggregators.graded(model, update, Safety.SAFE if certain else Safety.UNSAFE)
+    return Fix("build the weight on the device", safety, (edit,))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms.metrics import aggregators
+from torchperf_lint.idioms.metrics import aggregators, metric_calls
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.syntax import cst, edits
 
@@ -58,7 +58,7 @@ def scalar_metric_update(model: Model) -> Iterator[Finding]:
 
 
 def _lists(update: Update) -> bool:
-    return any(aggregators.class_name(metric) == "CatMetric" for metric in update.metrics)
+    return any(metric_calls.class_name(metric) == "CatMetric" for metric in update.metrics)
 
 
 def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
@@ -75,7 +75,7 @@ def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
     drops_nan = all(aggregators.drops_nan(model, metric) for metric in update.metrics)
     alone = drops_nan and not model.mentions(*_OTHER_DEVICES)
     safety = Safety.SAFE if whole and alone else Safety.UNSAFE
-    return Fix("feed the tensor itself", safety, (edit,))
+    return Fix("feed the tensor itself", aggregators.graded(model, update, safety), (edit,))
 
 
 def _is_computed_from(model: Model, read: HostRead, arguments: list[cst.BaseExpression]) -> bool:
@@ -96,7 +96,7 @@ def _is_computed_from(model: Model, read: HostRead, arguments: list[cst.BaseExpr
 
 def _leaves_weight_out(update: Update) -> bool:
     """Whether the metric weighs the value by its default, which depends on the version."""
-    names = map(aggregators.class_name, update.metrics)
+    names = map(metric_calls.class_name, update.metrics)
     return update.weight is None and any(name in torchmetrics_api.AVERAGES for name in names)
 
 
@@ -129,4 +129,5 @@ def _wrap_number(model: Model, update: Update) -> Fix | None:
         and all(aggregators.drops_nan(model, metric) for metric in update.metrics)
         and all(map(model.certain_number, numbers))
     )
-    return Fix("give the number as a tensor on the host", safety if plain else Safety.UNSAFE, made)
+    safety = aggregators.graded(model, update, safety if plain else Safety.UNSAFE)
+    return Fix("give the number as a tensor on the host", safety, made)
