@@ -91,12 +91,16 @@ def _hot_reads(model: Model) -> Iterator[HostRead]:
 
 
 def element_reads(model: Model) -> Iterator[HostRead]:
-    """The reads that take one element after another: hot or not in a comprehension, hot ones in a loop."""
+    """The reads that take one element after another: hot ones in a loop, and in a comprehension cold ones as well.
+
+    What runs in a loop of steps, but only now and then, is left alone.
+    """
     found = {read.site.start: read for read in hot_reads(model) if read.role is Role.ELEMENT}
     for site in model.scalar_reads(hot=False, repeated=True):
-        found.update(
-            {read.site.start: read for read in _read(model, site, model.heat(site)) if read.role is Role.ELEMENT}
-        )
+        if not _is_throttled(model, site):
+            found.update(
+                {read.site.start: read for read in _read(model, site, model.heat(site)) if read.role is Role.ELEMENT}
+            )
     yield from (found[start] for start in sorted(found))
 
 
@@ -116,6 +120,13 @@ def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
     if heat is not None and role in (Role.ACCUMULATED, Role.COLLECTED):
         read = read._replace(role=_role_by_reads(model, read))
     yield read
+
+
+def _is_throttled(model: Model, site: Site) -> bool:
+    """Whether the site runs in every n-th step, in the first ones, at an error, where a flag for logs is set ..."""
+    statement, read = model.statement_of(site.node), model.ast_of(site.node)
+    by_expression = read is not None and model.heats.guarded_in_expression(statement, read)
+    return by_expression or model.heats.throttled(statement)
 
 
 def _is_norm_for_total(
