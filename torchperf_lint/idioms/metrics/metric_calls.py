@@ -60,7 +60,12 @@ def class_name(metric: Value) -> str:
 
 
 def hot_metric_calls(model: Model) -> tuple[MetricCall, ...]:
-    """The calls of metrics that run in every step, in source order."""
+    """The calls of metrics of a known class that run in every step, in source order."""
+    return tuple(each for each in hot_calls_of_any(model) if each.metric.ref is not None)
+
+
+def hot_calls_of_any(model: Model) -> tuple[MetricCall, ...]:
+    """The same, with those of what may be one of several classes."""
     return model.remember("hot_metric_calls", lambda: tuple(_hot_metric_calls(model)))
 
 
@@ -73,7 +78,7 @@ def _hot_metric_calls(model: Model) -> Iterator[MetricCall]:
         if isinstance(call.func, cst.Attribute) and model.value(call.func).kind is not Kind.METRIC:
             receiver, name = call.func.value, call.func.attr.value
         metric = model.value(receiver)
-        if metric.ref is not None and metric.cls is None:  # a class of the project's may work its values out otherwise
+        if metric.cls is None:  # a class of the project's may work its values out otherwise
             yield MetricCall(site, name, receiver, metric, heat)
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
-from torchperf_lint.idioms.metrics.metric_calls import hot_metric_calls
+from torchperf_lint.idioms.metrics.metric_calls import hot_calls_of_any
+from torchperf_lint.idioms.metrics.walked import walked
 from torchperf_lint.idioms.sync.reads import Role, needed_at_once
 from torchperf_lint.syntax import shape
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.metrics.metric_calls import MetricCall
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import Model, Value
 
 
 @rule(
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 )
 def metric_compute_per_step(model: Model) -> Iterator[Finding]:
     """Calls of `compute` of metrics on the device, in every step, of a value that goes on to grow."""
-    calls = hot_metric_calls(model)
+    calls = hot_calls_of_any(model)
     for each in calls:
         if each.name != "compute" or not each.metric.device.on_accelerator:
             continue
@@ -40,6 +41,9 @@ def metric_compute_per_step(model: Model) -> Iterator[Finding]:
 
 def _starts_anew(model: Model, each: MetricCall, calls: tuple[MetricCall, ...]) -> bool:
     """Whether the metric is reset or made in every step as well: the value is that of the step."""
+    metrics = walked(model, each)
+    if metrics:
+        return _any_starts_anew(model, metrics, calls)
     path = shape.dotted(each.receiver)
     for other in calls:
         if other.name == "reset" and (shape.dotted(other.receiver) == path or path is None):
@@ -47,7 +51,16 @@ def _starts_anew(model: Model, each: MetricCall, calls: tuple[MetricCall, ...]) 
     made = model.creation(each.metric)
     if made is not None:
         return model.heat(made) is not None
-    return each.metric.created is None and not _is_kept(path)
+    return each.metric.created is None and (each.metric.ref is None or not _is_kept(path))
+
+
+def _any_starts_anew(model: Model, metrics: list[Value], calls: tuple[MetricCall, ...]) -> bool:
+    """Whether one of several metrics may be reset in every step, by whatever name, or is made there."""
+    resets = [other.metric.created for other in calls if other.name == "reset"]
+    if None in resets or any(metric.created in resets or metric.cls is not None for metric in metrics):
+        return True
+    made = [model.creation(metric) for metric in metrics]
+    return any(site is None or model.heat(site) is not None for site in made)
 
 
 def _is_kept(path: str | None) -> bool:

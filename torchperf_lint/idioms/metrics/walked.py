@@ -1,0 +1,54 @@
+"""Metrics that a loop or comprehension takes out of a dict or list, one after the other: which they are."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.index import names_in
+from torchperf_lint.model.meaning.values import Kind, Value
+from torchperf_lint.syntax import cst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.idioms.metrics.metric_calls import MetricCall
+    from torchperf_lint.model import Model
+
+_VIEWS = frozenset({"values", "items"})
+_COPIES = frozenset({"list", "tuple", "enumerate", "sorted", "reversed"})
+
+
+def walked(model: Model, each: MetricCall) -> list[Value]:
+    """The metrics that the receiver of the call stands for, one per pass; none where that is not known of all."""
+    if not isinstance(each.receiver, cst.Name):
+        return []
+    held = next((_held(model, each, node) for node in _walked_over(model, each, each.receiver.value)), None)
+    items = [] if held is None or held.kind is not Kind.CONTAINER else [item for _, item in held.items or ()]
+    return items if all(item.kind is Kind.METRIC and item.created is not None for item in items) else []
+
+
+def _walked_over(model: Model, each: MetricCall, name: str) -> Iterator[ast.expr]:
+    """What the comprehensions and loops around the call walk over that bind the name, innermost first."""
+    call, statement = model.ast_of(each.call), model.statement_of(each.call)
+    around = []
+    for node in ast.walk(statement) if call is not None else ():
+        generators = getattr(node, "generators", ()) if isinstance(node, ast.expr) else ()
+        if generators and any(inner is call for inner in ast.walk(node)):
+            around += [part for part in generators if name in names_in(part.target)]
+    yield from (part.iter for part in reversed(around))
+    for loop in model.loops.enclosing(statement):
+        if isinstance(loop, (ast.For, ast.AsyncFor)) and name in names_in(loop.target):
+            yield loop.iter
+
+
+def _held(model: Model, each: MetricCall, node: ast.expr) -> Value:
+    """The dict or list that is walked over: `metrics` of `metrics.items()`, `list(metrics.values())`."""
+    while isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS and not node.args:
+            node = node.func.value
+        elif isinstance(node.func, ast.Name) and node.func.id in _COPIES and node.args:
+            node = node.args[0]
+        else:
+            break
+    return model.world.frame_value(model.function_of(each.site), node)
