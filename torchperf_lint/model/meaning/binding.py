@@ -32,10 +32,15 @@ def bind(evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None
         return
     if not isinstance(target, ast.Subscript):
         value = conventional(path.rpartition(".")[2], value)
-        for key in [key for key in env if key.startswith((path + ".", path + "["))]:
-            del env[key]
+        forget_parts(path, env)
     env[path] = value
     evaluator.frame.values[target] = value
+
+
+def forget_parts(path: str, env: Env) -> None:
+    """Leave out what is known of the attributes and entries of what the path stood for."""
+    for key in [key for key in env if key.startswith((path + ".", path + "["))]:
+        del env[key]
 
 
 def _bind_parts(evaluator: Evaluator, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:

@@ -84,3 +84,18 @@ def inside_module(owner: Value, value: Value) -> Value:
         if is_parameter or value.kind in (Kind.MODULE, Kind.METRIC):
             return value._replace(device=owner.device, because=owner.because)
     return value
+
+
+def moved_since(before: Value, after: Value) -> Value:
+    """A module or metric (or a holder of such) as it is later on, where all that has changed is where it lives."""
+    return after if before.device is Device.UNKNOWN and _are_same(before, after) else before
+
+
+def _are_same(one: Value, other: Value) -> bool:
+    """Whether two values stand for the same objects, wherever these live."""
+    if one.kind is Kind.CONTAINER and one.items and other.items:
+        pairs = zip(one.items, other.items, strict=False)
+        is_whole = one.kind is other.kind and one.ref == other.ref and len(one.items) == len(other.items)
+        return is_whole and all(key == name and _are_same(item, held) for (key, item), (name, held) in pairs)
+    is_moved_in_place = one.kind is other.kind and one.kind in (Kind.MODULE, Kind.METRIC)
+    return is_moved_in_place and one.created is not None and one.created is other.created

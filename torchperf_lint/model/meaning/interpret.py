@@ -10,6 +10,7 @@ from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.meaning import metrics, optimizers, parameters
 from torchperf_lint.model.meaning.answers import Answers
+from torchperf_lint.model.meaning.devices import moved_since
 from torchperf_lint.model.meaning.evaluate import Evaluator
 from torchperf_lint.model.meaning.naming import conventional
 from torchperf_lint.model.meaning.slices import slices_of
@@ -127,7 +128,7 @@ class World:
         )
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
-        """What a name is once the function (or the module) has run; None where it does not bind it."""
+        """What a name (or path) is once the function or module has run; None where it does not bind it."""
         slices = slices_of(function)
         if not slices.may_bind(name):
             return None
@@ -212,14 +213,21 @@ class World:
         return conventional(name, UNKNOWN) if registered is None else registered
 
     def _stored(self, store: AttributeStore) -> Value:
-        return self.one_below(store.function, store.target)
+        value = self.one_below(store.function, store.target)
+        path = dotted(store.target)
+        if path is None or not slices_of(store.function).changes_again(path):
+            return value
+        return moved_since(value, self._asked_below(store.function, lambda home: home.at_end(store.function, path)))
 
     def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression for a question that may come back to it: asked one level below, in any file."""
+        return self._asked_below(function, lambda home: home.frame_value(function, node))
+
+    def _asked_below(self, function: FunctionInfo, question: Callable[[World], Value | None]) -> Value:
         if self.level == 0:
             return UNKNOWN
         home = self._unit.world(self.level - 1) if function.index is self.index else self.home(function.index)
-        value = UNKNOWN if home is None else home.frame_value(function, node)
+        value = (None if home is None else question(home)) or UNKNOWN
         return value if function.index is self.index else located(value, function.index.path)
 
     def optimizer_state(self, cls: ClassInfo) -> Value:

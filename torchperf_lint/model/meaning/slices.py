@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.torch_api import TENSOR_ONLY_METHODS
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.meaning import walks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -109,8 +110,12 @@ class Slices:
         return not inside.isdisjoint(nodes)
 
     def may_bind(self, name: str) -> bool:
-        """Whether a statement of the function, or a parameter, may give the name a value."""
-        return name in self._binding or bool(self._starred) or name in self._function.parameter_names
+        """Whether a statement of the function, or a parameter, may give the name (or path) a value."""
+        return _root(name) in self._binding or bool(self._starred) or name in self._function.parameter_names
+
+    def changes_again(self, path: str) -> bool:
+        """Whether several statements bind or change what is found at the path."""
+        return sum(path in self._effects[each].binds for each in self._binding.get(_root(path), ())) > 1
 
     def at_end(self, name: str) -> Slice:
         """What a name that the function binds rests on once the function has run."""
@@ -171,6 +176,8 @@ class Slices:
             for part in _own(statement):
                 _read(part, reads, binds, self._own_holders)
             self._bind_names(statement, binds)
+            if parents and walks.is_move(statement, parents[-1]):
+                binds.update(walks.paths_moved(parents[-1]))
             narrows = _narrowed_path(statement.test) if isinstance(statement, ast.If) else None
             self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)
             for path in binds:

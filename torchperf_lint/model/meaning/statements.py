@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
-from torchperf_lint.model.meaning import metrics, narrowing, parameters
+from torchperf_lint.model.meaning import metrics, narrowing, parameters, walks
 from torchperf_lint.model.meaning.binding import bind
 from torchperf_lint.model.meaning.evaluate import asks_about_accelerator
 from torchperf_lint.model.meaning.tensors import element_of
@@ -285,7 +285,12 @@ class Runner:
         def advance(inner: Env) -> None:
             bind(self.evaluate, node.target, element_of(source), inner)
 
-        return self._loop(node, env, advance)
+        move = walks.move_in(node)
+        moved = walks.moved(self.evaluate, move, env) if move is not None and self._is_run(move.statement) else {}
+        after = self._loop(node, env, advance)
+        if after is not None:
+            walks.note_moved(moved, after)
+        return after
 
     _asyncfor = _for
 

@@ -1,0 +1,177 @@
+"""Loops that move all that something holds: `for metric in metrics.values(): metric.to(device)` and their like."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.flow import names_bound_in
+from torchperf_lint.model.index import dotted, names_in
+from torchperf_lint.model.meaning.binding import forget_parts
+from torchperf_lint.model.meaning.tensors import element_of
+from torchperf_lint.model.meaning.values import NUMBER, STRING, UNKNOWN, Kind, Value, container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.meaning.evaluate import Evaluator
+    from torchperf_lint.model.meaning.interpret import Env
+
+_MOVERS = frozenset({"to", "cuda", "cpu"})
+_MOVED_IN_PLACE = (Kind.MODULE, Kind.METRIC)
+_LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom)
+_COPIES = frozenset({"list", "tuple", "iter"})
+
+
+class _Walk(NamedTuple):
+    """What a loop walks over, and the names of its targets: of one that may be either, both are given."""
+
+    holders: tuple[ast.expr, ...]  # the holder, or each of the things that a tuple names
+    is_display: bool
+    key: str | None
+    value: str | None
+
+
+class Move(NamedTuple):
+    """A statement of the loop that moves each thing."""
+
+    statement: ast.stmt
+    call: ast.Call
+    walk: _Walk
+    is_put_back: bool  # `holder[key] = value.to(device)`: a tensor that is moved is another one
+
+
+def move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
+    """The statement by which every pass of the loop moves its thing; None if there is none, or not in every pass."""
+    walk = _walk(loop.iter, loop.target)
+    if walk is None:
+        return None
+    moves = [move for statement in loop.body for move in _moves(statement, walk)]
+    if len(moves) != 1 or any(isinstance(node, _LEAVES) for each in loop.body for node in ast.walk(each)):
+        return None
+    bound = {name for statement in loop.body for name in names_bound_in(statement)}
+    given = (*moves[0].call.args, *(keyword.value for keyword in moves[0].call.keywords))
+    read = {name for each in given for name in names_in(each)}
+    return None if bound & {walk.key, walk.value, *read} else moves[0]
+
+
+def is_move(statement: ast.stmt, loop: ast.stmt) -> bool:
+    """Whether the statement is the one by which the loop around it moves its things."""
+    if not isinstance(loop, (ast.For, ast.AsyncFor)) or _call_of(statement) is None:
+        return False
+    move = move_in(loop)
+    return move is not None and move.statement is statement
+
+
+def paths_moved(loop: ast.stmt) -> Iterator[str]:
+    """The dotted paths of what such a loop changes."""
+    move = move_in(loop) if isinstance(loop, (ast.For, ast.AsyncFor)) else None
+    for holder in () if move is None else move.walk.holders:
+        path = dotted(holder)
+        if path is not None:
+            yield path
+
+
+def moved(evaluator: Evaluator, move: Move, env: Env) -> Env:
+    """What the paths stand for behind the loop."""
+    found: Env = {}
+    for holder in move.walk.holders:
+        path = dotted(holder)
+        held = evaluator(holder, env)
+        if path is None:
+            continue
+        if move.walk.is_display:
+            found[path] = _moved_one(evaluator, move, env, None, held)
+        elif held.kind is Kind.CONTAINER and held.element is not None:
+            items = [(key, _moved_one(evaluator, move, env, key, item)) for key, item in held.items or ()]
+            element = _moved_one(evaluator, move, env, None, held.element)
+            found[path] = container(element, None if held.items is None else items, held.ref or "list")
+        elif held.kind is Kind.STRUCTURE and move.is_put_back:
+            found[path] = _moved_one(evaluator, move, env, None, element_of(held))
+    return found
+
+
+def note_moved(moved: Env, env: Env) -> None:
+    """Put what was moved into the environment behind the loop."""
+    for path, value in moved.items():
+        if value.kind not in _MOVED_IN_PLACE:
+            forget_parts(path, env)
+        env[path] = value
+
+
+def _moved_one(evaluator: Evaluator, move: Move, env: Env, key: object, thing: Value) -> Value:
+    if not move.is_put_back and thing.kind not in _MOVED_IN_PLACE:
+        return thing
+    inner, walk = env.copy(), move.walk
+    receiver = move.call.func.value  # type: ignore[attr-defined]
+    if walk.key is not None:
+        known = STRING if isinstance(key, str) else NUMBER if isinstance(key, int) else UNKNOWN
+        inner[walk.key] = known._replace(constant=key)
+    if isinstance(receiver, ast.Name):
+        inner[receiver.id] = thing
+    else:
+        inner[_path_of(receiver.value)] = container(thing)
+    return evaluator(move.call, inner)
+
+
+def _path_of(holder: ast.expr) -> str:
+    return dotted(holder) or ""
+
+
+def _walk(walked: ast.expr, target: ast.expr) -> _Walk | None:
+    names = [part.id for part in target.elts if isinstance(part, ast.Name)] if isinstance(target, ast.Tuple) else []
+    pair = (names[0], names[1]) if len(names) == 2 else None
+    only = target.id if isinstance(target, ast.Name) else None
+    if isinstance(walked, ast.Call) and isinstance(walked.func, ast.Name) and len(walked.args) == 1:
+        if walked.func.id in _COPIES:
+            return _walk(walked.args[0], target)
+        if walked.func.id == "enumerate" and pair is not None and dotted(walked.args[0]) is not None:
+            return _Walk((walked.args[0],), False, *pair)
+        return None
+    if isinstance(walked, ast.Call) and isinstance(walked.func, ast.Attribute) and not walked.args:
+        holder, name = walked.func.value, walked.func.attr
+        if dotted(holder) is None:
+            return None
+        if name == "items" and pair is not None:
+            return _Walk((holder,), False, *pair)
+        if only is not None and name in ("keys", "values"):
+            return _Walk((holder,), False, only if name == "keys" else None, only if name == "values" else None)
+        return None
+    if only is None:
+        return None
+    if isinstance(walked, (ast.Tuple, ast.List)):
+        return _Walk(tuple(walked.elts), True, None, only)
+    return None if dotted(walked) is None else _Walk((walked,), False, only, only)
+
+
+def _moves(statement: ast.stmt, walk: _Walk) -> Iterator[Move]:
+    """The statement, if it moves the thing that the loop is at."""
+    call = _call_of(statement)
+    if call is None:
+        return
+    receiver = call.func.value  # type: ignore[attr-defined]
+    is_named = isinstance(receiver, ast.Name) and receiver.id == walk.value
+    if not is_named and not _is_entry(receiver, walk):
+        return
+    if isinstance(statement, ast.Expr):
+        yield Move(statement, call, walk, False)
+    elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and _is_entry(statement.targets[0], walk):
+        yield Move(statement, call, walk, True)
+
+
+def _call_of(statement: ast.stmt) -> ast.Call | None:
+    """`x.to(device)` of a statement that is that, or that assigns it."""
+    call = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+    is_move = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _MOVERS
+    return call if is_move else None  # type: ignore[return-value]
+
+
+def _is_entry(node: ast.expr, walk: _Walk) -> bool:
+    """`holder[key]`."""
+    return (
+        isinstance(node, ast.Subscript)
+        and not walk.is_display
+        and isinstance(node.slice, ast.Name)
+        and node.slice.id == walk.key
+        and dotted(node.value) == dotted(walk.holders[0])
+    )
