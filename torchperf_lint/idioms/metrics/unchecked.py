@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms import placing
-from torchperf_lint.idioms.metrics.aggregators import class_name, keeps_default_types
+from torchperf_lint.idioms.metrics.aggregators import keeps_default_types
+from torchperf_lint.idioms.metrics.metric_calls import class_name
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.syntax import cst, edits, shape
 
