@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import ACCELERATOR_TRIGGERS
@@ -17,14 +19,7 @@ def rules_worth_running(data: bytes, rules: Sequence[Rule], *, accelerated: bool
 
     With `accelerated` the file need not speak of an accelerator: another file that does uses it.
     """
-    seen: dict[bytes, bool] = {}
-
-    def occurs(token: bytes) -> bool:
-        answer = seen.get(token)
-        if answer is None:
-            answer = seen[token] = token in data
-        return answer
-
+    occurs = _text(data).holds
     return [
         declared
         for declared in rules
@@ -33,3 +28,29 @@ def rules_worth_running(data: bytes, rules: Sequence[Rule], *, accelerated: bool
             for alternatives in declared.triggers
         )
     ]
+
+
+class _Text:
+    """A file's bytes, and each word of them once: many tokens are sought, and most files repeat their words."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._words = b"\n".join(set(_WORD.findall(data)))
+        self._known: dict[bytes, bool] = {}
+
+    def holds(self, token: bytes) -> bool:
+        """Whether the token occurs, as a part of a word as well."""
+        answer = self._known.get(token)
+        if answer is None:
+            answer = self._known[token] = self._find(token)
+        return answer
+
+    def _find(self, token: bytes) -> bool:
+        words = _WORD.findall(token)
+        if words == [token]:
+            return token in self._words
+        return all(word in self._words for word in words) and token in self._data
+
+
+_WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")
+_text = functools.lru_cache(maxsize=1)(_Text)

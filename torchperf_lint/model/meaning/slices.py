@@ -56,6 +56,12 @@ class Slice:
         self.at: ast.stmt | None = None
         self.asked: tuple[ast.expr, ...] = ()
 
+    def passes(self, statement: ast.stmt) -> bool:
+        """Whether nothing of the statement has to be run, nor does it leave."""
+        if statement in self.run or statement in self.entered or statement is self.at:
+            return False
+        return not isinstance(statement, _LEAVES)
+
 
 class _Effect(NamedTuple):
     """What a statement (of a compound one, its head) reads and binds or changes: dotted paths."""

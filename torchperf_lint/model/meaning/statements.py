@@ -41,7 +41,10 @@ class Runner:
 
     def block(self, statements: list[ast.stmt], env: Env | None) -> Env | None:
         """Run statements in order; the environment behind them."""
+        part = self.part
         for statement in statements:
+            if part is not None and part.passes(statement):
+                continue
             if env is None:
                 # Dead code still gets values, so that a question about it has an answer; none is asked about a call.
                 if not self.frame.is_call:

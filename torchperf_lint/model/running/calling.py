@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.project.exports import Meaning
+    from torchperf_lint.model.project.program import Program
 
 
 _BUILTINS = frozenset(dir(builtins))
@@ -82,22 +84,29 @@ def _gets(record: CallRecord, function: FunctionInfo) -> bool:
     return any(_may_name(given, record.function, function) for given in given_to(record.call))
 
 
-def _is_foreign(world: World, record: CallRecord) -> bool:
-    """Whether the call is one of a builtin or of another library, whose code is not in sight."""
-    path = dotted(record.call.func)
-    if path is None or world.program is None:
-        return False
+def _named(program: Program, record: CallRecord) -> Meaning | None:
+    """What imports and definitions tell of the called `f(...)` or `module.f(...)`; None where values have to."""
+    path, index = dotted(record.call.func), record.function.index
+    if path is None:
+        return None
     root, _, rest = path.partition(".")
-    index = record.function.index
     scope: FunctionInfo | None = record.function
     while scope is not None and scope is not index.module:
         if root in index.bound_names(scope):
-            return False
+            return None
         scope = scope.outer
-    found = world.program.unit_of(index).exports.meanings.get(root)
+    found = program.unit_of(index).exports.meanings.get(root)
     if isinstance(found, Imported):
-        return not world.program.stands_in_file(found.ref, index)
-    return not rest and root in _BUILTINS and root not in index.bound_names(index.module)
+        return program.meaning(f"{found.ref}.{rest}" if rest else found.ref, index)
+    if rest or found is not None:
+        return None if rest else found
+    is_builtin = root in _BUILTINS and root not in index.bound_names(index.module)
+    return LibraryName(f"builtins.{root}") if is_builtin else None
+
+
+def _is_foreign(world: World, record: CallRecord) -> bool:
+    """Whether the call is one of a builtin or of another library, whose code is not in sight."""
+    return world.program is not None and isinstance(_named(world.program, record), LibraryName)
 
 
 def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
@@ -179,20 +188,9 @@ def _written(world: World, record: CallRecord, function: FunctionInfo) -> bool |
 
 def _by_name(world: World, record: CallRecord, function: FunctionInfo) -> bool | None:
     """What the file's imports and definitions tell of `f(...)` and `module.f(...)`; None where values have to."""
-    path = dotted(record.call.func)
-    if path is None or world.program is None:
+    if world.program is None:
         return None
-    root, _, rest = path.partition(".")
-    outer: FunctionInfo | None = record.function
-    while outer is not None and outer is not world.index.module:
-        if root in world.index.bound_names(outer):
-            return None
-        outer = outer.outer
-    found = world.program.unit_of(world.index).exports.meanings.get(root)
-    if isinstance(found, Imported):
-        meant = world.program.meaning(f"{found.ref}.{rest}" if rest else found.ref, world.index)
-    else:
-        meant = None if rest else found
+    meant = _named(world.program, record)
     if isinstance(meant, (FunctionInfo, ClassInfo)):
         return meant is (function.cls if function.name == "__init__" and function.cls is not None else function)
     return False if isinstance(meant, LibraryName) and not world.program.defines(meant.name, function) else None
@@ -203,9 +201,7 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
     found: dict[int, CallRecord] = {}
     for home in world.handing_on(function):
         for record in home.index.handed.get(function.name, ()):
-            if _is_foreign(home, record) or not _gets(record, function):
-                continue
-            callee = home.frame_value(record.function, record.call.func).function
+            callee = _callee(home, record) if _gets(record, function) else None
             if callee is not None:
                 names = _given_as(home, record, callee, function)
                 found.update((id(each), each) for each in callee.calls_made if last_name(each.call.func) in names)
@@ -213,6 +209,14 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
             if home.at_top(function.name).function is function:
                 found.update((id(each), each) for each in _calls_of_parameter(taker, name))
     return list(found.values())
+
+
+def _callee(world: World, record: CallRecord) -> FunctionInfo | None:
+    """The function that a call of the world's file calls."""
+    meant = None if world.program is None else _named(world.program, record)
+    if isinstance(meant, (ClassInfo, LibraryName)):
+        return None
+    return meant if isinstance(meant, FunctionInfo) else world.frame_value(record.function, record.call.func).function
 
 
 def _calls_of_parameter(function: FunctionInfo, name: str) -> Iterator[CallRecord]:
