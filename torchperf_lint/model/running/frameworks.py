@@ -17,10 +17,22 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
     from torchperf_lint.model.meaning.interpret import World
 
+_PACKAGES = {
+    "pytorch_lightning": "lightning.pytorch",
+    "lightning": "lightning.pytorch",
+    "lightning.pytorch": "lightning.pytorch",
+    "lightning.pytorch.pytorch": "lightning.pytorch",  # `lightning.pytorch`, where `lightning` has become that
+    "lightning_fabric": "lightning.fabric",
+    "lightning.fabric": "lightning.fabric",
+    "lightning.pytorch.fabric": "lightning.fabric",
+}
+
 _PREFIXES = (
     ("pytorch_lightning.", "lightning.pytorch."),
     ("lightning.fabric.", "lightning.fabric."),
     ("lightning_fabric.", "lightning.fabric."),
+    ("lightning.pytorch.pytorch.", "lightning.pytorch."),
+    ("lightning.pytorch.fabric.", "lightning.fabric."),
     ("lightning.pytorch.", "lightning.pytorch."),
     ("lightning.", "lightning.pytorch."),
     ("torch.utils.data.dataloader.", "torch.utils.data."),
@@ -50,8 +62,8 @@ class Contract(NamedTuple):
 
 def canonical(ref: str) -> str:
     """One name for each public path to the same library object."""
-    if ref in ("pytorch_lightning", "lightning"):
-        return "lightning.pytorch"
+    if ref in _PACKAGES:
+        return _PACKAGES[ref]
     for prefix, replacement in _PREFIXES:
         if ref.startswith(prefix):
             return replacement + ref[len(prefix) :]
