@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.running import calling
 from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import FunctionInfo
 
 _SEEDS = re.compile(r"seed|determin|reproduc|repeatab", re.IGNORECASE)
 
@@ -65,13 +67,29 @@ def is_for_seeds(model: Model, site: Site) -> bool:
 
 def training_call(model: Model) -> tuple[Site, Heat] | None:
     """The first call in the file that goes backward in a training loop of this very file, a script; None without."""
-    if not model.mentions("__main__") or not model.mentions("cuda", "device", "gpu", "accelerator"):
+    if not model.mentions("cuda", "device", "gpu", "accelerator"):
         return None
     for site in model.method_calls("backward"):
         receiver = shape.receiver(site.node)
         if receiver is not None and model.value(receiver).cls is not None:
             continue  # an object of the project with a method of that name
         heat = model.heat(site)
-        if heat is not None and heat.label == "training loop" and not model.in_test(site):
+        if heat is None or heat.label != "training loop" or model.in_test(site):
+            continue
+        if model.mentions("__main__") or _runs_on_import(model, model.function_of(site)):
             return site, heat
     return None
+
+
+def _runs_on_import(model: Model, function: FunctionInfo) -> bool:
+    """Whether the statements at the top of the file lead into the function: a script without a `__main__` guard."""
+    pending, seen = [function], {function}
+    while pending:
+        current = pending.pop()
+        if current is model.index.module:
+            return True
+        callers = {record.function for record in calling.callers(model.world, current)}
+        inside = {caller for caller in callers - seen if caller.index is model.index}
+        seen |= inside
+        pending += inside
+    return False

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     default=False,
     torch=backend_flags.COMPILE_GATE,
     asks=("torch",),
-    triggers=("backward", "__main__"),
+    triggers=("backward",),
 )
 def no_graph_compile(model: Model) -> Iterator[Finding]:
     """Scripts with a training loop of their own that mention no compiler and no CUDA graph."""

@@ -31,7 +31,7 @@ _HIGH = "let float32 products use TF32"
     default=False,
     torch=backend_flags.TF32_GATE,
     asks=("torch",),
-    triggers=((*backend_flags.TF32_WORDS, "__main__"),),
+    triggers=((*backend_flags.TF32_WORDS, "backward"),),
 )
 def tf32_disabled(model: Model) -> Iterator[Finding]:
     """Settings that forbid TF32, and scripts that train in float32 and set nothing."""
