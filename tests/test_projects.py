@@ -44,7 +44,6 @@ SILENT = ("distributions_unchecked", "generation_loop")
 UNTOLD = {
     ("host_values", "train.py", "TPL101"): "the tensor comes back from another file as it was handed over",
     ("lightning_base", "regressor.py", "TPL103"): "the base class that Lightning knows is in another file",
-    ("loaders", "train.py", "TPL203"): "the loader is made in another file",
     ("project_attribute", "net.py", "TPL101"): "another file brings the module to the accelerator",
     ("registry", "losses.py", "TPL101"): "another file brings the module to the accelerator",
     ("registry", "models.py", "TPL101"): "another file brings the module to the accelerator",

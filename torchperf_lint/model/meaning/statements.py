@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
-from torchperf_lint.model.meaning import metrics, narrowing, parameters, walks
+from torchperf_lint.model.meaning import batches, metrics, narrowing, parameters, walks
 from torchperf_lint.model.meaning.binding import bind
 from torchperf_lint.model.meaning.evaluate import asks_about_accelerator
 from torchperf_lint.model.meaning.tensors import element_of
@@ -284,9 +284,10 @@ class Runner:
         if not self._is_run(node):
             return self._loop(node, env, lambda inner: None)
         source = self.evaluate(node.iter, env)
+        shown = batches.items_moved(node, self.frame.function)
 
         def advance(inner: Env) -> None:
-            bind(self.evaluate, node.target, element_of(source), inner)
+            bind(self.evaluate, node.target, batches.as_batches(element_of(source), node.target, shown), inner)
 
         move = walks.move_in(node)
         moved = walks.moved(self.evaluate, move, env) if move is not None and self._is_run(move.statement) else {}

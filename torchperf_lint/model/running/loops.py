@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.meaning.batches import as_batches, items_moved, moved_in_loops
+from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import Kind
 
 if TYPE_CHECKING:
@@ -235,7 +237,14 @@ class Loops:
     def _moves_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
         """`for batch in batches: batch = batch.to(device); scorer.score(models, batch)`: each item goes to a model."""
         called = last_name(loop.iter.func) if isinstance(loop.iter, ast.Call) else None
-        if called in ("range", "trange", "items", "values", "keys") or not _names_batches(loop.iter):
+        if called in ("range", "trange", "items", "values", "keys"):
+            return False
+        moved = items_moved(loop, function)
+        item = element_of(self.world.frame_value(function, loop.iter))
+        if as_batches(item, loop.target, moved) != item:
+            moving = [each for each in moved_in_loops(function) if loop in self.enclosing(each.statement)]
+            return any(self._goes_there(each.call, function) for each in moving)
+        if not _names_batches(loop.iter):
             return False
         made = _made_of_item(loop)
         direct = [each for each in function.calls_made if loop in self.enclosing(each.statement)[:1]]
@@ -251,8 +260,10 @@ class Loops:
         else:
             moved = func.value if isinstance(func, ast.Attribute) and func.attr in ("to", "cuda") else None
         path = None if moved is None else dotted(moved)
-        if path is None or path.partition(".")[0] not in made:
-            return False
+        return path is not None and path.partition(".")[0] in made and self._goes_there(call, function)
+
+    def _goes_there(self, call: ast.Call, function: FunctionInfo) -> bool:
+        """Whether what the call gives, no module, is on the accelerator."""
         there = self.world.frame_value(function, call)
         while there.kind is Kind.CONTAINER and there.element is not None:
             there = there.element

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model.index import given_to, last_name
+from torchperf_lint.model.meaning.batches import items_moved
 from torchperf_lint.model.running import frameworks
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Seeds:
         self._loader_names = loader_names
         self._any_loop = any(index.calls_named(maker) for maker in _LOADER_MAKERS)
         self._any_count = "eval" in index.calls and "train" in index.calls
-        self._loops: set[ast.stmt] = {loop for loop, _ in index.loops if self._may_take_batches(loop)}
+        self._loops: set[ast.stmt] = {
+            loop for loop, owner in index.loops if self._may_take_batches(loop) or items_moved(loop, owner)
+        }
         steps = {record.function.name for name in _BACKWARD for record in index.calls.get(name, ())}
         if program is not None:
             steps |= program.step_names & index.calls.keys()
