@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.handed import handed_only_to
+from torchperf_lint.idioms.data.composed import pipelines
 from torchperf_lint.knowledge import transforms
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits
@@ -15,6 +16,7 @@ from torchperf_lint.syntax import cst, edits
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.idioms.data.composed import Branch, Element
     from torchperf_lint.model import Model, Site
 
 
@@ -31,11 +33,10 @@ if TYPE_CHECKING:
 )
 def late_crop(model: Model) -> Iterator[Finding]:
     """Pipelines in which a step that keeps part of the image follows one that converts each pixel of it."""
-    for site in model.calls(*transforms.PIPELINES):
-        call = site.node
-        if len(call.args) != 1 or not isinstance(call.args[0].value, cst.List) or model.in_test(site):
+    for site, elements, movable in pipelines(model):
+        if model.in_test(site):
             continue
-        steps = [_step(model, element) for element in call.args[0].value.elements]
+        steps = [_step(model, element) for element in elements]
         first = next((place for place, step in enumerate(steps) if step is not None and step.pixelwise), None)
         if first is None:
             continue
@@ -46,7 +47,8 @@ def late_crop(model: Model) -> Iterator[Finding]:
         known = [step for step in steps[first : last + 1] if step is not None]
         converts = [step for step in known if step.pixelwise]
         fields = {"crop": known[-1].text, "convert": converts[0].text}
-        yield Finding(model.site(known[-1].node), (), _in_front(model, site, known, steps[:first]), fields)
+        fix = _in_front(model, site, known, steps[:first]) if movable else None
+        yield Finding(model.site(known[-1].node), (), fix, fields)
 
 
 class _Step(NamedTuple):
@@ -55,20 +57,24 @@ class _Step(NamedTuple):
     text: str
     pixelwise: bool  # makes each pixel of the result of one pixel
     normalizes: bool  # and does not make zero of zero
+    branch: Branch
+
+    def follows(self, other: _Step) -> bool:
+        """Whether this step is never taken without the other one."""
+        return self.branch[: len(other.branch)] == other.branch
 
 
-def _step(model: Model, element: cst.BaseElement) -> _Step | None:
+def _step(model: Model, element: Element) -> _Step | None:
     """A step of the pipeline that is understood."""
-    node = element.value
-    if not isinstance(element, cst.Element) or not isinstance(node, cst.Call):
+    node = element.node
+    if not isinstance(node, cst.Call):
         return None
     ref = model.value(node.func).ref or ""
     name = ref.removeprefix("torchvision.transforms.v2.").removeprefix("torchvision.transforms.")
     if model.value(node.func).kind is not Kind.LIBRARY or name not in transforms.PIXELWISE | transforms.GEOMETRIC:
         return None
-    return _Step(
-        node, name, f"{name}(...)" if node.args else f"{name}()", name in transforms.PIXELWISE, name == "Normalize"
-    )
+    text = f"{name}(...)" if node.args else f"{name}()"
+    return _Step(node, name, text, name in transforms.PIXELWISE, name == "Normalize", element.branch)
 
 
 def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int | None:
@@ -76,7 +82,8 @@ def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int 
 
     Whether one that resizes does so is known for `photos` alone: others may be smaller than what is asked for.
     """
-    last = None
+    last, start = None, steps[first]
+    assert start is not None
     converted = False
     for place in range(first, len(steps)):
         step = steps[place]
@@ -86,7 +93,7 @@ def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int 
         # The integer tensors of `v2.ToImage` are resized as fast as an image of PIL is.
         if step.name in transforms.RESIZES and not (photos and converted):
             break
-        if step.name in transforms.CROPS | transforms.RESIZES:
+        if step.name in transforms.CROPS | transforms.RESIZES and step.follows(start):
             last = place
     return last
 
@@ -96,14 +103,15 @@ def _in_front(model: Model, site: Site, steps: list[_Step], before: list[_Step |
     moved = [step for step in steps if not step.pixelwise]
     order = [*moved, *(step for step in steps if step.pixelwise)]
     texts = [model.text(step.node) for step in order]
+    tree = model.site(steps[0].node).tree
     changed = edits.together(
         *(
-            edits.replace(site.tree, step.node, text)
+            edits.replace(tree, step.node, text)
             for step, text in zip(steps, texts, strict=True)
             if model.text(step.node) != text
         )
     )
-    if changed is None or any(edits.has_comment(site.tree, step.node) for step in steps):
+    if changed is None or any(edits.has_comment(tree, step.node) for step in steps):
         return None
     exact = all(_is_exact(model, steps, step) for step in moved) and _gets_images(model, site, before)
     grade = Safety.SAFE if exact else Safety.UNSAFE

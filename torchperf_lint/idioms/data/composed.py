@@ -1,0 +1,141 @@
+"""Pipelines of transforms: torchvision's `Compose`, and what descends from it, with the steps that it is given."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge import transforms
+from torchperf_lint.model.index import names_in
+from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax import cst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
+
+Branch = tuple[tuple[ast.stmt, str], ...]
+
+
+class Element(NamedTuple):
+    """A step as it is written (None: it may be several, or none), and the branches that it stands in."""
+
+    node: cst.BaseExpression | None
+    branch: Branch = ()
+
+
+class Pipeline(NamedTuple):
+    """The call that makes it, and its steps in order; with `movable` they stand in one list that nothing else uses."""
+
+    site: Site
+    elements: list[Element]
+    movable: bool
+
+
+def pipelines(model: Model) -> Iterator[Pipeline]:
+    """The pipelines whose steps are written out: in the call, or in a list that the same function builds for it."""
+    for site in model.calls(*transforms.PIPELINES):
+        yield from _pipeline(model, site, plain=True)
+    made = tuple(name for name in model.index.calls if name.lstrip("_")[:1].isupper() and name != "Compose")
+    for site in model.sites(made, False, lambda record: _of_subclass(model, record) is not None):
+        record = next(each for each in model.function_of(site).calls_made if each.call is model.ast_of(site.node))
+        cls = _of_subclass(model, record)
+        own = None if cls is None else _runs_it(model, cls)
+        if cls is not None and model.world.method(cls, "__init__") is None and (own is None or _in_order(own)):
+            yield from _pipeline(model, site, plain=own is None)
+
+
+def _of_subclass(model: Model, record: CallRecord) -> ClassInfo | None:
+    """The class that the call makes an object of, if it descends from a `Compose`."""
+    value = model.world.frame_value(record.function, record.call.func)
+    if value.kind is not Kind.CLASS or value.cls is None:
+        return None
+    return value.cls if set(transforms.PIPELINES) & set(model.world.library_bases(value.cls)) else None
+
+
+def _runs_it(model: Model, cls: ClassInfo) -> FunctionInfo | None:
+    return model.world.method(cls, "__call__") or model.world.method(cls, "forward")
+
+
+def _in_order(function: FunctionInfo) -> bool:
+    """Whether a method that runs the steps walks over all of them: `for t in self.transforms: x = t(x)`."""
+    loops = [node for node in ast.walk(function.node) if isinstance(node, ast.For)]
+    walked = [
+        name
+        for loop in loops
+        if ast.unparse(loop.iter) in (f"{function.self_name}.transforms", f"enumerate({function.self_name}.transforms)")
+        for name in names_in(loop.target)
+    ]
+    return any(ast.unparse(record.call.func) in walked for record in function.calls_made)
+
+
+def _pipeline(model: Model, site: Site, plain: bool) -> Iterator[Pipeline]:
+    call = site.node
+    assert isinstance(call, cst.Call)
+    if len(call.args) != 1 or call.args[0].star:
+        return
+    steps = call.args[0].value
+    if isinstance(steps, cst.List):
+        yield Pipeline(site, [_element(each, ()) for each in steps.elements], plain)
+    elif isinstance(steps, cst.Name):
+        named = _named(model, site, steps.value)
+        if named is not None:
+            elements, in_one_list = named
+            yield Pipeline(site, elements, plain and in_one_list)
+
+
+def _element(element: cst.BaseElement, branch: Branch) -> Element:
+    return Element(element.value if isinstance(element, cst.Element) else None, branch)
+
+
+def _named(model: Model, site: Site, name: str) -> tuple[list[Element], bool] | None:
+    """The steps in a list that the function around binds once, and gives to nothing but the call at the site."""
+    function = model.function_of(site)
+    bound = [
+        statement
+        for statement, place in model.index.places.items()
+        if place.function is function and isinstance(statement, (ast.Assign, ast.AnnAssign)) and _binds(statement, name)
+    ]
+    if len(bound) != 1 or model.index.bound_names(function).count(name) != 1 or name in model.index.rebound_elsewhere:
+        return None
+    literal = model.site_at(bound[0].value, bound[0]) if isinstance(bound[0].value, ast.List) else None
+    if literal is None or not isinstance(literal.node, cst.List):
+        return None
+    grown = [record for record in function.calls_made if _grows(record, name)]
+    uses = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name]
+    if len(uses) != len(grown) + 2 or any(
+        _is_repeated(model, each) for each in (*bound, *(r.statement for r in grown))
+    ):
+        return None
+    elements = [_element(each, _branch(model, bound[0])) for each in literal.node.elements]
+    for record in sorted(grown, key=lambda each: each.call.lineno):
+        added = model.site_at(record.call, record.statement)
+        if added is None or not isinstance(added.node, cst.Call):
+            return None
+        elements.append(Element(added.node.args[0].value, _branch(model, record.statement)))
+    return elements, not grown
+
+
+def _binds(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return [ast.unparse(target) for target in targets] == [name]
+
+
+def _grows(record: CallRecord, name: str) -> bool:
+    """`name.append(step)`, a statement of its own."""
+    func = record.call.func
+    is_append = isinstance(func, ast.Attribute) and func.attr == "append" and ast.unparse(func.value) == name
+    alone = isinstance(record.statement, ast.Expr) and record.statement.value is record.call
+    return is_append and alone and len(record.call.args) == 1 and not record.call.keywords
+
+
+def _branch(model: Model, statement: ast.stmt) -> Branch:
+    """The compound statements around a statement, from the outermost, with the part of each that it stands in."""
+    place = model.index.places[statement]
+    return () if place.parent is None else (*_branch(model, place.parent), (place.parent, place.field))
+
+
+def _is_repeated(model: Model, statement: ast.stmt) -> bool:
+    return any(isinstance(parent, (ast.For, ast.AsyncFor, ast.While)) for parent, _ in _branch(model, statement))
