@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.writes import writes_in_place
+from torchperf_lint.model.index import last_name, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,9 +48,13 @@ def _given(call: ast.Call, keyword: str) -> ast.expr | None:
 
 
 def only_read(model: Model, site: Site, path: str) -> bool:
-    """Whether the function around the site binds a name once, and neither writes what it holds nor gives it away."""
+    """Whether the function around the site binds a name once, and neither writes what it holds nor gives it away.
+
+    It may bind it again to another view of the same: `weights = weights.expand(3, -1)`.
+    """
     function = model.function_of(site)
-    if not path.isidentifier() or model.index.bound_names(function).count(path) != 1:
+    again = [node for node in ast.walk(function.node) if isinstance(node, ast.Assign) and _views_itself(node, path)]
+    if not path.isidentifier() or model.index.bound_names(function).count(path) != 1 + len(again):
         return False
     if path in model.index.rebound_elsewhere or writes_in_place(model, path, site):
         return False
@@ -60,13 +65,32 @@ def only_read(model: Model, site: Site, path: str) -> bool:
     return bool(loads) and all(_reckons(model, function, parents, load) for load in loads)
 
 
-_KEEPERS = frozenset(
-    "as_tensor asarray atleast_1d atleast_2d broadcast_to expand_dims flatten from_numpy permute ravel reshape squeeze "
-    "swapaxes t transpose unsqueeze view_as_real".split()
-)
+_KEEPERS = frozenset("as_tensor asarray atleast_1d atleast_2d from_numpy ravel view_as_real".split())
 """Functions of torch and NumPy that may give what they are given, or a view of it."""
 
-_VIEWS = ("view", "reshape", "unsqueeze", "expand", "permute", "t", "transpose")
+VIEWS = frozenset(
+    "view reshape unsqueeze squeeze expand expand_as broadcast_to expand_dims flatten permute swapaxes t "
+    "transpose".split()
+)
+"""Methods, and functions of torch and NumPy, that give another view of a tensor or array."""
+
+
+def _views_itself(statement: ast.Assign, name: str) -> bool:
+    """`x = x.expand(3, -1)`, `x = torch.broadcast_to(x, shape)`, `x = x[:, None]`."""
+    if [ast.unparse(target) for target in statement.targets] != [name]:
+        return False
+    node, depth = statement.value, 0
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call) and last_name(node.func) in VIEWS:
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+            is_function = isinstance(owner, ast.Name) and owner.id in ("torch", "np", "numpy")
+            inner = node.args[0] if is_function and node.args else owner
+        else:
+            inner = node.value if isinstance(node, ast.Subscript) else None
+        if inner is None:
+            return False
+        node, depth = inner, depth + 1
+    return node.id == name and depth > 0
 
 
 def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
@@ -74,6 +98,8 @@ def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AS
     parent = parents[node]
     if isinstance(parent, (ast.BinOp, ast.Compare)):
         return True
+    if isinstance(parent, ast.Assign):
+        return any(_views_itself(parent, name) for name in names_in(parent.targets[0]))
     if isinstance(parent, ast.Subscript):
         return parent.slice is node or (isinstance(parent.ctx, ast.Load) and _reckons(model, function, parents, parent))
     if isinstance(parent, ast.keyword):
@@ -82,9 +108,12 @@ def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AS
         call = parents[parent]
         if not isinstance(call, ast.Call) or call.func is not parent:
             return parent.attr in ("shape", "dtype", "ndim")
-        seen = parent.attr in _VIEWS
+        seen = parent.attr in VIEWS
         return _reckons(model, function, parents, call) if seen else parent.attr in ("sum", "mean", "matmul", "tolist")
     if isinstance(parent, ast.Call) and node is not parent.func:
         ref = model.world.frame_value(function, parent.func).ref or ""
-        return ref.startswith(("torch.", "numpy.")) and ref.rpartition(".")[2] not in _KEEPERS
+        name = ref.rpartition(".")[2]
+        if not ref.startswith(("torch.", "numpy.")) or name in _KEEPERS:
+            return False
+        return name not in VIEWS or _reckons(model, function, parents, parent)
     return False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.index import given_to, last_name
+from torchperf_lint.model.meaning.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,27 @@ def _is_entry(world: World, function: FunctionInfo) -> Because | None:
         ]
         if inside or given:
             return Because((inside or given)[0].lineno, f"`{cls.name}` transforms each sample", path)
+        return next(_held(world, function), None)
     return None
+
+
+def _held(world: World, function: FunctionInfo) -> Iterator[Because]:
+    """What shows that an object with this method is handed over by a name: `collate_fn=collate`."""
+    cls, own = function.cls, world.home(function.index)
+    assert cls is not None
+    for home in (*([] if own is None else [own]), *world.making(cls, "DataLoader")):
+        for records in home.index.calls.values():
+            for record in records:
+                given = [keyword.value for keyword in record.call.keywords if keyword.arg in _KEYWORDS]
+                given += given_to(record.call) if last_name(record.call.func) in _PIPELINES else []
+                values = [home.frame_value(record.function, each) for each in _in_lists(given)]
+                if any(value.cls is cls and value.kind in (Kind.INSTANCE, Kind.MODULE) for value in values):
+                    yield Because(record.call.lineno, f"a `{cls.name}` is handed over for each sample", home.index.path)
+
+
+def _in_lists(nodes: list[ast.expr]) -> list[ast.expr]:
+    """The expressions, and of lists that are written out what stands in them."""
+    return [each for node in nodes for each in (node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node])]
 
 
 def _taken(records: list[CallRecord], name: str) -> Iterator[ast.Call]:

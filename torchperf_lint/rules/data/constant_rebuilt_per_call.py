@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.data import sample_code
-from torchperf_lint.idioms.data.handed import only_read
+from torchperf_lint.idioms.data.handed import VIEWS, only_read
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -102,13 +102,23 @@ def _bound_name(model: Model, site: Site) -> str | None:
 
 
 def _seen(model: Model, site: Site) -> cst.CSTNode:
-    """The expression around the call that only takes a view of it: `torch.tensor([...])[:, None]`, `.view(3, 1, 1)`."""
+    """The expression around the call that only takes a view of it: `torch.tensor([...])[:, None]`, `.view(3, 1, 1)`.
+
+    Or `torch.broadcast_to(torch.tensor([...]), shape)`.
+    """
     node: cst.CSTNode = site.node
     while True:
         parent = model.parent(node)
         if isinstance(parent, cst.Subscript) and parent.value is node:
             node = parent
-        elif isinstance(parent, cst.Attribute) and parent.attr.value in ("view", "reshape", "unsqueeze"):
+        elif isinstance(parent, cst.Arg):
+            around = model.parent(parent)
+            first = isinstance(around, cst.Call) and around.args[0] is parent
+            ref = model.value(around.func).ref or "" if isinstance(around, cst.Call) and first else ""
+            if not ref.startswith(("torch.", "numpy.")) or ref.rpartition(".")[2] not in VIEWS:
+                return node
+            node = parent = around  # type: ignore[assignment]
+        elif isinstance(parent, cst.Attribute) and parent.attr.value in VIEWS:
             around = model.parent(parent)
             if not isinstance(around, cst.Call):
                 return node
@@ -125,7 +135,7 @@ def _is_operand(model: Model, site: Site) -> bool:
         call = model.parent(parent)
         ref = (model.value(call.func).ref or "") if isinstance(call, cst.Call) else ""
         reckons = ref.startswith(("torch.", "numpy.")) and ref not in _MAKERS
-        return reckons and ref not in ("torch.from_numpy", "torch.broadcast_to", "numpy.broadcast_to")
+        return reckons and ref != "torch.from_numpy"
     return isinstance(parent, (cst.BinaryOperation, cst.Comparison))
 
 
