@@ -13,7 +13,7 @@ from torchperf_lint.model.running.loops import LoopKind
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import ClassInfo, Index
+    from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
 
 _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 
@@ -60,11 +60,49 @@ def always_in_loop(model: Model, site: Site, heat: Heat) -> bool:
 
 
 def holds_whole_training(model: Model, site: Site) -> bool:
-    """Whether the site opens a `with` around a training loop that runs to its end."""
-    statement = model.statement_of(site.node)
-    return isinstance(statement, ast.With) and any(
-        model.loops.classify(node, model.function_of(site)).trains
+    """Whether what is made at the site is on while a training loop runs to its end.
+
+    In a `with` around the loop, which may open it by a name, or from `x.start()` to `x.stop()`, all in one block.
+    """
+    statement, function = model.statement_of(site.node), model.function_of(site)
+    if isinstance(statement, ast.With):
+        return _trains(model, [statement], function)
+    name = _only_name(model, statement, function)
+    if name is None or model.ast_of(site.node) is not statement.value:  # type: ignore[attr-defined]
+        return False
+    block = model.index.places[statement].block
+    spans = [[each] for each in block if _opens(each, name)]
+    begins, ends = ([i for i, each in enumerate(block) if _calls(each, name, method)] for method in ("start", "stop"))
+    if len(begins) == len(ends) == 1:
+        spans.append(block[begins[0] : ends[0]])
+    return any(_trains(model, span, function) for span in spans)
+
+
+def _only_name(model: Model, statement: ast.stmt, function: FunctionInfo) -> str | None:
+    """The name that the statement gives a value, and no other statement of the function does."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if not isinstance(target, ast.Name) or target.id in model.index.rebound_elsewhere:
+        return None
+    return target.id if model.index.bound_names(function).count(target.id) == 1 else None
+
+
+def _opens(statement: ast.stmt, name: str) -> bool:
+    """`with name:`."""
+    items = statement.items if isinstance(statement, ast.With) else []
+    return any(isinstance(item.context_expr, ast.Name) and item.context_expr.id == name for item in items)
+
+
+def _calls(statement: ast.stmt, name: str, method: str) -> bool:
+    """`name.method()`, a statement of its own."""
+    return isinstance(statement, ast.Expr) and ast.unparse(statement.value) == f"{name}.{method}()"
+
+
+def _trains(model: Model, statements: list[ast.stmt], function: FunctionInfo) -> bool:
+    """Whether a training loop in these statements runs to its end."""
+    return any(
+        model.loops.classify(node, function).trains
         and not any(isinstance(inner, (ast.Break, ast.Return)) for inner in ast.walk(node))
+        for statement in statements
         for node in ast.walk(statement)
         if isinstance(node, (ast.For, ast.AsyncFor, ast.While))
     )

@@ -30,7 +30,17 @@ _OFF = "switch the debugging aid off"
     message="`{call}` {does}",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
-    triggers=(("detect_anomaly", "emit_nvtx", "emit_itt", "sync_debug_mode", "rofile(", *debug_modes.ENVIRONMENT),),
+    triggers=(
+        (
+            "detect_anomaly",
+            "emit_nvtx",
+            "emit_itt",
+            "sync_debug_mode",
+            "rofile(",
+            "profiler=",
+            *debug_modes.ENVIRONMENT,
+        ),
+    ),
 )
 def debug_mode_left_on(model: Model) -> Iterator[Finding]:
     """Aids that are switched on in every run, and nowhere off again."""
@@ -44,6 +54,7 @@ def debug_mode_left_on(model: Model) -> Iterator[Finding]:
     if not model.mentions("detect_anomaly(False", "detect_anomaly(mode=False"):
         yield from _anomaly(model)
     yield from _profiled(model)
+    yield from _counted(model)
     if not model.mentions("debug_mode(0", 'debug_mode("default', "debug_mode('default"):
         for site in model.calls(*debug_modes.SYNC_DEBUG):
             mode = given(model, site.node, "debug_mode", 0)
@@ -104,3 +115,30 @@ def _profiled(model: Model) -> Iterator[Finding]:
                 else "notes every operation of the whole training"
             )
             yield Finding(site, (), None, {"call": f"{model.text(site.node.func)}(...)", "does": does})
+
+
+def _counted(model: Model) -> Iterator[Finding]:
+    """Lightning's trainer with the profiler that has Python note each call of a function."""
+    for site in model.calls(*debug_modes.TRAINERS):
+        wanted = given(model, site.node, "profiler")
+        ends_early = any(shape.argument(site.node, name) is not None for name in debug_modes.SHORT_RUNS)
+        if wanted is None or wanted.node is None or ends_early or not _stays_on(model, site):
+            continue
+        by_name = isinstance(wanted.node, cst.SimpleString) and model.value(wanted.node).constant == "advanced"
+        if not by_name and not _is_counting(model, wanted.node):
+            continue
+        edit = edits.replace(site.tree, wanted.node, "None") if by_name else None
+        call = f"{model.text(site.node.func)}(profiler={model.brief(wanted.node)})"
+        does = "has Python's profiler note every call of a function in every step"
+        yield Finding(site, (), _fix(edit), {"call": call, "does": does})
+
+
+def _is_counting(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether it is such a profiler in any case: made in place, or bound to a name in every run."""
+    value = model.value(node)
+    if value.ref not in debug_modes.COUNTING_PROFILERS:
+        return False
+    made = model.creation(value)
+    if made is None or isinstance(node, cst.Call):
+        return made is not None
+    return isinstance(node, cst.Name) and isinstance(model.parent(made.node), cst.Assign) and _stays_on(model, made)
