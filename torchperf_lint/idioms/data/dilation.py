@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.data import masks
 from torchperf_lint.idioms.placing import beside
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, shape
@@ -42,6 +43,7 @@ class Growth(NamedTuple):
     of_torch: bool
     fixed_kernel: bool  # it is written out, or has a name that keeps it
     exact_sum: bool  # for a boolean mask the call cannot miss a pixel, nor find one too many
+    asked_later: bool = False  # where the result is not zero is asked by another statement
 
 
 def growth_at(model: Model, site: Site) -> Growth | None:
@@ -59,12 +61,14 @@ def growth_at(model: Model, site: Site) -> Growth | None:
 def _convolved(model: Model, site: Site, *, turned: bool) -> Growth | None:
     asked, mask = _asked(model, site), _plain(model, site, "in1", 0)
     same, kernel = given(model, site.node, "mode", 2), _kernel(model, site, "in2", 1)
+    later = asked is None and masks.is_asked_later(model, site)
+    asked = (site.node, "") if later else asked
     if asked is None or mask is None or kernel is None or same is None or same.value is None:
         return None
     if same.value.constant != "same" or not _absent(model, site, ("boundary", 3), ("fillvalue", 4)):
         return None
     rows, fixed = kernel
-    return Growth(*asked, mask, _shifts(rows, turned=turned), False, fixed, True)
+    return Growth(*asked, mask, _shifts(rows, turned=turned), False, fixed, True, later)
 
 
 def _dilated(model: Model, site: Site) -> Growth | None:
@@ -200,12 +204,18 @@ def _kernel(model: Model, site: Site, name: str, position: int) -> tuple[Kernel,
             return None if known is None or any(each.keyword for each in node.args) else (known, True)
         fixed = len(texts) == 1
         node = node.args[0].value if ref in ("numpy.array", "numpy.asarray") else None
+    if isinstance(node, cst.Name) and (array := masks.named_array(model, site, node.value)) is not None:
+        rows, plain = array
+        return _checked(rows, plain and not _may_change(model, node.value))
     if isinstance(node, (cst.Name, cst.Attribute)):
         fixed = fixed and _keeps_its_rows(model, node)
     value = None if node is None else model.value(node)
     if value is None or value.kind is not Kind.CONTAINER or value.items is None:
         return None
-    rows = tuple(tuple(each.constant for _, each in row.items or ()) for _, row in value.items)
+    return _checked([[each.constant for _, each in row.items or ()] for _, row in value.items], fixed)
+
+
+def _checked(rows: list[list[object]], fixed: bool) -> tuple[Kernel, bool] | None:
     plain = len(rows) == 3 and all(len(row) == 3 and all(each in (0, 1) for each in row) for row in rows)
     ones = tuple(tuple(int(each == 1) for each in row) for row in rows)
     return (ones, fixed) if plain and any(map(any, ones)) else None

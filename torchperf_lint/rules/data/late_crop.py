@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
-from torchperf_lint.idioms.data.handed import handed_only_to
 from torchperf_lint.idioms.data.composed import pipelines
+from torchperf_lint.idioms.data.handed import handed_only_to
 from torchperf_lint.knowledge import transforms
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits

@@ -43,7 +43,7 @@ def slow_cpu_kernel_in_transform(model: Model) -> Iterator[Finding]:
 
 def _shifted(model: Model, site: Site, growth: Growth) -> Fix | None:
     """The OR of the mask's shifted copies, cut out of the mask with a border of zeros around it."""
-    if len(growth.shifts) < 2:
+    if len(growth.shifts) < 2 or growth.asked_later:
         return None
     boolean = dilation.is_boolean(model, growth.mask)
     padded = _bordered(model, site, growth, boolean=boolean)

@@ -1,0 +1,63 @@
+"""Parts of a mask's dilation that stand in other statements: a kernel with a name, a result that is asked later."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.index import FunctionInfo
+
+_ARRAYS = ("numpy.array", "numpy.asarray")
+
+
+def named_array(model: Model, site: Site, name: str) -> tuple[list[list[object]], bool] | None:
+    """The rows of `KERNEL = np.array([[0, 1, 0], ...])`, and whether no dtype is asked for.
+
+    None where the name is bound elsewhere, too, or what it holds is written to.
+    """
+    function = model.function_of(site)
+    owner = function if name in model.index.bound_names(function) else model.index.module
+    bound = model.heats.bindings(owner, name)
+    if len(bound) != 1 or model.index.bound_names(owner).count(name) != 1 or name in model.index.rebound_elsewhere:
+        return None
+    made = bound[0]
+    if not isinstance(made, ast.Call) or not made.args or model.mentions(f"{name}[", f"{name}.", f"={name},"):
+        return None
+    try:
+        rows = ast.literal_eval(made.args[0]) if model.world.frame_value(owner, made.func).ref in _ARRAYS else None
+    except ValueError:
+        return None
+    is_matrix = isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows)
+    plain = len(made.args) == 1 and not made.keywords
+    return ([list(row) for row in rows], plain) if is_matrix else None  # type: ignore[union-attr]
+
+
+def is_asked_later(model: Model, site: Site) -> bool:
+    """Whether the call gives a name what is then only asked where it is not zero: `out.astype(bool)`, `out > 0`."""
+    statement, function = model.statement_of(site.node), model.function_of(site)
+    if not isinstance(statement, ast.Assign) or statement.value is not model.ast_of(site.node):
+        return False
+    target = statement.targets[0] if len(statement.targets) == 1 else None
+    if not isinstance(target, ast.Name) or model.index.bound_names(function).count(target.id) != 1:
+        return False
+    return _is_only_asked(function, target.id) and target.id not in model.index.rebound_elsewhere
+
+
+def _is_only_asked(function: FunctionInfo, name: str) -> bool:
+    parents = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
+    loads = [
+        node for node in parents if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return bool(loads) and all(_asks(parents[load], parents) for load in loads)
+
+
+def _asks(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    if isinstance(node, ast.Compare):
+        others = [ast.unparse(each) for each in node.comparators]
+        return isinstance(node.ops[0], (ast.Gt, ast.NotEq)) and others == ["0"]
+    call = parents.get(node)
+    if not isinstance(node, ast.Attribute) or not isinstance(call, ast.Call) or node.attr != "astype":
+        return False
+    return len(call.args) == 1 and ast.unparse(call.args[0]) in ("bool", "np.bool_", "numpy.bool_", "np.bool")
