@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because, Edit, Safety
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.caches import guards
-from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, packs_host_data
+from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packs_host_data
 from torchperf_lint.idioms.transfer.tables import is_table
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import last_name
@@ -87,6 +87,14 @@ def packs_list(model: Model, node: cst.BaseExpression) -> bool:
     """Whether an expression is a list, a tuple, a range or a shape, whatever it holds; not an empty one."""
     meaning = model.ast_of(node)
     return meaning is not None and packs_host_data(meaning, model.value(node))
+
+
+def may_be_size(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether the old constructors, such as `torch.cuda.FloatTensor(n)`, may take their argument for a size."""
+    meaning, function = model.ast_of(node), model.function_of(model.site(node))
+    if model.value(node).kind is Kind.NUMBER or meaning is None:
+        return True
+    return gives_size(meaning, lambda part: model.world.frame_value(function, part)) is not False
 
 
 def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:

@@ -10,7 +10,7 @@ from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.running.heat import HeatMap
@@ -72,6 +72,19 @@ def packs_host_data(node: ast.expr, value: Value) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         return node.func.attr == "size" and not node.args and not node.keywords
     return isinstance(node, ast.Attribute) and node.attr == "shape"
+
+
+def gives_size(node: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | None:
+    """Whether an expression is a `torch.Size`, of which the old constructors make a tensor of that size.
+
+    None where that rests on whose shape it is: an array's is a tuple of data.
+    """
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        node = node.value
+    if isinstance(node, ast.Attribute) and node.attr == "shape":
+        owner = value_of(node.value)
+        return True if owner.holds_tensors else False if owner.kind is Kind.NUMPY else None
+    return isinstance(node, ast.Call) and last_name(node.func) in ("size", "Size")
 
 
 class HostMade:
@@ -227,11 +240,14 @@ class _Tracer:
         if first is None or not _is_plain(node) or self._value(node).device is not Device.CPU:
             return None
         value = self._value(first)
+        is_size = gives_size(first, self._value) if ref in torch_api.LEGACY_FACTORIES else False
+        if is_size is not False:
+            return (Maker(node, self._function, None),) if is_size else None
         if packs_host_data(first, value):
             return (Maker(node, self._function, "a list"),)
         if value.kind is Kind.NUMBER:
-            is_size = ref in torch_api.LEGACY_FACTORIES
-            return (Maker(node, self._function, None if is_size else "a Python number"),)
+            packs = None if ref in torch_api.LEGACY_FACTORIES else "a Python number"  # they take it for a size
+            return (Maker(node, self._function, packs),)
         return None
 
     def _helper(self, node: ast.Call, function: FunctionInfo) -> _Makers | None:

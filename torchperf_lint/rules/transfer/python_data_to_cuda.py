@@ -14,6 +14,7 @@ from torchperf_lint.idioms.transfer.construction import (
     built_on_host,
     made_here,
     makers_on_host,
+    may_be_size,
     moves_table,
     packs_list,
     type_is_asked,
@@ -128,7 +129,7 @@ def _packings(model: Model) -> Iterator[_Packing]:
         ):
             yield from _packing(model, site, site.node)
     for site in model.calls(*_LEGACY, hot=True):
-        if site.node.args and model.value(site.node.args[0].value).kind is not Kind.NUMBER:  # numbers are sizes here
+        if site.node.args and not may_be_size(model, site.node.args[0].value):
             yield from _packing(model, site, site.node)
 
 
