@@ -106,6 +106,12 @@ def _handed_on(node: ast.Call, arguments: list[Value]) -> Value:
     return loader if name in conventions.LOADER_WRAPPERS else UNKNOWN
 
 
+def _of_one(evaluator: Evaluator, each: Value, name: str, node: ast.Call) -> Value:
+    """`each.name`; nothing where that is a method of objects that may be of several classes, perhaps of these again."""
+    found = evaluator.attribute_of(each, name, node)
+    return UNKNOWN if found.element is not None and found.element.among else found
+
+
 def _method(
     evaluator: Evaluator,
     node: ast.Call,
@@ -121,9 +127,7 @@ def _method(
         given = choices.joined(
             evaluator.world,
             base,
-            lambda each: result(
-                evaluator, node, evaluator.attribute_of(each, name, node), arguments, keywords, starred
-            ),
+            lambda each: result(evaluator, node, _of_one(evaluator, each, name, node), arguments, keywords, starred),
         )
         if given is not None and given.kind is not Kind.UNKNOWN:
             return given
