@@ -35,15 +35,17 @@ def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Worker
             Workers(count, None if literal or passed.node is None else model.text(passed.node)) if count > 0 else None
         )
     default = None if passed.node is None else _option(model, passed.node)
-    return None if not default or passed.node is None else Workers(default, model.text(passed.node))
+    return None if not default or default < 0 or passed.node is None else Workers(default, model.text(passed.node))
 
 
-def surely_none(model: Model, site: Site) -> bool:
-    """Whether the loader that a call builds has no workers whatever the program is given: none asked for, or a 0."""
+def none_by_default(model: Model, site: Site) -> bool:
+    """Whether the loader that a call builds has no workers unless the command line asks for some."""
     passed = given(
         model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
     )
-    return passed is not None and (passed.absent or passed.is_constant(0))
+    if passed is None or passed.absent or passed.node is None:
+        return passed is not None and passed.absent
+    return passed.is_constant(0) or _option(model, passed.node) == 0
 
 
 def _option(model: Model, node: cst.BaseExpression) -> int | None:
@@ -60,7 +62,7 @@ def _option(model: Model, node: cst.BaseExpression) -> int | None:
             [dest.value] if isinstance(dest, ast.Constant) else [flag.lstrip("-").replace("-", "_") for flag in flags]
         )
         if name[2] in names and isinstance(default, ast.Constant) and type(default.value) is int:
-            return default.value if default.value > 0 else None
+            return default.value
     return None
 
 

@@ -345,7 +345,8 @@ class Evaluator:
         if holds is not None:
             return self(node.body if holds else node.orelse, env)
         lean = asks_about_accelerator(node.test)
-        left, right = self(node.body, env), self(node.orelse, env)
+        left = self(node.body, narrowing.narrowed(node.test, env, True, self.frame.values))
+        right = self(node.orelse, narrowing.narrowed(node.test, env, False, self.frame.values))
         if lean is not None:
             chosen = _accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
             if chosen is not None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import COMPILE_QUESTIONS, EXPORT_QUESTIONS
 from torchperf_lint.model.index import dotted
-from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+from torchperf_lint.model.meaning.values import NUMBER, UNKNOWN, Kind, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.meaning.interpret import Env
 
 _INSTANCES = {
     "torch.Tensor": {"tensor"},
@@ -80,6 +80,43 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
     if any(kind in known for known in types if known is not None):
         return True
     return None if None in types else False
+
+
+def narrowed(test: ast.expr, env: Env, holds: bool, values: Mapping[ast.expr, Value]) -> Env:
+    """The environment behind `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
+
+    A branch that what is known of `x` rules out has nothing known of it.
+    """
+    inner = env.copy()
+    path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+    value = None if path is None else inner.get(path)
+    asked = _kind_asked(test, values) if isinstance(test, ast.Call) else None
+    if path is None or value is None or asked is None:
+        return inner
+    other = Kind.NUMBER if asked is Kind.TENSOR else Kind.TENSOR
+    if value.kind is Kind.TENSOR and value.mixed:
+        is_tensor = holds == (asked is Kind.TENSOR)
+        inner[path] = value._replace(mixed=False) if is_tensor else NUMBER
+    elif value.kind is (other if holds else asked):
+        del inner[path]
+        inner[f"{path}.device"] = Value(Kind.DEVICE)  # not the one that the name of the attribute promises
+    elif value.kind is Kind.UNKNOWN and holds:
+        inner[path] = value._replace(kind=Kind.TENSOR, ref=None) if asked is Kind.TENSOR else NUMBER
+    return inner
+
+
+def _kind_asked(test: ast.Call, values: Mapping[ast.expr, Value]) -> Kind | None:
+    """TENSOR or NUMBER if that is all that the call asks about its first argument."""
+    asks = values.get(test.func, UNKNOWN).ref
+    if asks == "torch.is_tensor":
+        return Kind.TENSOR
+    if asks != "builtins.isinstance" or len(test.args) != 2:
+        return None
+    named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+    refs = {values.get(each, UNKNOWN).ref for each in named}
+    if refs == {"torch.Tensor"}:
+        return Kind.TENSOR
+    return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None
 
 
 def _type_of(value: Value) -> str | None:

@@ -10,7 +10,7 @@ from torchperf_lint.model.meaning import batches, metrics, narrowing, parameters
 from torchperf_lint.model.meaning.binding import bind
 from torchperf_lint.model.meaning.evaluate import asks_about_accelerator
 from torchperf_lint.model.meaning.tensors import element_of
-from torchperf_lint.model.meaning.values import NUMBER, UNKNOWN, Device, Kind, Value, join
+from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, join
 from torchperf_lint.model.running import frameworks
 
 if TYPE_CHECKING:
@@ -218,11 +218,11 @@ class Runner:
             if holds is None and is_run:
                 holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
             if holds is not False:
-                inner = self._narrowed(node.test, env, True) if is_run else env.copy()
+                inner = narrowing.narrowed(node.test, env, True, self.frame.values) if is_run else env.copy()
                 arms.append((self.block(node.body, inner), asks_about_accelerator(node.test)))
             if holds:
                 return self._joined(arms, None)
-            env = self._narrowed(node.test, env, False) if is_run else env.copy()
+            env = narrowing.narrowed(node.test, env, False, self.frame.values) if is_run else env.copy()
             rest = node.orelse[0] if len(node.orelse) == 1 else None
             if not isinstance(rest, ast.If):
                 break
@@ -238,41 +238,6 @@ class Runner:
             if taken is not None:
                 outcome = taken if outcome is None else _merge(taken, outcome, lean)
         return outcome
-
-    def _narrowed(self, test: ast.expr, env: Env, holds: bool) -> Env:
-        """The environment behind `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
-
-        A branch that what is known of `x` rules out has nothing known of it.
-        """
-        inner = env.copy()
-        path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
-        value = None if path is None else inner.get(path)
-        asked = None if path is None else self._kind_asked(test)  # type: ignore[arg-type]
-        if path is None or value is None or asked is None:
-            return inner
-        other = Kind.NUMBER if asked is Kind.TENSOR else Kind.TENSOR
-        if value.kind is Kind.TENSOR and value.mixed:
-            is_tensor = holds == (asked is Kind.TENSOR)
-            inner[path] = value._replace(mixed=False) if is_tensor else NUMBER
-        elif value.kind is (other if holds else asked):
-            del inner[path]
-            inner[f"{path}.device"] = Value(Kind.DEVICE)  # not the one that the name of the attribute promises
-        elif value.kind is Kind.UNKNOWN and holds:
-            inner[path] = value._replace(kind=Kind.TENSOR, ref=None) if asked is Kind.TENSOR else NUMBER
-        return inner
-
-    def _kind_asked(self, test: ast.Call) -> Kind | None:
-        """TENSOR or NUMBER if that is all that the call asks about its first argument."""
-        asks = self.frame.values.get(test.func, UNKNOWN).ref
-        if asks == "torch.is_tensor":
-            return Kind.TENSOR
-        if asks != "builtins.isinstance" or len(test.args) != 2:
-            return None
-        named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
-        refs = {self.frame.values.get(each, UNKNOWN).ref for each in named}
-        if refs == {"torch.Tensor"}:
-            return Kind.TENSOR
-        return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None
 
     def _while(self, node: ast.While, env: Env) -> Env | None:
         if not self._is_run(node):

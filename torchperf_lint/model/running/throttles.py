@@ -26,6 +26,9 @@ _FLAG = re.compile(
     r"|^(log|logging|do_log|display|visualise|plot|profile|profiling|dump|save_now)$"
 )
 _NOT_A_NUMBER = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
+_BROKEN = ("inf", "-inf", "+inf", "nan")
+"""The texts of `float("inf")` and its like."""
+
 _OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
 _NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
 
@@ -62,6 +65,8 @@ def _finds_broken_numbers(test: ast.expr, taken: bool, lookup: Callable[[str], l
     bound = [each for node in nodes if isinstance(node, ast.Name) for each in lookup(node.id)]
     nodes += [node for each in bound for node in ast.walk(each)]
     called = {last_name(node.func) for node in nodes if isinstance(node, ast.Call)}
+    if any(isinstance(node, ast.Constant) and node.value in _BROKEN for node in nodes):
+        called.add("isinf")
     if asked == "any" or asked in _NOT_A_NUMBER:
         is_turned = "logical_not" in called or any(isinstance(node, ast.Invert) for node in nodes)
         return taken and not is_turned and bool(called & _NOT_A_NUMBER)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
-from torchperf_lint.idioms.data.workers import surely_none
+from torchperf_lint.idioms.data.workers import none_by_default
 from torchperf_lint.knowledge import loading, torch_api
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import edits
@@ -41,7 +41,7 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
             continue
         samples = model.loader_samples(site)
         route = None if samples.on_host is False or samples.no_tensors else model.loader_route(site)
-        if route is not None and not (route.blocks and surely_none(model, site)):
+        if route is not None and not (route.blocks and none_by_default(model, site)):
             fields = {
                 "call": f"{model.text(site.node.func)}(...)",
                 "how": "has no `pin_memory`" if pinned.absent else "sets `pin_memory=False`",
