@@ -643,7 +643,10 @@ def test_what_the_lowest_version_cannot_do_is_not_suggested(project: Path, lint)
     write(project, **{"requirements.txt": "torch\ntorchmetrics>=1.4\n"})
     found = lint()
     assert sorted(found) == ["TPL301", "TPL302"], "a newer version may run, which sends no default weight"
-    assert graded(found["TPL301"]) is None
+    text = "".join(new_text(found["TPL301"]))
+    assert graded(found["TPL301"]) == "unsafe"
+    assert "class UncheckedMeanMetric(" in text, "a subclass does it in any version"
+    assert "nan_strategy" not in text
     assert evidence(found["TPL301"]) == ["requirements.txt:2: torchmetrics>=1.4"]
     assert "weight=torch.ones(())" in "".join(new_text(found["TPL302"])), "right for any version"
 
