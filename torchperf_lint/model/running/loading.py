@@ -185,8 +185,7 @@ class Loading:
                 if self._is_owner(record, owner):
                     step = Because(record.call.lineno, f"`{owner}.{name}` has its batches moved to the device")
                     route = self._by_framework(step)
-                    # Accelerate waits for its copies unless it is told not to.
-                    blocks = owner == "accelerator" and "non_blocking" not in self._text
+                    blocks = owner == "accelerator" and not self._accelerate_goes_on()
                     yield route._replace(blocks=blocks), self._given(record)
         for name, found in records.items():
             if re.search(loading.MOVING_HELPERS, name):
@@ -195,6 +194,11 @@ class Loading:
                         step = Because(record.call.lineno, f"its batches are moved to the device by `{name}(...)`")
                         yield Route((step,), True, False, self._text), self._given(record)
         yield from self._hooks()
+
+    def _accelerate_goes_on(self) -> bool:
+        """Whether Accelerate is told not to wait for its copies, as it does otherwise."""
+        configured = self._world.index.calls.get("DataLoaderConfiguration", ())
+        return any(keyword.arg == "non_blocking" for record in configured for keyword in record.call.keywords)
 
     def _by_framework(self, step: Because) -> Route:
         return Route((step,), False, False, self._text)
