@@ -186,7 +186,9 @@ def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool
     if any(keyword.arg in (None, "out", "inplace") for keyword in call.keywords) or name.endswith("_"):
         return False
     if callee.kind is Kind.LIBRARY:
-        computes = ref.startswith("torch.") and not ref.startswith(torch_api.NOT_TENSOR_MODULES)
+        computes = ref.startswith("torch.") and not ref.startswith((*torch_api.NOT_TENSOR_MODULES, "torch.nn.utils."))
+        if computes and ref.startswith("torch.nn.functional.") and not name.endswith(("loss", "cross_entropy")):
+            computes = len(call.args) < 2  # `F.relu(x, True)` writes to `x`, by position
         return computes or ref.startswith("math.") or ref in _BUILTINS
     if not isinstance(call.func, ast.Attribute) or callee.function is not None or name not in _ASKS:
         return False

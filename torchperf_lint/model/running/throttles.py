@@ -26,9 +26,6 @@ _FLAG = re.compile(
     r"|^(log|logging|do_log|display|visualise|plot|profile|profiling|dump|save_now)$"
 )
 _NOT_A_NUMBER = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
-_BROKEN = ("inf", "-inf", "+inf", "nan")
-"""The texts of `float("inf")` and its like."""
-
 _OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
 _NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
 
@@ -62,15 +59,21 @@ def _finds_broken_numbers(test: ast.expr, taken: bool, lookup: Callable[[str], l
     """`torch.isnan(x).any()`, `not torch.isfinite(x).all()`, also of a mask that has been bound before."""
     asked = last_name(test.func) if isinstance(test, ast.Call) else None
     nodes = list(ast.walk(test)) if isinstance(test, ast.Call) else []
-    bound = [each for node in nodes if isinstance(node, ast.Name) for each in lookup(node.id)]
+    mask = _asked_of(test)
+    bound = lookup(mask.id) if isinstance(mask, ast.Name) else []
     nodes += [node for each in bound for node in ast.walk(each)]
     called = {last_name(node.func) for node in nodes if isinstance(node, ast.Call)}
-    if any(isinstance(node, ast.Constant) and node.value in _BROKEN for node in nodes):
-        called.add("isinf")
     if asked == "any" or asked in _NOT_A_NUMBER:
         is_turned = "logical_not" in called or any(isinstance(node, ast.Invert) for node in nodes)
         return taken and not is_turned and bool(called & _NOT_A_NUMBER)
     return not taken and asked in ("all", "isfinite") and "isfinite" in called
+
+
+def _asked_of(test: ast.expr) -> ast.expr | None:
+    """`x` of `x.any()` and of `torch.any(x)`."""
+    if not isinstance(test, ast.Call):
+        return None
+    return test.args[0] if test.args else test.func.value if isinstance(test.func, ast.Attribute) else None
 
 
 def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
@@ -81,14 +84,27 @@ def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
         return False
     sides = [test.left, test.comparators[0]]
     if isinstance(test.ops[0], (ast.In, ast.NotIn)) and isinstance(sides[1], (ast.Tuple, ast.List, ast.Set)):
+        if not _names_device(sides[0]) or not sides[1].elts:
+            return False
         sides = sides[1].elts
         others = all(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides)
         return others and taken == isinstance(test.ops[0], ast.In)
+    if not any(_names_device(side) for side in sides):
+        return False
     named = {side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)}
     if isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and named:
         is_cuda = "cuda" in named
         return (bool(named & _OTHER_DEVICES) or is_cuda) and taken == (isinstance(test.ops[0], ast.Eq) != is_cuda)
     return False
+
+
+def _names_device(node: ast.expr) -> bool:
+    """`device`, `x.device.type`, `args.device`, `str(device)`, by the name alone."""
+    return any(
+        "device" in (last_name(each) or "").lower()
+        for each in ast.walk(node)
+        if isinstance(each, (ast.Name, ast.Attribute))
+    )
 
 
 def _flag(test: ast.Name | ast.Attribute, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
