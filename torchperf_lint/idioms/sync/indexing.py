@@ -113,8 +113,22 @@ def hot_masks(model: Model) -> Iterator[tuple[Indexed, ast.expr]]:
             continue  # A mask on the accelerator chooses nothing from the host: then the mask is there, too.
         # Nothing but tensors is indexed by a comparison; an attribute may be a list of layers.
         is_held_there = held.holds_tensors and held.device.on_accelerator
-        if is_held_there or is_shown(model, indexed.function, mask):
+        if (is_held_there or is_shown(model, indexed.function, mask)) and not _is_empty(model, indexed.statement, mask):
             yield indexed, mask
+
+
+def _is_empty(model: Model, statement: ast.stmt, mask: ast.expr) -> bool:
+    """Whether the statement runs only where nothing is chosen: in the other arm of `if mask.any():`."""
+    wanted = {f"{ast.unparse(mask)}.any()", f"torch.any({ast.unparse(mask)})"}
+    place = model.index.places[statement]
+    while place.parent is not None:
+        test, runs = getattr(place.parent, "test", None), place.field == "body"
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, runs = test.operand, not runs
+        if isinstance(place.parent, ast.If) and not runs and test is not None and ast.unparse(test) in wanted:
+            return True
+        place = model.index.places[place.parent]
+    return False
 
 
 def _has_mask(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:

@@ -94,8 +94,9 @@ class Loading:
             for route, sources in self._steps():
                 for source in sources:
                     known = routes.get(source)
-                    if known is None or (route.explicit and not known.explicit):
-                        routes[source] = route
+                    told = route if known is None or (route.explicit and not known.explicit) else known
+                    # What Accelerate moves lies on the device when the program moves it in its training loop, too.
+                    routes[source] = told._replace(blocks=route.blocks or (known is not None and known.blocks))
         return routes
 
     def files(self, loader: ast.Call) -> Iterator[Index]:
@@ -196,9 +197,11 @@ class Loading:
         yield from self._hooks()
 
     def _accelerate_goes_on(self) -> bool:
-        """Whether Accelerate is told not to wait for its copies, as it does otherwise."""
-        configured = self._world.index.calls.get("DataLoaderConfiguration", ())
-        return any(keyword.arg == "non_blocking" for record in configured for keyword in record.call.keywords)
+        """Whether Accelerate is told not to wait for its copies, as it does otherwise, or to make none."""
+        calls = self._world.index.calls
+        configured = [*calls.get("DataLoaderConfiguration", ()), *calls.get("Accelerator", ())]
+        told = {keyword.arg for record in configured for keyword in record.call.keywords}
+        return not told.isdisjoint(("non_blocking", "device_placement"))
 
     def _by_framework(self, step: Because) -> Route:
         return Route((step,), False, False, self._text)
