@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from linting import ROOT
+from torchperf_lint import __version__
 
 PACKAGE = "torchperf_lint"
 MODULES = sorted((ROOT / PACKAGE).rglob("*.py"))
@@ -37,9 +38,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "knowledge",
     ),
     "engine": ("engine", "model", "syntax", "knowledge"),
+    "engine.declarations": ("engine.declare", "engine.findings", "model", "rules"),
     "engine.declare": ("engine.findings", "knowledge.accelerators", "model"),
     "engine.findings": ("syntax.site",),
-    "engine.registry": ("engine.declare", "rules"),
+    "engine.registry": ("engine.declarations", "engine.declare"),
     "engine.scan": ("engine.declare",),
     "engine.project": ("engine", "model", "syntax", "knowledge", "config"),
     "report": ("report", "engine.findings", "syntax.source"),
@@ -136,6 +138,18 @@ def test_clean_file_loads_nothing_heavy(tmp_path: Path) -> None:
     status, loaded = _loaded_by_run(tmp_path, CLEAN_FILE)
     assert status == 0
     assert not [each for each in NOT_LOADED_WITHOUT_A_FINDING if each in loaded]
+
+
+def test_version_is_told_before_anything_is_loaded() -> None:
+    program = (
+        f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules)\n"
+        "from torchperf_lint.__main__ import run\n"
+        "sys.argv[1:] = ['--version']\n"
+        "try:\n    run()\nfinally:\n    print(*sorted(set(sys.modules) - before), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [PACKAGE.replace("_", "-"), __version__]
+    assert set(done.stderr.split()) <= {"__future__", "gc", PACKAGE, f"{PACKAGE}.__main__"}
 
 
 def test_finding_does_not_load_torch(tmp_path: Path) -> None:

@@ -400,12 +400,24 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path, arguments):
         assert worse.returncode == 2
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
+def test_a_version_that_cannot_be_written_is_one_line():
+    command = [sys.executable, "-m", "torchperf_lint", "--version"]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, env=buffered, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("torchperf-lint: error: the output cannot be written: ")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.skipif(os.name == "nt", reason="descriptors are closed in the child before it starts")
 @pytest.mark.parametrize(
     ("closed", "arguments", "status", "told"),
     [
         (0, ["train.py", "-q"], 1, ""),
         (0, ["-"], 2, "-: error: cannot be read: standard input is closed\n"),
+        (1, ["--version"], 0, ""),
         (1, ["train.py"], 1, ""),
         (1, ["absent.py"], 2, "absent.py: error: cannot be read: No such file or directory\n"),
         (2, ["absent.py"], 2, ""),

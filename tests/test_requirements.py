@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pickle
 import subprocess
@@ -704,7 +705,7 @@ def test_standard_input_belongs_to_the_project_that_its_name_lies_in(project: Pa
 
 def test_rules_declare_whose_version_they_ask_for() -> None:
     for rule in registry.all_rules():
-        module = sys.modules[rule.check.__module__].__file__
+        module = importlib.import_module(rule.check.__module__).__file__
         with open(module, encoding="utf-8") as file:
             asks = "model.target" in file.read()
         assert asks == bool(rule.asks), f"{rule.code}: asks={rule.asks}"

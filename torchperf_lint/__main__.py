@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
-from typing import NoReturn
 
-from torchperf_lint.cli import main
+from torchperf_lint import __version__
+
+TYPE_CHECKING = False  # type checkers know the name; the module `typing` takes as long as Python's whole start
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 SELDOM = 100_000, 50, 100
 """Thresholds of the collector: what a run makes it keeps to its end, so that looking for garbage finds little."""
@@ -14,10 +18,24 @@ SELDOM = 100_000, 50, 100
 
 def run() -> NoReturn:
     """Run the command line and end the process, which then takes nothing apart that ends with it."""
-    gc.set_threshold(*SELDOM)
+    if sys.argv[1:] == ["--version"] and _version_is_printed():
+        sys.exit()
+    gc.set_threshold(*SELDOM)  # before the imports: hardly any run makes as many objects
+    from torchperf_lint.cli import main
+
     status = main()
     gc.freeze()
     sys.exit(status)
+
+
+def _version_is_printed() -> bool:
+    """Print the version before anything else is loaded; where that fails, the command line knows what to say."""
+    try:
+        # Nothing may stay in a buffer, to fail once more.
+        os.write(sys.stdout.fileno(), f"torchperf-lint {__version__}{os.linesep}".encode())
+    except (AttributeError, OSError):  # stdout is None where whoever started us has closed it
+        return False
+    return True
 
 
 if __name__ == "__main__":

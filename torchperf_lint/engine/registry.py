@@ -1,17 +1,16 @@
-"""Every rule there is, found by walking `torchperf_lint.rules`, and the selectors that name them."""
+"""Every rule there is, and the selectors that name them."""
 
 from __future__ import annotations
 
 import functools
-import importlib
-import os
 from typing import TYPE_CHECKING
 
-import torchperf_lint.rules
-from torchperf_lint.engine.declare import Rule
+from torchperf_lint.engine.declarations import Modules, declared_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from torchperf_lint.engine.declare import Rule
 
 UNUSED_SUPPRESSION = "TPL001"
 """The code under which an unused `# noqa` of ours is reported; it is the engine's own and has no page."""
@@ -26,31 +25,21 @@ class UnknownSelector(ValueError):
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
     """All declared rules, ordered by code."""
+    modules = Modules()
+    kept = modules.kept()
+    if kept is not None:
+        return kept
     found: dict[str, Rule] = {}
-    for name in _rule_modules():
-        module = importlib.import_module(name)
-        for value in vars(module).values():
-            if isinstance(value, Rule):
-                if name.rpartition(".")[2] != value.stem:
-                    raise TypeError(f"{value.code}: its module must be called {value.stem}, not {name}")
-                if value.code in found:
-                    raise TypeError(f"{value.code} is declared twice")
-                found[value.code] = value
-    return tuple(found[code] for code in sorted(found))
-
-
-def _rule_modules() -> list[str]:
-    """Module names `torchperf_lint.rules.<category>.<stem>`; pkgutil would do, but it imports inspect."""
-    found = []
-    for folder in torchperf_lint.rules.__path__:
-        for category in os.scandir(folder):
-            if category.is_dir() and category.name.isidentifier() and not category.name.startswith("_"):
-                found += [
-                    f"{torchperf_lint.rules.__name__}.{category.name}.{module.name[:-3]}"
-                    for module in os.scandir(category)
-                    if module.name.endswith(".py") and module.name != "__init__.py"
-                ]
-    return sorted(found)
+    for name in modules.names:
+        for code, declared in declared_in(name).items():
+            if name.rpartition(".")[2] != declared.stem:
+                raise TypeError(f"{code}: its module must be called {declared.stem}, not {name}")
+            if code in found:
+                raise TypeError(f"{code} is declared twice")
+            found[code] = declared
+    rules = tuple(found[code] for code in sorted(found))
+    modules.keep(rules)
+    return rules
 
 
 def find_rule(text: str) -> Rule | None:
