@@ -18,8 +18,6 @@ from torchperf_lint.model.index import ClassInfo, FunctionInfo
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.project.facts import Facts, digest_of, facts_of
 from torchperf_lint.model.project.links import MOST_HOPS, Links
-from torchperf_lint.model.project.registries import registries_of
-from torchperf_lint.model.unit import Unit
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, Index
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.project.exports import Meaning
+    from torchperf_lint.model.unit import Unit
 
 FEW_FILES = 3
 """A method whose name is called in more files than this is looked for only where a file of its class is imported."""
@@ -112,6 +111,10 @@ class Program:
         self._forget()
 
     def _keep(self, key: str, source: Source, tree: ast.Module) -> Unit:
+        from torchperf_lint.model.unit import (
+            Unit,
+        )  # with all of the model: most files that are asked for are not opened
+
         unit = self._units[key] = Unit(source, tree, self._hints, self)
         self._by_index[unit.index] = key, unit
         self._loaded += len(source.utf8)
@@ -290,6 +293,8 @@ class Program:
         family = {self._by_index[cls.index][0] for cls in lineage}
         # Who knows only a base class calls a method of it by way of one without a body there.
         known_by = {own, *(self._by_index[cls.index][0] for cls in lineage if _promises(cls, name))}
+        from torchperf_lint.model.project.registries import registries_of
+
         # Who knows only a registry that the class is in calls what this has built.
         known_by.update(self._by_index[index][0] for index in registries_of(self, function.cls).values())
         return [key for key in files if key in family or self._links.imported_files(key) & known_by]

@@ -1,0 +1,222 @@
+"""The questions about one file, by libcst node: yes, no or unknown, with what shows it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
+from torchperf_lint.model import flow, scope
+from torchperf_lint.model.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.meaning import numbers
+from torchperf_lint.model.meaning.devices import named_device
+from torchperf_lint.model.meaning.statements import names_sent_backward
+from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.running import frameworks
+from torchperf_lint.model.running.heat import Heat
+from torchperf_lint.model.sites import SiteModel
+from torchperf_lint.syntax.site import Site
+
+if TYPE_CHECKING:
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.meaning.objects import Objects
+    from torchperf_lint.model.running.loading import Route, Samples
+    from torchperf_lint.model.unit import Unit
+    from torchperf_lint.syntax import cst
+
+__all__ = ["Because", "Device", "Heat", "Kind", "Model", "Site", "Value"]
+
+
+class Model(SiteModel):
+    """Answers questions about one file. Nothing is computed before it is asked for."""
+
+    def __init__(self, unit: Unit, target: Target) -> None:
+        """`target` says which torch and torchmetrics the project runs on."""
+        super().__init__(unit, target)
+        self._objects: Objects | None = None
+        self._loading = unit.loading
+        self.unit = unit
+
+    # -- meaning ---------------------------------------------------------------------------------------------------
+
+    def device_named(self, node: cst.CSTNode) -> Device:
+        """The device that an expression names where a device is expected, by its value or its name."""
+        meaning = self.ast_of(node)
+        named = None if meaning is None else named_device(meaning, self.value(node))
+        return named or Device.UNKNOWN
+
+    def on_device(self, node: cst.CSTNode) -> tuple[Because, ...] | None:
+        """What shows that the expression is a tensor (or holds tensors) on the accelerator; None if nothing does.
+
+        An empty tuple means that it is known without a single place to point to.
+        """
+        value = self.value(node)
+        # A field of a model's output (`outputs.logits`) is a tensor if the program treats it as one.
+        is_field = value.kind is Kind.METHOD and value.element is not None and value.element.kind is Kind.STRUCTURE
+        is_moved_object = (value.kind is Kind.UNKNOWN or is_field) and value.device.on_accelerator
+        if (value.holds_tensors or is_moved_object) and value.device.on_accelerator:
+            return value.because
+        return None
+
+    def certain_number(self, node: cst.CSTNode) -> bool:
+        """Whether the expression is a Python number on every path: no parameter meant to be one, no NumPy scalar."""
+        meaning = self.ast_of(node)
+        if meaning is None:
+            return False
+        function = self.index.places[self.statement_of(node)].function
+        return numbers.is_certain(meaning, function, self.world, self.heats)
+
+    def sent_backward(self, node: cst.CSTNode) -> bool:
+        """Whether the function around calls `.backward()` on what the expression names: then it is a tensor."""
+        meaning = self.ast_of(node)
+        function = self.index.places[self.statement_of(node)].function
+        return meaning is not None and dotted(meaning) in names_sent_backward(function)
+
+    def creation(self, value: Value) -> Site | None:
+        """The call in this file that made the object (a metric, a loader, a module); None if it is not known."""
+        created = value.created
+        if created is None:
+            return None
+        records = self.index.calls.get(last_name(created.func) or "", ())
+        statement = next((record.statement for record in records if record.call is created), None)
+        return None if statement is None else self.site_at(created, statement)
+
+    def object_calls(self, value: Value) -> tuple[list[tuple[str, Site]], Because | None]:
+        """Every call that the file makes on the object, by method name, and where the object leaves sight.
+
+        `__call__` names a call of the object itself. With a place where it leaves sight (it is returned, given
+        to code outside the file, ...) there may be more calls than these.
+        """
+        if value.created is None:
+            return [], Because(1, "it is not known where the object is made")
+        if self._objects is None:
+            from torchperf_lint.model.meaning.objects import Objects
+
+            self._objects = Objects(self.world)
+        calls, escape = self._objects.trace(value.created)
+        found = []
+        for name, call in calls:
+            record = next(r for r in self.index.calls[last_name(call.func) or ""] if r.call is call)
+            site = self.site_at(call, record.statement)
+            if site is None:
+                escape = escape or Because(call.lineno, "this call cannot be read")
+            else:
+                found.append((name, site))
+        return found, escape
+
+    # -- heat ------------------------------------------------------------------------------------------------------
+
+    def heat(self, site: Site) -> Heat | None:
+        """The loop, hook or call path that runs the site in every step; None if cold, unknown or throttled."""
+        return self.heats.of(self.statement_of(site.node))
+
+    def in_lightning_module(self, site: Site) -> bool:
+        """Whether the site stands in a method of a LightningModule."""
+        cls = self.function_of(site).cls
+        return cls is not None and frameworks.is_lightning_module(self.world, cls)
+
+    def framework(self, site: Site) -> str | None:
+        """What a framework promises about the function around the site (`Lightning calls ...`), if one does."""
+        contract = frameworks.contract_of(self.world, self.function_of(site))
+        return None if contract is None else contract.says
+
+    def function_name(self, site: Site) -> str:
+        """The name of the function around the site (`<module>` at the top level)."""
+        return self.function_of(site).name
+
+    def in_test(self, site: Site) -> bool:
+        """Whether the site stands in a test: a function `test_...` that no framework calls, a method of a TestCase."""
+        function = self.function_of(site)
+        is_hook = (function.cls is not None and function.name in DATALOADER_HOOKS) or (
+            frameworks.contract_of(self.world, function) is not None
+        )
+        if function.name.startswith("test_") and not is_hook:
+            return True
+        return any(base.endswith("TestCase") for base in self.class_bases(site))
+
+    def class_bases(self, site: Site) -> list[str]:
+        """Qualified names of the library bases of the class around the site."""
+        cls = self.function_of(site).cls
+        return [] if cls is None else self.world.library_bases(cls)
+
+    # -- loading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Whether the file is bound to the CPU, or to accelerators other than CUDA."""
+        return self._loading.runs_elsewhere
+
+    def loader_route(self, site: Site) -> Route | None:
+        """What shows that the batches of the loader built at the site go to an accelerator; None if nothing does."""
+        loader = self.ast_of(site.node)
+        return self._loading.route(loader) if isinstance(loader, ast.Call) else None
+
+    def loader_samples(self, site: Site) -> Samples:
+        """What can be told of the samples that the loader built at the site reads."""
+        loader = self.ast_of(site.node)
+        assert isinstance(loader, ast.Call)
+        return self._loading.samples(loader, self.function_of(site))
+
+    def binds(self, name: str, site: Site) -> bool:
+        """Whether the function around the site itself binds the name, other than as a parameter."""
+        function = self.function_of(site)
+        own = self.index.bound_names(function)[len(function.parameter_names) :]
+        return function is not self.index.module and name in own
+
+    def named(self, name: str, site: Site) -> Value:
+        """What a plain name is at the end of the function around the site: UNKNOWN if the function cannot see it."""
+        frame = self.world.frame(self.function_of(site))
+        value = frame.env.get(name)
+        if value is None:
+            value = self.world.free_name(frame, name)
+        return UNKNOWN if value is None else value
+
+    # -- flow ------------------------------------------------------------------------------------------------------
+
+    def uses(self, name: str, site: Site, heat: Heat) -> flow.NameUses:
+        """Where `name` occurs in the function around the site, related to the loop of `heat`."""
+        function = self.function_of(site)
+        return self.remember(
+            ("uses", name, function, heat.loop),
+            lambda: flow.uses_of(name, function, heat.loop, self.index, self.heats, self.source),
+        )
+
+    def name_of(self, ref: str, site: Site) -> str | None:
+        """A name under which a library module can be reached at the site; None if there is none."""
+        function: FunctionInfo | None = self.function_of(site)
+        statement = self.statement_of(site.node)
+        hidden = scope.bound_around(self.ast_of(site.node), statement)
+        while function is not None:
+            env = self.world.frame(function).env
+            for name in sorted(env, key=lambda name: (name != ref, name)):
+                value = env[name]
+                if value.kind is not Kind.LIBRARY or value.ref != ref or name in hidden or not name.isidentifier():
+                    continue
+                if scope.imported_by_then(name, statement, function, self.index):
+                    return name
+            hidden |= set(env)
+            function = function.outer
+        return None
+
+    def keeps_builtin(self, name: str) -> bool:
+        """Whether nothing in the file gives the name of a builtin another meaning."""
+        return not scope.binds(self.index, name)
+
+    def called_anywhere(self, *names: str) -> bool:
+        """Whether a file of the project calls something by one of these names, as far as its text tells."""
+        program = self.unit.program
+        return any(name in self.index.calls or (program is not None and program.calls_name(name)) for name in names)
+
+    def has_method(self, value: Value, name: str) -> bool:
+        """Whether the value's class, or a base of it in the project, defines the method."""
+        return value.cls is not None and self.world.method(value.cls, name) is not None
+
+    @property
+    def path(self) -> str:
+        """The file's path, as evidence names it."""
+        return self.index.path
+
+    def mentions(self, *words: str) -> bool:
+        """Whether any of the texts occurs in the file's text."""
+        return any(word in self.source.text for word in words)
