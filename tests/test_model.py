@@ -16,6 +16,7 @@ from expectations import read_comments
 from linting import ROOT, label
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import Model
+from torchperf_lint.model.index import Index
 from torchperf_lint.model.reveal import reveal_all
 from torchperf_lint.model.unit import Unit
 from torchperf_lint.syntax.source import Source
@@ -31,7 +32,7 @@ def test_reveals(path: Path) -> None:
     directives = read_comments(path.read_text(encoding="utf-8")).directives
     hints = Hints(directives.options.get("hot-functions", ()), directives.options.get("loader-names", ()))
     source = Source(path.name, path.read_bytes())
-    revealed = reveal_all(Model(Unit(source, source.parse(), hints), directives.target))
+    revealed = reveal_all(Model(Unit(source, Index(source.parse(), source.path), hints), directives.target))
     assert revealed == wanted, f"{label(path)}:\n" + "\n".join(
         difflib.ndiff(_lines(wanted), _lines({row: str(text) for row, text in revealed.items()}))
     )

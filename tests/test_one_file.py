@@ -15,9 +15,10 @@ import pytest
 
 from fake_rules import HINTS
 from torchperf_lint import cli
-from torchperf_lint.engine import gather, project
+from torchperf_lint.engine import gather, project, registry
 from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.gather import root_of
+from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.flake8_plugin import Plugin, _data_of
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model.project.program import key_of
@@ -487,3 +488,39 @@ def test_a_project_that_is_moved_keeps_its_cache(
     monkeypatch.chdir(moved)
     monkeypatch.setattr(gather, "facts_of", None)
     assert lint(capfd, ".") == whole
+
+
+def test_a_process_that_stays_says_what_a_fresh_one_says(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def report(projects: gather.Projects, path: str) -> FileReport:
+        data = (here / path).read_bytes()
+        return check_source(path, data, registry.select(), Target(), HINTS, program=lambda: projects.around(path))
+
+    helper, base, train = (FILES[path] for path in ("lib/helper.py", "lib/base.py", "train.py"))
+    staying = gather.Projects(HINTS, None)
+    seen = {report(staying, "train.py")}
+    for path, text in (
+        ("train.py", train.replace(".item()", "")),
+        ("train.py", train.replace("        record", "        # record")),
+        ("train.py", train.replace("helper import record", "helper import repeat as record")),
+        ("train.py", train + "\n# the end\n"),
+        ("lib/helper.py", helper.replace("100 * loss", "loss")),
+        ("lib/base.py", base.replace("for batch in self.loader:", "if batch := next(self.loader):")),
+        ("lib/base.py", base),
+        ("lib/helper.py", helper.replace(".item()", "")),
+    ):
+        (here / path).write_text(text)
+        for each in (path, "train.py", "lib/helper.py"):
+            now = report(staying, each)
+            assert now == report(gather.Projects(HINTS, None), each), f"{each}, after a change of {path}"
+            seen.add(now)
+    assert len(seen) >= 5, "the changes change hardly anything"
+
+    read = []
+    monkeypatch.setattr(gather, "_read", lambda key: read.append(key) or Path(key).read_bytes())
+    staying = gather.Projects(HINTS, None)
+    for end in range(3):
+        (here / "train.py").write_text(f"{train}\nEND = {end}\n")
+        report(staying, "train.py")
+    once = {each for each in read if each.endswith("base.py")}
+    assert once, "the loop is in another file"
+    assert read.count(*once) == 2, "once for its facts and once for its tree, whatever changes elsewhere"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.model.index import Index
 from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.values import UNKNOWN
 from torchperf_lint.model.unit import Unit
@@ -19,7 +20,7 @@ PROGRAMS = sorted([*FIXTURES.glob("model/*.py"), *FIXTURES.glob("rules/*/*/*.py"
 
 def unit_of(code: str) -> Unit:
     source = Source("example.py", code.encode())
-    return Unit(source, source.parse(), Hints())
+    return Unit(source, Index(source.parse(), source.path), Hints())
 
 
 def named(path: Path) -> str:
@@ -125,7 +126,7 @@ SHAPES = {
 @pytest.mark.parametrize("path", PROGRAMS, ids=named)
 def test_a_slice_gives_the_values_of_the_whole_function(path: Path) -> None:
     source = Source(str(path), path.read_bytes())
-    compare(Unit(source, source.parse(), Hints()))
+    compare(Unit(source, Index(source.parse(), source.path), Hints()))
 
 
 @pytest.mark.parametrize("code", SHAPES.values(), ids=SHAPES)
@@ -153,7 +154,7 @@ def compare(unit: Unit) -> None:
 @pytest.mark.parametrize("path", PROGRAMS, ids=named)
 def test_arguments_alone_have_their_values_in_the_whole_function(path: Path) -> None:
     source = Source(str(path), path.read_bytes())
-    unit = Unit(source, source.parse(), Hints())
+    unit = Unit(source, Index(source.parse(), source.path), Hints())
     world = unit.world()
     for record in (each for records in unit.index.calls.values() for each in records):
         whole = world.frame(record.function).values
@@ -165,7 +166,7 @@ def test_arguments_alone_have_their_values_in_the_whole_function(path: Path) -> 
 @pytest.mark.parametrize("path", PROGRAMS, ids=named)
 def test_names_at_the_end_are_those_of_the_whole_function(path: Path) -> None:
     source = Source(str(path), path.read_bytes())
-    unit = Unit(source, source.parse(), Hints())
+    unit = Unit(source, Index(source.parse(), source.path), Hints())
     world = unit.world()
     for function in unit.index.functions:
         for name, value in world.frame(function).env.items():

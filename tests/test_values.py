@@ -100,7 +100,7 @@ def test_answers_do_not_depend_on_the_order_of_questions(path: Path) -> None:
     index = Index(tree)
 
     def world() -> World:
-        unit = Unit(source, tree, Hints())
+        unit = Unit(source, Index(tree, source.path), Hints())
         unit.index = index  # values name functions and classes, and are to be compared
         return unit.world()
 

@@ -66,9 +66,10 @@ def check_source(
             source.parse()
             unit = None
         elif around is None:
+            from torchperf_lint.model.index import Index
             from torchperf_lint.model.unit import Unit
 
-            unit = Unit(source, source.parse(), hints)
+            unit = Unit(source, Index(source.parse(), source.path), hints)
         else:
             unit = around.open(path, data, source)
     except Unreadable as error:

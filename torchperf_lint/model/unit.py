@@ -6,7 +6,6 @@ import functools
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.index import Index
 from torchperf_lint.model.meaning.interpret import World
 from torchperf_lint.model.project.exports import Imported, exports_of
 from torchperf_lint.model.running.heat import HeatMap
@@ -15,9 +14,8 @@ from torchperf_lint.model.running.loops import Loops
 from torchperf_lint.model.running.seeds import Seeds
 
 if TYPE_CHECKING:
-    import ast
-
     from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.model.index import Index
     from torchperf_lint.model.project.exports import Exports
     from torchperf_lint.model.project.program import Program
     from torchperf_lint.syntax.source import Source
@@ -29,12 +27,12 @@ FARTHEST = 3
 class Unit:
     """Nothing is computed before it is asked for."""
 
-    def __init__(self, source: Source, tree: ast.Module, hints: Hints, program: Program | None = None) -> None:
-        """`tree` is `source.parse()`; `program` is the project that the file belongs to, if there is one."""
+    def __init__(self, source: Source, index: Index, hints: Hints, program: Program | None = None) -> None:
+        """`index` is that of `source.parse()`; `program` is the project that the file belongs to, if there is one."""
         self.source = source
         self.hints = hints
         self.program = program
-        self.index = Index(tree, source.path)
+        self.index = index
         self._worlds: dict[int, World] = {}
 
     def world(self, level: int = FARTHEST) -> World:

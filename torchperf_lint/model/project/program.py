@@ -14,7 +14,7 @@ import os
 import posixpath
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.index import ClassInfo, FunctionInfo
+from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.project.facts import Facts, digest_of, facts_of
 from torchperf_lint.model.project.links import MOST_HOPS, Links
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torchperf_lint.knowledge.hints import Hints
-    from torchperf_lint.model.index import CallRecord, Index
+    from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.project.exports import Meaning
     from torchperf_lint.model.unit import Unit
@@ -63,12 +63,14 @@ class Program:
         self._read = read
         self._shown = shown
         self._links = Links(self._facts, root)
+        self._indexed: dict[str, tuple[Source, Index]] = {}
+        self._loaded = 0
         self._forget()
 
     def _forget(self) -> None:
+        """Forget all answers. Trees say nothing of other files, and stay."""
         self._units: dict[str, Unit | None] = {}
         self._by_index: dict[Index, tuple[str, Unit]] = {}
-        self._loaded = 0
         self._meanings: dict[tuple[str, str], Meaning | None] = {}
         self._calls: dict[FunctionInfo, list[CallRecord]] = {}
         self._files: dict[FunctionInfo, list[str]] = {}
@@ -79,6 +81,8 @@ class Program:
         """Let go of all trees if there are too many; to be called between files, for it changes no answer."""
         if self._loaded > MOST_LOADED:
             self._forget()
+            self._indexed.clear()
+            self._loaded = 0
             gc.collect()  # frames, values and trees name each other, and the collector is told to come seldom
 
     def open(self, path: str, data: bytes, source: Source) -> Unit:
@@ -92,7 +96,7 @@ class Program:
             self._learn(key, facts_of(data))
         unit = self._units.get(key)
         if unit is None or unit.source.utf8 != source.utf8:
-            unit = self._keep(key, source, source.parse())
+            unit = self._keep(key, source, Index(source.parse(), source.path))
         return unit
 
     def close(self, path: str) -> None:
@@ -103,32 +107,44 @@ class Program:
 
     def _learn(self, key: str, facts: Facts | None) -> None:
         """Take the file for one with these facts, or for none; nothing that was answered before holds any longer."""
+        before = self._facts.get(key)
         if facts is None:
             self._facts.pop(key, None)
         else:
             self._facts[key] = facts
-        self._links = Links(self._facts, self._root)
+        if facts is None or before is None or facts._replace(digest="") != before._replace(digest=""):
+            self._links = Links(self._facts, self._root)
+        self._let_go(key)
         self._forget()
 
-    def _keep(self, key: str, source: Source, tree: ast.Module) -> Unit:
-        from torchperf_lint.model.unit import (
-            Unit,
-        )  # with all of the model: most files that are asked for are not opened
+    def _let_go(self, key: str) -> None:
+        if key in self._indexed:
+            self._loaded -= len(self._indexed.pop(key)[0].utf8)
 
-        unit = self._units[key] = Unit(source, tree, self._hints, self)
-        self._by_index[unit.index] = key, unit
+    def _keep(self, key: str, source: Source, index: Index) -> Unit:
+        from torchperf_lint.model.unit import Unit  # the whole model, which a project of quiet files needs not
+
+        self._let_go(key)
+        self._indexed[key] = source, index
         self._loaded += len(source.utf8)
+        unit = self._units[key] = Unit(source, index, self._hints, self)
+        self._by_index[index] = key, unit
         return unit
 
     def unit(self, key: str) -> Unit | None:
         """The file, read and indexed; None if that cannot be done."""
         if key not in self._units:
             self._units[key] = None
+            known = self._indexed.get(key)
             try:
-                data = self._read(key)
-                if len(data) <= LARGEST:
+                if known is None:
+                    data = self._read(key)
+                    if len(data) > LARGEST:
+                        return None
                     source = Source(self._shown(key), data)
-                    self._keep(key, source, source.parse())
+                    known = source, Index(source.parse(), source.path)
+                known[1].path = self._shown(key)  # who opened it may have named it in another way
+                self._keep(key, *known)
             except (OSError, Unreadable, RecursionError):
                 pass
         return self._units[key]
