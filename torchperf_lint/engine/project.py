@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, unreadable, write_atomically
 from torchperf_lint.engine.findings import Failure
-from torchperf_lint.engine.fixer import fix_source
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.scan import rules_worth_running
 
@@ -142,6 +141,8 @@ def run_on(job: Job, data: bytes, program: Callable[[], Program] | None = None) 
     if job.action is Action.CHECK:
         report = check_source(*subject, program=program, report_unused=job.report_unused)
         return Result(job.path, report, data, data) if report.diagnostics else Result(job.path, report)
+    from torchperf_lint.engine.fixer import fix_source
+
     fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
     if program is not None and (fixed.applied or fixed.withdrawn):
         program().close(job.path)  # what was tried in it must not count for other files

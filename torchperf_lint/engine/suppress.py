@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import bisect
 import functools
-import io
 import re
-import tokenize
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import registry
@@ -19,13 +17,9 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.source import Source
 
 # Codes are read as flake8 reads them: after `noqa` and a colon, words that are no codes silence everything.
-_NOQA = re.compile(
-    r"#\s*noqa(?![\w-])(?:\s*:\s*(?P<items>[A-Z]+[0-9]+(?![\w-])(?:[\s,]+[A-Z]+[0-9]+(?![\w-]))*))?", re.IGNORECASE
-)
-_IGNORE_FILE = re.compile(
-    r"#\s*torchperf-lint\s*:\s*ignore-file(?:\s*\[(?P<items>[^\]]*)\](?!\S)|(?!\S)(?!\s*\[))", re.IGNORECASE
-)
-_LINE_END = re.compile("\r\n?")
+# They are compiled where a file has such a comment: most have none.
+_NOQA = r"(?i)#\s*noqa(?![\w-])(?:\s*:\s*(?P<items>[A-Z]+[0-9]+(?![\w-])(?:[\s,]+[A-Z]+[0-9]+(?![\w-]))*))?"
+_IGNORE_FILE = r"(?i)#\s*torchperf-lint\s*:\s*ignore-file(?:\s*\[(?P<items>[^\]]*)\](?!\S)|(?!\S)(?!\s*\[))"
 _OURS = re.compile(rb"noqa\s*:[^\r\n]*\btpl\d|ignore-file\s*\[")
 
 
@@ -117,7 +111,7 @@ class Suppressions:
             start += len(before.encode())
             own_line = not before.strip()
             for whole_file, pattern in ((True, _IGNORE_FILE), (False, _NOQA)):
-                match = pattern.match(comment) if whole_file else pattern.search(comment)
+                match = re.match(pattern, comment) if whole_file else re.search(pattern, comment)
                 if match and (own_line if whole_file else self._noqa):
                     found.append(_directive(row, start, comment, match, whole_file))
         return found
@@ -196,8 +190,11 @@ def _normal(selector: str) -> str:
 
 def _comments(text: str) -> Iterator[tuple[int, int, str]]:
     """Row (1-based), column (0-based, characters) and text of every comment."""
+    import io
+    import tokenize
+
     try:
-        for token in tokenize.generate_tokens(io.StringIO(_LINE_END.sub("\n", text)).readline):
+        for token in tokenize.generate_tokens(io.StringIO(re.sub("\r\n?", "\n", text)).readline):
             if token.type == tokenize.COMMENT:
                 yield *token.start, token.string
     except (tokenize.TokenError, SyntaxError):

@@ -11,7 +11,6 @@ import bisect
 import codecs
 import io
 import re
-import tokenize
 import warnings
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -34,11 +33,7 @@ class Source:
         """Decode `data` as Python would (byte-order mark, PEP 263 cookie); raise Unreadable if it cannot be."""
         self.path = path
         self.bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-        try:
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        except SyntaxError as error:
-            raise _undecodable_head(data) or Unreadable(str(error.msg)) from None
-        self.encoding = "utf-8" if encoding == "utf-8-sig" else encoding
+        self.encoding = _encoding_of(data)
         body = data[len(self.bom) :]
         try:
             self.text = body.decode(self.encoding)
@@ -96,6 +91,18 @@ class Source:
         if self.encoding != "utf-8":
             return self.bom + utf8.decode().encode(self.encoding)
         return self.bom + utf8
+
+
+def _encoding_of(data: bytes) -> str:
+    if not any(b"coding" in line for line in data.split(b"\n", 2)[:2]):
+        return "utf-8"  # most files, and the tokenizer takes longer to load than to lint some of them
+    import tokenize
+
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        raise _undecodable_head(data) or Unreadable(str(error.msg)) from None
+    return "utf-8" if encoding == "utf-8-sig" else encoding
 
 
 def _undecodable(body: bytes, error: UnicodeDecodeError, encoding: str) -> Unreadable:
