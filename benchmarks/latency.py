@@ -89,7 +89,7 @@ def train(loader):
     return total
 """
 
-BLOCK = '''
+NETWORK = '''
 
 class Network{n}(nn.Module):
     """A residual block and a head."""
@@ -105,7 +105,9 @@ class Network{n}(nn.Module):
         hidden = F.relu(self.norm(self.first(images)))
         hidden = hidden + F.relu(self.second(hidden))
         return self.head(hidden.mean((2, 3)))
+'''
 
+LOOP = '''
 
 def train_{n}(loader: DataLoader, epochs: int) -> list[float]:
     """Train, and tell the mean loss of each epoch."""
@@ -121,7 +123,7 @@ def train_{n}(loader: DataLoader, epochs: int) -> list[float]:
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
-            total += loss.detach(){read}
+            total += loss.detach()
         history.append(total.item() / len(loader))
         print(f"epoch {{epoch}}: {{history[-1]:.4f}}")
     return history
@@ -146,10 +148,13 @@ class Case(NamedTuple):
     target: float
 
 
-def long_file(findings: int) -> str:
-    """A training script of 1,000 lines with so many reads of a loss in its hot loops."""
-    blocks = range((1_000 - HEAD.count("\n")) // BLOCK.count("\n"))
-    return HEAD + "".join(BLOCK.format(n=n, read=".item()" if n < findings else "") for n in blocks)
+def long_file(every: int) -> str:
+    """A script of 1,000 lines: networks, and a training loop without a finding behind each `every`-th of them."""
+    parts = [HEAD]
+    while sum(part.count("\n") for part in parts) < 1_000:
+        n = len(parts)
+        parts.append(NETWORK.format(n=n) + (LOOP.format(n=n) if n % every == 0 else ""))
+    return "".join(parts)
 
 
 def installed_environment() -> dict[str, str]:
@@ -190,8 +195,8 @@ def measure_processes(runs: int, scratch: Path) -> None:
     for name, code, yardstick, target in (
         ("a small clean file without torch", PLAIN, bare, 5.0),
         ("a small clean file with torch", CLEAN, bare, 5.0),
-        ("a small clean file that speaks of a device", AWAKE, bare, 5.0),
-        ("a small file with findings / import libcst", SLOW, import_libcst, 1.5),
+        ("a small clean file with candidates / libcst", AWAKE, import_libcst, 1.5),
+        ("a small file with findings / libcst", SLOW, import_libcst, 1.5),
     ):
         folder = scratch / f"project{len(cases)}"
         folder.mkdir()
@@ -207,7 +212,6 @@ def measure_processes(runs: int, scratch: Path) -> None:
 
 def checks_of(path: Path) -> tuple[Callable[[], float], Callable[[], float]]:
     """A parse of the file and an editor's check of it, both of a text that has not been seen before, timed."""
-    sys.path.insert(0, str(CHECKOUT))
     from torchperf_lint.engine import registry
     from torchperf_lint.engine.gather import Projects
     from torchperf_lint.engine.runner import check_source
@@ -239,6 +243,7 @@ def checks_of(path: Path) -> tuple[Callable[[], float], Callable[[], float]]:
 
 def measure_editor(runs: int, files: list[tuple[str, Path]]) -> None:
     """A process that stays, and a file that changes; the collector as the command line sets it, and as Python does."""
+    sys.path.insert(0, str(CHECKOUT))
     from torchperf_lint.engine.project import calm_collector
 
     for name, path in files:
@@ -252,13 +257,19 @@ def measure_editor(runs: int, files: list[tuple[str, Path]]) -> None:
 def measure_collector(runs: int, scratch: Path) -> None:
     """The command line with the collector as it sets it, and without."""
     path = scratch / "long.py"
-    path.write_text(long_file(20), encoding="utf-8")
-    main = f"from torchperf_lint import __main__ as program; argv = ['--no-color', {str(path)!r}]"
-    bare = f"{main}\nfrom torchperf_lint.cli import main\nraise SystemExit(main(argv))"
-    tuned = f"{main}\nimport sys; sys.argv[1:] = argv; program.run()"
-    both = [[sys.executable, "-c", text] for text in (bare, tuned)]
+    path.write_text(long_file(1), encoding="utf-8")
+    arguments = ["--no-color", str(path)]
+    untuned = (
+        "import contextlib, sys\n"
+        "from torchperf_lint.engine import project\n"
+        "project.calm_collector = contextlib.nullcontext\n"
+        "from torchperf_lint.cli import main\n"
+        "sys.exit(main())"
+    )
+    tuned = "from torchperf_lint.__main__ import run\nrun()"
+    both = [[sys.executable, "-c", text, *arguments] for text in (untuned, tuned)]
     without, with_it = medians([lambda each=each: cpu_of_process(each, scratch) for each in both], runs)  # type: ignore[misc]
-    report("run() / main(): the collector's part", without, with_it, None)
+    report("the same file linted, the collector tuned / not", without, with_it, None)
 
 
 def main() -> int:
@@ -271,12 +282,12 @@ def main() -> int:
         root = Path(scratch)
         measure_processes(options.runs, root)
         files = []
-        for findings in (0, 5):
-            project = root / f"editor{findings}"
+        for name, every in (("networks", 1_000), ("networks and 3 loops", 15), ("a loop for each network", 1)):
+            project = root / f"editor{every}"
             project.mkdir()
             path = project / "train.py"
-            path.write_text(long_file(findings), encoding="utf-8")
-            files.append((f"1,000 lines, {findings} findings", path))
+            path.write_text(long_file(every), encoding="utf-8")
+            files.append((name, path))
         if options.file is not None:
             files.append((options.file.name, options.file))
         measure_editor(options.runs, files)
