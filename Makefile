@@ -20,7 +20,7 @@ help:
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
 	@echo "make docs     build the site of the README and the rules' pages, with a search, in build/site"
-	@echo "make bench    measure the linter's speed"
+	@echo "make bench    measure the linter's start-up and speed"
 	@echo "make clean    remove what the other targets made"
 
 demo: $(VENV)/demo-stamp
@@ -45,6 +45,7 @@ docs: $(VENV)/test-stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/test-stamp
+	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/speed.py
 
 clean:

@@ -66,6 +66,7 @@ def test_pages_are_in_both(distributions: tuple[Path, Path]) -> None:
         names = set(archive.namelist())
     assert {f"torchperf_lint/_pages/{page}" for page in pages} <= names
     assert "torchperf_lint/py.typed" in names
+    assert "torchperf_lint/_declarations.json" in names
     assert "torchperf_lint/_pages/measurements.json" in names
     assert "torchperf_lint/verify/page/page.css" in names
     for fixture in (
@@ -83,6 +84,15 @@ def test_lints_a_file(empty_environment: Path, tmp_path: Path) -> None:
     done = _run(empty_environment / "torchperf-lint", "--output-format", "json", "train.py", cwd=tmp_path, status=1)
     found = [(each["code"], each["location"]["row"]) for each in json.loads(done) if each["code"] == "TPL102"]
     assert found == [("TPL102", TRAINING_LOOP[: TRAINING_LOOP.index("total +=")].count("\n") + 1)]
+
+
+def test_loads_no_rule_to_know_the_rules(empty_environment: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys; from torchperf_lint.engine import registry\n"
+        "print(len(registry.all_rules()), *(each for each in sys.modules if '.rules.' in each))"
+    )
+    printed = _run(empty_environment / "python", "-B", "-c", program, cwd=tmp_path)
+    assert printed.split() == [str(len(all_rules()))]
 
 
 def test_says_what_the_verification_needs(empty_environment: Path, tmp_path: Path) -> None:
