@@ -67,6 +67,8 @@ NOT_LOADED_WITHOUT_A_FINDING = (
     "inspect",
     "multiprocessing",
     "importlib.metadata",
+    "tokenize",
+    f"{PACKAGE}.engine.fixer",
 )
 CLEAN_FILE = "import torch\n\n\ndef add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:\n    return a + b\n"
 SLOW_FILE = """\
