@@ -39,6 +39,11 @@ class Answers:
         """Say that the answers now being worked out hold only until the question at that depth is answered."""
         self._lowest = min(self._lowest, depth)
 
+    def has(self, question: object) -> bool:
+        """Whether the answer is known, whatever is being worked out."""
+        known = self._known.get(self._numbers.get(question, -1))
+        return known is not None and not known[1]
+
     def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
         """The answer, worked out by `compute` if it is not known; `default()` if it is being worked out already."""
         # Questions hold whole Values: numbers stand for them, for hashing those again and again would cost.

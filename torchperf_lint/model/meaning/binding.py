@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from torchperf_lint.model.meaning.interpret import Env
 
 
+_PART = (".", "[")
+"""What follows a path in that of a part."""
+
+
 def bind(evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None:
     """Assign a value to a target: a name, an attribute, a literal subscript, or a tuple of targets."""
     if isinstance(target, (ast.Tuple, ast.List)):
@@ -39,7 +43,8 @@ def bind(evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None
 
 def forget_parts(path: str, env: Env) -> None:
     """Leave out what is known of the attributes and entries of what the path stood for."""
-    for key in [key for key in env if key.startswith((path + ".", path + "["))]:
+    length = len(path)
+    for key in [key for key in env if path in key and key.startswith(path) and key[length : length + 1] in _PART]:
         del env[key]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model.meaning.slices import Slice
+    from torchperf_lint.model.meaning.slices import Slice, Slices
     from torchperf_lint.model.unit import Unit
 
 Env = dict[str, Value]
@@ -90,6 +90,10 @@ class World:
         self._calls_up = MAX_CALLS_UP
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
+        self._reach = 0  # how many calls up the answer that is being worked out has looked
+        self._reaches: dict[object, tuple[int, int]] = {}
+        self._reach_of: dict[object, int] = {}
+        self._asked: dict[FunctionInfo, int] = {}
         self._depth_origin = 0
         self._calls_followed = 0
         self._calling: dict[FunctionInfo, list[int]] = {}
@@ -121,18 +125,37 @@ class World:
         home = self.home(function.index)
         if home is not self:
             return Frame(function) if home is None else home.frame(function, part)
-        return self._answers.ask(
-            ("frame", function, part, 0 if function is self.index.module else self._calls_up),
+        return self._ask_by_calls_up(
+            ("frame", function, part),
             lambda: self._run_in_general(function, part),
             lambda: self._so_far(function, part),
         )
 
+    def _frame_with(self, function: FunctionInfo, part: Callable[[Slices], Slice | None]) -> Frame:
+        """The function as it is run in general, as far as that slice of it goes, or further.
+
+        Slices have much in common: once more has been run than the function has statements, all of it is.
+        """
+        home = self.home(function.index)
+        if home is not self:
+            return Frame(function) if home is None else home._frame_with(function, part)
+        whole = ("frame", function, None)
+        known = self._reaches.get(whole)
+        if known is not None and known[1] <= self._calls_up and self._answers.has((*whole, known[0])):
+            return self.frame(function)
+        slices = slices_of(function)
+        asked = part(slices)
+        if asked is None:
+            return self.frame(function)
+        self._asked[function] = self._asked.get(function, 0) + len(asked.run)
+        goes_on = self._answers.depth or self._asked[function] <= slices.size
+        return self.frame(function, asked if goes_on else None)
+
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
         """What a name (or path) is once the function or module has run; None where it does not bind it."""
-        slices = slices_of(function)
-        if not slices.may_bind(name):
+        if not slices_of(function).may_bind(name):
             return None
-        value = self.frame(function, slices.at_end(name)).env.get(name)
+        value = self._frame_with(function, lambda slices: slices.at_end(name)).env.get(name)
         is_empty = value is not None and value.kind is Kind.CONTAINER and value.element is None
         return registries.entries(self.index, name) or value if is_empty and function is self.index.module else value
 
@@ -141,9 +164,7 @@ class World:
         home = self.home(function.index)
         if home is not self:
             return () if home is None else home.placed(function)
-        return self._answers.ask(
-            ("placed", function, self._calls_up), lambda: parameters.placing(self, function), lambda: ()
-        )
+        return self._ask_by_calls_up(("placed", function), lambda: parameters.placing(self, function), lambda: ())
 
     def called(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
@@ -191,7 +212,7 @@ class World:
 
     def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> _Outcome:
         self._calls_followed += 1
-        frame = self._with_calls_up(0, lambda: self._run(function, bound, part))
+        frame = self.alone(lambda: self._run(function, bound, part))
         if function.is_generator:
             return _Outcome(_generated(frame, bound), ())
         return _Outcome(join_all(frame.returns), tuple(_put_into(frame, bound)))
@@ -313,19 +334,19 @@ class World:
 
     def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression that stands in the function."""
-        value = self.frame(function, slices_of(function).of(node)).values.get(node, UNKNOWN)
+        value = self._frame_with(function, lambda slices: slices.of(node)).values.get(node, UNKNOWN)
         return value if function.index is self.index else located(value, function.index.path)
 
     def parts(self, record: CallRecord, *nodes: ast.expr) -> list[Value]:
         """The values of expressions in a call, whatever else there is in its statement."""
         function = record.function
-        values = self.frame(function, slices_of(function).of_parts(record.statement, nodes)).values
+        values = self._frame_with(function, lambda slices: slices.of_parts(record.statement, nodes)).values
         found = [values.get(node, UNKNOWN) for node in nodes]
         return found if function.index is self.index else [located(value, function.index.path) for value in found]
 
     def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
         """The values of what a statement of the function holds, but for the statements in it."""
-        return self.frame(function, slices_of(function).of_statement(statement)).values
+        return self._frame_with(function, lambda slices: slices.of_statement(statement)).values
 
     def imported(self, ref: str) -> Value:
         """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
@@ -420,11 +441,47 @@ class World:
 
     def alone(self, answer: Callable[[], _R]) -> _R:
         """An answer without regard to the callers of any function."""
-        return self._with_calls_up(0, answer)
+        before = self._reach
+        try:
+            return self._with_calls_up(0, answer)
+        finally:
+            self._reach = before
 
     def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
         """An answer from those who call a function; None where that leads too far."""
-        return None if self._calls_up == 0 else self._with_calls_up(self._calls_up - 1, answer)
+        if self._calls_up == 0:
+            self._reach = MAX_CALLS_UP + 1
+            return None
+        before, self._reach = self._reach, 0
+        try:
+            return self._with_calls_up(self._calls_up - 1, answer)
+        finally:
+            self._reach = max(before, self._reach + 1)
+
+    def _ask_by_calls_up(self, question: tuple[object, ...], compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
+        """An answer that may rest on who calls, and on who calls those, as far up as is looked now.
+
+        One that was worked out without coming to the end of that holds wherever as many calls are looked up.
+        """
+        known = self._reaches.get(question)
+        calls_up = known[0] if known is not None and known[1] <= self._calls_up else self._calls_up
+        before, self._reach = self._reach, 0
+
+        def work_out() -> _R:
+            answer = compute()
+            if self._reach <= self._calls_up:
+                self._reaches[question] = self._calls_up, self._reach
+            self._reach_of[question, self._calls_up] = self._reach
+            return answer
+
+        def not_yet() -> _R:
+            self._reach = MAX_CALLS_UP + 1
+            return default()
+
+        answer = self._answers.ask((*question, calls_up), work_out, not_yet)
+        reach = max(self._reach, self._reach_of.get((question, calls_up), MAX_CALLS_UP + 1))
+        self._reach = max(before, reach)
+        return answer
 
     def _with_calls_up(self, calls_up: int, answer: Callable[[], _R]) -> _R:
         before, self._calls_up = self._calls_up, calls_up

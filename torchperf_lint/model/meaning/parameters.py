@@ -53,7 +53,9 @@ def initial(world: World, frame: Frame) -> Env:
     promises = {name: annotated(annotation, world, None, function) for name, annotation in annotations.items()}
     open_to_calls = {name for name in wanted if not _says_enough(promises.get(name))}
     nothing: tuple[Env, set[str]] = ({}, set())
-    by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, open_to_calls)) or nothing
+    by_calls, on_host = nothing
+    if open_to_calls:
+        by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, open_to_calls)) or nothing
     contract = frameworks.contract_of(world, function)
     defaults = function.defaults
     for argument in everything:

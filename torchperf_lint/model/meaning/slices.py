@@ -115,6 +115,10 @@ class Slices:
             inside = self._in_scopes[statement] = {each for scope in scopes for each in ast.walk(scope)}
         return not inside.isdisjoint(nodes)
 
+    @property
+    def size(self) -> int:
+        return len(self._effects)
+
     def may_bind(self, name: str) -> bool:
         """Whether a statement of the function, or a parameter, may give the name (or path) a value."""
         return _root(name) in self._binding or bool(self._starred) or name in self._function.parameter_names

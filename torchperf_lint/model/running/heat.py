@@ -64,6 +64,7 @@ class HeatMap:
         self.hot_functions = hot_functions
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
         self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], Heat | None] = {}
+        self._known: dict[tuple[ast.stmt, bool], Heat | None] = {}
         self._first_skips: dict[int, int] = {}
         self.warmth: dict[FunctionInfo, bool] = {}
 
@@ -76,6 +77,12 @@ class HeatMap:
 
     def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""
+        asked = (statement, ignore_throttles)
+        if asked not in self._known:
+            self._known[asked] = self._of(statement, ignore_throttles)
+        return self._known[asked]
+
+    def _of(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
         heat = self.within(statement, ignore_throttles)
         if heat is None:
             return None
