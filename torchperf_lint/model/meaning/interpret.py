@@ -39,6 +39,9 @@ MAX_RECURSION = 1
 MAX_CALLS_UP = 4
 """How many callers of callers are asked what a function's parameters are."""
 
+TO_THE_END = MAX_CALLS_UP + 1
+"""Stands for an answer that would have asked further callers."""
+
 MAX_CALLS_FOLLOWED = 120
 """How many calls are followed for one function's frame."""
 
@@ -91,9 +94,8 @@ class World:
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
         self._reach = 0  # how many calls up the answer that is being worked out has looked
-        self._reaches: dict[object, tuple[int, int]] = {}
-        self._reach_of: dict[object, int] = {}
-        self._asked: dict[FunctionInfo, int] = {}
+        self._reaches: dict[object, tuple[int, int]] = {}  # question -> where it was asked, how far up it looked
+        self._asked: dict[FunctionInfo, int] = {}  # how many statements were to be run for questions so far
         self._depth_origin = 0
         self._calls_followed = 0
         self._calling: dict[FunctionInfo, list[int]] = {}
@@ -450,7 +452,7 @@ class World:
     def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
         """An answer from those who call a function; None where that leads too far."""
         if self._calls_up == 0:
-            self._reach = MAX_CALLS_UP + 1
+            self._reach = TO_THE_END
             return None
         before, self._reach = self._reach, 0
         try:
@@ -458,7 +460,9 @@ class World:
         finally:
             self._reach = max(before, self._reach + 1)
 
-    def _ask_by_calls_up(self, question: tuple[object, ...], compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
+    def _ask_by_calls_up(
+        self, question: tuple[object, ...], compute: Callable[[], _R], default: Callable[[], _R]
+    ) -> _R:
         """An answer that may rest on who calls, and on who calls those, as far up as is looked now.
 
         One that was worked out without coming to the end of that holds wherever as many calls are looked up.
@@ -467,19 +471,12 @@ class World:
         calls_up = known[0] if known is not None and known[1] <= self._calls_up else self._calls_up
         before, self._reach = self._reach, 0
 
-        def work_out() -> _R:
-            answer = compute()
-            if self._reach <= self._calls_up:
-                self._reaches[question] = self._calls_up, self._reach
-            self._reach_of[question, self._calls_up] = self._reach
-            return answer
+        def work_out() -> tuple[_R, int]:
+            return compute(), self._reach
 
-        def not_yet() -> _R:
-            self._reach = MAX_CALLS_UP + 1
-            return default()
-
-        answer = self._answers.ask((*question, calls_up), work_out, not_yet)
-        reach = max(self._reach, self._reach_of.get((question, calls_up), MAX_CALLS_UP + 1))
+        answer, reach = self._answers.ask((*question, calls_up), work_out, lambda: (default(), TO_THE_END))
+        if reach <= self._calls_up:
+            self._reaches.setdefault(question, (calls_up, reach))
         self._reach = max(before, reach)
         return answer
 

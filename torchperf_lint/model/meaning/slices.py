@@ -117,6 +117,7 @@ class Slices:
 
     @property
     def size(self) -> int:
+        """How many statements the function has."""
         return len(self._effects)
 
     def may_bind(self, name: str) -> bool:
