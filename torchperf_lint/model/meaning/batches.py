@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.index import dotted, given_to, last_name, names_in
-from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Origin, Value
+from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Origin, Value, container, derived, join_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.meaning.interpret import Env, Frame
 
 _ACCELERATOR = re.compile(conventions.ACCELERATOR_NAMES)
 _BACKWARD = ("backward", "manual_backward")
@@ -210,3 +211,15 @@ def _is_in(statement: ast.stmt, loop: ast.stmt, function: FunctionInfo) -> bool:
     while current is not None and current is not loop:
         current = places[current].parent
     return current is loop
+
+
+def generated(frame: Frame, bound: Env) -> Value:
+    """What iterating over a generator gives: what it yields, or the batches of a loader that it hands on."""
+    yielded = join_all(frame.yields)
+    loader = next((value for value in bound.values() if value.kind is Kind.LOADER), None)
+    if loader is not None and yielded.kind is Kind.UNKNOWN:
+        return loader._replace(element=None if loader.element is None else derived(loader.element))
+    part = yielded.element if yielded.kind is Kind.CONTAINER and yielded.element is not None else yielded
+    if part.origin is not None:
+        return Value(Kind.LOADER, element=yielded, sources=part.sources)
+    return container(yielded)

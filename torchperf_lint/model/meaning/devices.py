@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
+from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning.values import Device, Kind, Value, derived
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import Index
 
 
 def as_device(value: Value) -> Device | None:
@@ -99,3 +104,15 @@ def _are_same(one: Value, other: Value) -> bool:
         return is_whole and all(key == name and _are_same(item, held) for (key, item), (name, held) in pairs)
     is_moved_in_place = one.kind is other.kind and one.kind in (Kind.MODULE, Kind.METRIC)
     return is_moved_in_place and one.created is not None and one.created is other.created
+
+
+def default_device(index: Index) -> Device | None:
+    """Where factories build without `device=`, if the file changes that."""
+    for record in (*index.calls.get("setdefault_device", ()), *index.calls.get("set_default_tensor_type", ())):
+        given = record.call.args[0] if record.call.args else None
+        text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None
+        if isinstance(text, str) and text.startswith(("cuda", "torch.cuda.")):
+            return Device.CUDA
+        if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
+            return Device.UNKNOWN
+    return None

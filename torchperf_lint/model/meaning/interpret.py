@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
-from torchperf_lint.model.meaning import metrics, optimizers, parameters
+from torchperf_lint.model.meaning import batches, descent, metrics, optimizers, parameters
 from torchperf_lint.model.meaning.answers import Answers
-from torchperf_lint.model.meaning.devices import moved_since
+from torchperf_lint.model.meaning.devices import default_device, moved_since
 from torchperf_lint.model.meaning.evaluate import Evaluator
 from torchperf_lint.model.meaning.naming import conventional
 from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.statements import Runner, merge_all, names_sent_backward
-from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, container, derived, join_all, located
+from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value, join_all, located
 from torchperf_lint.model.project import registries
-from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
+from torchperf_lint.model.project.exports import LibraryName, ModuleName, Variable
 from torchperf_lint.model.running import calling, frameworks
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.meaning.slices import Slice, Slices
+    from torchperf_lint.model.project.exports import Exports
     from torchperf_lint.model.unit import Unit
 
 Env = dict[str, Value]
@@ -85,7 +86,7 @@ class World:
         self.program = program
         self.level = level
         self._unit = unit
-        self.default_device = _default_device(index)
+        self.default_device = default_device(index)
         served = program is not None and program.serves_accelerator(index)
         self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
         self.transforms_samples = frameworks.transforms_samples(text)
@@ -114,6 +115,11 @@ class World:
         if home is None or self.program is None or home.level <= 1:
             return home
         return self.program.world(index, 1)
+
+    @property
+    def exports(self) -> Exports:
+        """What the names at the file's top level stand for."""
+        return self._unit.exports
 
     def _structure(self) -> World:
         """The world that tells what classes descend from, which is the same at any level."""
@@ -216,7 +222,7 @@ class World:
         self._calls_followed += 1
         frame = self.alone(lambda: self._run(function, bound, part))
         if function.is_generator:
-            return _Outcome(_generated(frame, bound), ())
+            return _Outcome(batches.generated(frame, bound), ())
         return _Outcome(join_all(frame.returns), tuple(_put_into(frame, bound)))
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
@@ -279,48 +285,12 @@ class World:
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         """The class and its bases in the program, nearest first."""
         world = self._structure()
-        return world._answers.ask(("lineage", cls), lambda: world._lineage(cls), lambda: [cls])
-
-    def _lineage(self, cls: ClassInfo) -> list[ClassInfo]:
-        found = [cls]
-        for current in found:
-            for value in self._bases(current):
-                if value.kind is Kind.CLASS and value.cls is not None and value.cls not in found and len(found) < 20:
-                    found.append(value.cls)
-        return found
-
-    def _bases(self, cls: ClassInfo) -> list[Value]:
-        world = self if self.program is None else self.program.world(cls.index, 0)
-        nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
-        return [world._base(cls, node) for node in nodes]
-
-    def _base(self, cls: ClassInfo, node: ast.expr) -> Value:
-        """What a base class of a class in this file is: told from imports and definitions alone where they do."""
-        path = dotted(node)
-        if path is not None and cls.scope is self.index.module:
-            root, _, rest = path.partition(".")
-            found = self._unit.exports.meanings.get(root)
-            if self.index.bound_names(self.index.module).count(root) == 1:
-                if isinstance(found, Imported):
-                    return self.imported(f"{found.ref}.{rest}" if rest else found.ref)
-                if isinstance(found, ClassInfo) and not rest:
-                    return Value(Kind.CLASS, cls=found)
-        return self.seen_alone(cls.scope, node)
+        return world._answers.ask(("lineage", cls), lambda: descent.lineage(world, cls), lambda: [cls])
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
         """Qualified names of the library classes that it descends from."""
         world = self._structure()
-        return world._answers.ask(("bases", cls), lambda: world._library_bases(cls), list)
-
-    def _library_bases(self, cls: ClassInfo) -> list[str]:
-        refs: list[str] = []
-        for current in self.lineage(cls):
-            for value in self._bases(current):
-                if value.kind is Kind.LIBRARY and value.ref is not None:
-                    refs.append(frameworks.canonical(value.ref))
-                elif value.kind is Kind.METRIC and value.ref is not None:
-                    refs.append(value.ref)
-        return refs
+        return world._answers.ask(("bases", cls), lambda: descent.library_bases(world, world.lineage(cls)), list)
 
     def base_names(self, cls: ClassInfo) -> list[str]:
         """Qualified names of all that it descends from: of libraries, and of the program's own classes."""
@@ -518,18 +488,6 @@ def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
     )
 
 
-def _default_device(index: Index) -> Device | None:
-    """Where factories build without `device=`, if the file changes that."""
-    for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
-        given = record.call.args[0] if record.call.args else None
-        text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None
-        if isinstance(text, str) and text.startswith(("cuda", "torch.cuda.")):
-            return Device.CUDA
-        if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
-            return Device.UNKNOWN
-    return None
-
-
 def _put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
     """The parameters whose lists and dicts the function has put something into; not those that it binds anew."""
     named = frame.function.parameter_names
@@ -538,15 +496,3 @@ def _put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
         after = frame.env.get(name, before)
         if before.kind is after.kind is Kind.CONTAINER and after != before and name not in rebound:
             yield name, after
-
-
-def _generated(frame: Frame, bound: Env) -> Value:
-    """What iterating over a generator gives: what it yields, or the batches of a loader that it hands on."""
-    yielded = join_all(frame.yields)
-    loader = next((value for value in bound.values() if value.kind is Kind.LOADER), None)
-    if loader is not None and yielded.kind is Kind.UNKNOWN:
-        return loader._replace(element=None if loader.element is None else derived(loader.element))
-    part = yielded.element if yielded.kind is Kind.CONTAINER and yielded.element is not None else yielded
-    if part.origin is not None:
-        return Value(Kind.LOADER, element=yielded, sources=part.sources)
-    return container(yielded)
