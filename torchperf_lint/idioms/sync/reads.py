@@ -93,7 +93,7 @@ def _hot_reads(model: Model) -> Iterator[HostRead]:
 def element_reads(model: Model) -> Iterator[HostRead]:
     """The reads that take one element after another: hot ones in a loop, and in a comprehension cold ones as well.
 
-    What runs in a loop of steps, but only now and then, is left alone.
+    What runs in a loop of steps, but only now and then, is left alone, and so is a helper that is called so.
     """
     found = {read.site.start: read for read in hot_reads(model) if read.role is Role.ELEMENT}
     for site in model.scalar_reads(hot=False, repeated=True):
@@ -126,7 +126,7 @@ def _is_throttled(model: Model, site: Site) -> bool:
     """Whether the site runs in every n-th step, in the first ones, at an error, where a flag for logs is set ..."""
     statement, read = model.statement_of(site.node), model.ast_of(site.node)
     by_expression = read is not None and model.heats.guarded_in_expression(statement, read)
-    return by_expression or model.heats.throttled(statement)
+    return by_expression or model.heats.throttled_on_the_way(statement)
 
 
 def _is_norm_for_total(

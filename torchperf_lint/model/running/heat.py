@@ -66,6 +66,7 @@ class HeatMap:
         self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], Heat | None] = {}
         self._known: dict[tuple[ast.stmt, bool], Heat | None] = {}
         self._first_skips: dict[int, int] = {}
+        self._asked: set[ast.expr] = set()
         self.warmth: dict[FunctionInfo, bool] = {}
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
@@ -131,8 +132,18 @@ class HeatMap:
         return _AS_THE_FUNCTION
 
     def throttled(self, statement: ast.stmt) -> bool:
-        """Whether the statement would run in every step were it not for a throttle."""
+        """Whether the statement would run in every step were it not for a throttle around it."""
         return self.of(statement) is None and self.of(statement, ignore_throttles=True) is not None
+
+    def throttled_on_the_way(self, statement: ast.stmt) -> bool:
+        """Whether it would run in every step were it not for a throttle around it, or around a call that leads here."""
+        if self.throttled(statement):
+            return True
+        if self.of(statement) is not None or self.within(statement, ignore_throttles=True) is not _AS_THE_FUNCTION:
+            return False
+        function = self.world.index.places[statement].function
+        asked = demands(statement, function, ())
+        return asked is not None and self._search(statement, function, asked, ignore_throttles=True) is not None
 
     def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
         """Whether the call runs only now and then within its statement: `x.item() if step % n == 0 else None`.
@@ -160,10 +171,21 @@ class HeatMap:
             return True
         if asked == demands(statement, function, ()) or self.within(statement) is not _AS_THE_FUNCTION:
             return False
-        return self._search(statement, function, asked, call) is None
+        if call in self._asked:
+            return True  # functions that call each other so: the way round leads to nothing that is not asked already
+        self._asked.add(call)
+        try:
+            return self._search(statement, function, asked, call) is None
+        finally:
+            self._asked.discard(call)
 
     def _search(
-        self, statement: ast.stmt, function: FunctionInfo, asked: frozenset[Formula], node: ast.expr | None = None
+        self,
+        statement: ast.stmt,
+        function: FunctionInfo,
+        asked: frozenset[Formula],
+        node: ast.expr | None = None,
+        ignore_throttles: bool = False,
     ) -> Heat | None:
         """The heat of a statement by that of its function: by contract, or by the shortest path of hot calls.
 
@@ -179,19 +201,21 @@ class HeatMap:
                 return own._replace(because=_shortened((*path, *own.because)))
             for record, says in home.calls_of(current):
                 there = self.home(record.function)
-                heat = there.within(record.statement) if there.seeds.may_be_hot(record.statement) else None
+                may_be_hot = there.seeds.may_be_hot(record.statement)
+                heat = there.within(record.statement, ignore_throttles) if may_be_hot else None
                 if heat is None:
                     continue
                 way = (*steps, Step(record, shows=not says))
                 left = demands(statement, function, way, node)
                 if left is None or (not says and not calling.reaches(home.world, record, current)):
                     continue
+                if not ignore_throttles and there.guarded_in_expression(record.statement, record.call):
+                    continue
                 text = says or f"`{current.name}` is called here in every step"
                 step = Because(record.call.lineno, text, record.function.index.path)
                 if heat is not _AS_THE_FUNCTION:
                     return Heat(None, heat.label, _shortened((*path, step, *heat.because)))
-                is_new = (record.function, left) not in seen
-                if is_new and not there.guarded_in_expression(record.statement, record.call):
+                if (record.function, left) not in seen:
                     seen.add((record.function, left))
                     pending.append((record.function, way, (*path, step)))
         return None
