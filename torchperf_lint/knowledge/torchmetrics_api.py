@@ -19,6 +19,12 @@ CASTS_ITSELF_SINCE = ">=1.0.1"
 
 COLLECTION = "torchmetrics.MetricCollection"
 
+UPDATE = "update"
+"""The method of every metric that is called for each batch: by the program, or by `forward`."""
+
+INPUTS = frozenset("pred preds prediction predictions target targets logits output outputs label labels".split())
+"""Parameters of an update that are tensors by what torchmetrics calls them, whether they are annotated or not."""
+
 DISABLE_SINCE = ">=1.6.2"
 """`nan_strategy="disable"` exists, and MeanMetric's default weight no longer is a copied 1.0."""
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions, hooks, other_libraries, torch_api
+from torchperf_lint.knowledge import conventions, hooks, other_libraries, torch_api, torchmetrics_api
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning import choices
 from torchperf_lint.model.meaning.devices import as_device, moved, named_device
@@ -19,6 +19,9 @@ from torchperf_lint.model.project import registries
 
 if TYPE_CHECKING:
     from torchperf_lint.model.meaning.evaluate import Evaluator
+
+_SAME_METRIC = frozenset("to cuda cpu set_dtype train eval requires_grad_".split())
+"""Methods of a metric that give the metric itself."""
 
 
 def result(
@@ -163,6 +166,8 @@ def _method(
             return _in_bucket(evaluator, node, name)
         if base.ref in other_libraries.REGISTRIES:
             return registries.given_by(base, name, arguments)
+        if name in _SAME_METRIC and torchmetrics_api.metric_class(base.ref) is not None:
+            return base
         return _placing(node, base.ref, name, arguments)
     if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.STRUCTURE:
         return tensor_method(evaluator, node, base.element._replace(ref=None), name, arguments, keywords)

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.knowledge import hooks
+from torchperf_lint.knowledge import hooks, torchmetrics_api
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS, CPU_TUNING_WORDS
 from torchperf_lint.model.index import last_name, names_in
 from torchperf_lint.model.meaning.optimizers import is_optimizer
@@ -146,6 +146,9 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
         return Contract(True, "`forward` runs for every batch, where the module lives", Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
+    if name == torchmetrics_api.UPDATE and any(map(torchmetrics_api.metric_class, refs)):
+        says = "a metric's `update` runs for every batch, on the model's predictions"
+        return Contract(True, says, Device.LIKELY, tensors=torchmetrics_api.INPUTS, origin=Origin.BATCH)
     if name == "step" and (is_optimizer(refs) or any(ref.endswith(".Optimizer") for ref in refs)):
         return Contract(True, "an optimizer's `step` runs for every batch")
     return _process_contract(world, function, cls)

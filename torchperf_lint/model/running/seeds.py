@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import conventions, hooks
+from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
 from torchperf_lint.model.index import given_to, last_name
 from torchperf_lint.model.meaning.batches import items_moved
 from torchperf_lint.model.running import frameworks
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
     from torchperf_lint.model.project.program import Program
 
-_HOOK_NAMES = frozenset({"forward", "backward", "step"}).union(*(table.hot for table in hooks.HOOK_TABLES))
+_HOOK_NAMES = frozenset({"forward", "backward", "step", torchmetrics_api.UPDATE}).union(
+    *(table.hot for table in hooks.HOOK_TABLES)
+)
 _BACKWARD = ("backward", "manual_backward")
 _TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step")
 _LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
