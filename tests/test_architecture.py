@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "engine": ("engine", "model", "syntax", "knowledge"),
     "engine.declarations": ("engine.declare", "engine.findings", "model", "rules"),
-    "engine.declare": ("engine.findings", "knowledge.accelerators", "model"),
+    "engine.declare": ("engine.findings", "knowledge.accelerators", "knowledge.torchmetrics_api", "model"),
     "engine.findings": ("syntax.site",),
     "engine.registry": ("engine.declarations", "engine.declare"),
     "engine.scan": ("engine.declare",),

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
+from torchperf_lint.knowledge.torchmetrics_api import AGGREGATORS, PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 ACCELERATOR_TRIGGERS = tuple(word.encode() for word in ACCELERATOR_WORDS)
 """The tokens of which a rule about accelerators needs one, unless another file's accelerator is used."""
+
+METRIC_TRIGGERS = frozenset(word.encode() for word in (PACKAGE, *AGGREGATORS))
+"""The tokens that name torchmetrics and its aggregators, which another file may do for a file that uses its metrics."""
+
+FEEDS_METRICS = (b"update", b"compute", b"etric")
+"""What such a file has at least one of."""
 
 
 class Category(enum.Enum):

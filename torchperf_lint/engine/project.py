@@ -154,7 +154,8 @@ def run_on(job: Job, data: bytes, program: Callable[[], Program] | None = None) 
 
 def completed(target: Target, path: str, data: bytes, rules: Sequence[Rule]) -> Target:
     """`target` with what the project around the file states of its versions, if one of the rules may ask for them."""
-    asking = rules_worth_running(data, [rule for rule in rules if rule.versions], accelerated=True)
+    versioned = [rule for rule in rules if rule.versions]
+    asking = rules_worth_running(data, versioned, accelerated=True, metrics=True)
     return _requirements().complete(target, path) if asking else target
 
 

@@ -52,7 +52,8 @@ def check_source(
     around = program() if program is not None and awake else None
     if around is not None:
         around.make_room()
-        awake = rules_worth_running(data, enabled, accelerated=around.reached(path))
+        accelerated, metrics = around.reached(path), around.may_have_metrics(path)
+        awake = rules_worth_running(data, enabled, accelerated=accelerated, metrics=metrics)
     if len(data) > LARGEST:
         quiet = not awake and not (report_unused and mentions_ours(data))
         reason = f"larger than {LARGEST // 1_000_000} MB, not checked"

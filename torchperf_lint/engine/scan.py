@@ -6,7 +6,7 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.declare import ACCELERATOR_TRIGGERS
+from torchperf_lint.engine.declare import ACCELERATOR_TRIGGERS, FEEDS_METRICS, METRIC_TRIGGERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,17 +14,27 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
 
 
-def rules_worth_running(data: bytes, rules: Sequence[Rule], *, accelerated: bool = False) -> list[Rule]:
+def rules_worth_running(
+    data: bytes, rules: Sequence[Rule], *, accelerated: bool = False, metrics: bool = False
+) -> list[Rule]:
     """The rules whose trigger tokens all occur in the file's bytes.
 
-    With `accelerated` the file need not speak of an accelerator: another file that does uses it.
+    With `accelerated` the file need not speak of an accelerator: another file that does uses it. With `metrics` it
+    need not name torchmetrics or an aggregator, if it may feed one: it has them from another file that does.
     """
     occurs = _text(data).holds
+    metrics = metrics and any(map(occurs, FEEDS_METRICS))
+
+    def is_told_elsewhere(alternatives: tuple[bytes, ...]) -> bool:
+        return (accelerated and alternatives == ACCELERATOR_TRIGGERS) or (
+            metrics and METRIC_TRIGGERS.issuperset(alternatives)
+        )
+
     return [
         declared
         for declared in rules
         if all(
-            (accelerated and alternatives == ACCELERATOR_TRIGGERS) or any(occurs(token) for token in alternatives)
+            is_told_elsewhere(alternatives) or any(occurs(token) for token in alternatives)
             for alternatives in declared.triggers
         )
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+PACKAGE = "torchmetrics"
+
 AGGREGATORS = frozenset("MeanMetric SumMetric MaxMetric MinMetric CatMetric RunningMean RunningSum".split())
 """Subclasses of BaseAggregator: they test every update for NaN unless `nan_strategy="disable"`."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Safety
-from torchperf_lint.idioms.metrics.metric_calls import aggregates, class_name, made, tests_itself
+from torchperf_lint.idioms.metrics.metric_calls import aggregates, class_name, descent, made, tests_itself
 from torchperf_lint.idioms.sync.reads import Role, hot_reads
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.meaning.values import Kind
@@ -36,7 +36,7 @@ class Update(NamedTuple):
     reads: tuple[HostRead, ...]  # device scalars that are read to be its arguments
     heat: Heat
     direct: bool  # the metric itself is called, not a collection that hands on what it is given
-    because: tuple[Because, ...]  # what shows that the metric lives on the device
+    because: tuple[Because, ...]  # what shows that the metric lives on the device, and what it is
 
     @property
     def averages(self) -> bool:
@@ -77,7 +77,8 @@ def _hot_updates(model: Model) -> Iterator[Update]:
             continue
         weight = shape.argument(call, "weight", 1)
         direct = owner.ref != torchmetrics_api.COLLECTION
-        yield Update(site, metrics, value, weight, tuple(reads.get(id(call), ())), heat, direct, owner.because)
+        because = (*owner.because, *dict.fromkeys(step for metric in metrics for step in descent(model, metric)))
+        yield Update(site, metrics, value, weight, tuple(reads.get(id(call), ())), heat, direct, because)
 
 
 def _receiver(model: Model, call: cst.Call) -> cst.BaseExpression:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst
@@ -26,6 +27,7 @@ class MetricCall(NamedTuple):
     receiver: cst.BaseExpression
     metric: Value
     heat: Heat
+    because: tuple[Because, ...]  # what shows where the metric lives, and what it is
 
     @property
     def call(self) -> cst.Call:
@@ -43,6 +45,14 @@ class MetricCall(NamedTuple):
 def tests_itself(model: Model, metric: Value) -> bool:
     """Whether the metric is of a class in the project that tests its values for NaN in a way of its own, or not."""
     return model.has_method(metric, torchmetrics_api.NAN_CHECK)
+
+
+def descent(model: Model, metric: Value) -> tuple[Because, ...]:
+    """What shows that the metric is an aggregator, where another file has its class."""
+    cls = metric.cls
+    if cls is None or cls.index is model.index:
+        return ()
+    return (Because(cls.node.lineno, f"`{cls.name}` descends from `{class_name(metric)}`", cls.index.path),)
 
 
 def aggregates(model: Model, metric: Value) -> bool:
@@ -78,8 +88,8 @@ def _hot_metric_calls(model: Model) -> Iterator[MetricCall]:
         if isinstance(call.func, cst.Attribute) and model.value(call.func).kind is not Kind.METRIC:
             receiver, name = call.func.value, call.func.attr.value
         metric = model.value(receiver)
-        if metric.cls is None:  # a class of the project's may work its values out otherwise
-            yield MetricCall(site, name, receiver, metric, heat)
+        if not model.has_method(metric, "compute"):  # a class of the project's may work its values out otherwise
+            yield MetricCall(site, name, receiver, metric, heat, (*metric.because, *descent(model, metric)))
 
 
 class Made(NamedTuple):

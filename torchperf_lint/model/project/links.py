@@ -6,6 +6,7 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.project.linking import Modules
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 MOST_HOPS = 20
 """Re-exports of one name are followed no further."""
+
+HOPS_TO_METRICS = 3
+"""Over so many imports a file may have its metrics from one that imports torchmetrics."""
 
 _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
@@ -134,6 +138,19 @@ class Links:
     def step_names(self) -> frozenset[str]:
         """Names of functions anywhere that make a training step."""
         return frozenset().union(*(facts.steps for facts in self._facts.values()))
+
+    @functools.cached_property
+    def near_metrics(self) -> set[str]:
+        """The files that import torchmetrics, or something of files that do."""
+        package = torchmetrics_api.PACKAGE
+        newest = {
+            key for key, facts in self._facts.items() if any(ref.partition(".")[0] == package for ref in facts.imports)
+        }
+        found = set(newest)
+        for _ in range(HOPS_TO_METRICS if newest else 0):
+            newest = {user for key in newest for user in self.imported_by.get(key, ())} - found
+            found |= newest
+        return found
 
     @functools.cached_property
     def reached(self) -> set[str]:

@@ -400,6 +400,10 @@ class Program:
         """The same for a file that need not have been read."""
         return key_of(path) in self._links.reached
 
+    def may_have_metrics(self, path: str) -> bool:
+        """Whether the file may have metrics of torchmetrics: it imports that, or other files that do, by some steps."""
+        return key_of(path) in self._links.near_metrics
+
 
 def key_of(path: str) -> str:
     """The absolute path under which a program knows the file."""

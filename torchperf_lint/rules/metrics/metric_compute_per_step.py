@@ -36,7 +36,7 @@ def metric_compute_per_step(model: Model) -> Iterator[Finding]:
         if _starts_anew(model, each, calls) or needed_at_once(model, each.site) is Role.CONDITION:
             continue
         fields = {"call": model.brief(each.site.node), "where": each.heat.where}
-        yield Finding(each.site, (*each.metric.because, *each.heat.because), None, fields)
+        yield Finding(each.site, (*each.because, *each.heat.because), None, fields)
 
 
 def _starts_anew(model: Model, each: MetricCall, calls: tuple[MetricCall, ...]) -> bool:

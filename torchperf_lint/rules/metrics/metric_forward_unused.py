@@ -46,7 +46,7 @@ def metric_forward_unused(model: Model) -> Iterator[Finding]:
             "twice": ", updating twice for it" if twice else "",
             "where": each.heat.where,
         }
-        because = (*each.metric.because, *each.heat.because)
+        because = (*each.because, *each.heat.because)
         yield Finding(each.site, because, _only_update(model, each), fields)
 
 
