@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.transfer.construction import built_on_host, makers_on_host
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.meaning.values import Device, Kind
+from torchperf_lint.model.meaning.values import Device, Kind, Origin
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Heat, Model, Site
 
 _BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int": 4, "int32": 4, "int64": 8}
@@ -22,11 +22,16 @@ _WHOLE = ("int", "uint", "bool")
 _SHAPES = frozenset("unsqueeze squeeze permute transpose reshape flatten movedim".split())
 """Methods that give another shape, however the tensor lies in memory."""
 
+_PIXELS = ("255", "255.0", "255.", "127.5")
+"""What numbers are divided by that come as pixels of one byte, 0 to 255."""
+_DIVIDES = ("div", "div_", "divide", "divide_", "true_divide")
+
 
 class CastCopy(NamedTuple):
     """A copy to the other side, and the cast just before or after it, of a tensor whose dtype is known.
 
     `tensor` is what the first of the two is called on, `outer` the second one. With `merged` the copy casts itself.
+    With `apart` there is arithmetic between the two.
     """
 
     site: Site  # of the outer call
@@ -39,6 +44,7 @@ class CastCopy(NamedTuple):
     wanted: str
     heat: Heat
     because: tuple[Because, ...]
+    apart: bool = False
 
     @property
     def cast_first(self) -> bool:
@@ -79,6 +85,12 @@ def _to_device(model: Model) -> Iterator[CastCopy]:
             inner = shape.receiver(before)
             if inner is not None:
                 yield from _made(model, move.site, inner, move.call, before, True, move.heat, ())
+                yield from _of_pixels(model, move.site, inner, move.call, before, move.heat)
+        scaled = _scaled(before)
+        if isinstance(scaled, cst.Call) and _only_casts(model, scaled):
+            inner = shape.receiver(scaled)
+            if inner is not None:
+                yield from _of_pixels(model, move.site, inner, move.call, scaled, move.heat)
         after = _called_on(model, move.call)
         if after is not None and _only_casts(model, after):
             yield from _made(model, model.site(after), move.moved, move.call, after, True, move.heat, ())
@@ -120,6 +132,42 @@ def _made(
         yield CastCopy(site, tensor, copy, cast, to_device, merged, value.dtype, wanted, heat, because)
 
 
+def _of_pixels(
+    model: Model, site: Site, tensor: cst.BaseExpression, copy: cst.Call, cast: cst.Call, heat: Heat
+) -> Iterator[CastCopy]:
+    """The same for a loader's images: what is cast to floats and divided by 255 came as bytes."""
+    value, wanted = model.value(_without_shapes(tensor)), _cast_to(model, cast)
+    if value.origin is not Origin.BATCH or value.dtype is not None or wanted not in _BYTES:
+        return
+    division = _division_around(model, copy) or _division_around(model, cast)
+    if division is not None and not wanted.startswith(_WHOLE):
+        shown = Because(site.rows[0], f"`{model.brief(division)}`: what is divided so are bytes")
+        apart = _division_around(model, copy) is None
+        yield CastCopy(site, tensor, copy, cast, True, False, "uint8", wanted, heat, (shown,), apart)
+
+
+def _division_around(model: Model, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """`x / 255` or `x.div(255)` of `x`, with nothing but shapes in between."""
+    outer = _called_on(model, node)
+    while outer is not None and shape.method_name(outer) in _SHAPES:
+        node, outer = outer, _called_on(model, outer)
+    around = outer if outer is not None else model.parent(node)
+    return around if isinstance(around, (cst.Call, cst.BinaryOperation)) and _scaled(around) is node else None
+
+
+def _scaled(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """`x` of `x / 255`, `x.div(255)`."""
+    if isinstance(node, cst.BinaryOperation):
+        by, of = node.right, node.left
+        divides = isinstance(node.operator, cst.Divide)
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and len(node.args) == 1:
+        by, of = node.args[0].value, node.func.value
+        divides = node.func.attr.value in _DIVIDES and node.args[0].keyword is None
+    else:
+        return None
+    return of if divides and isinstance(by, (cst.Integer, cst.Float)) and by.value in _PIXELS else None
+
+
 def _cast_to(model: Model, call: cst.Call) -> str | None:
     """The dtype that a method casts to, and does nothing else: `x.float()`, `x.to(torch.uint8)`; of a copy its own."""
     name = shape.method_name(call) or ""
@@ -151,7 +199,7 @@ def _without_shapes(node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _called_on(model: Model, call: cst.Call) -> cst.Call | None:
+def _called_on(model: Model, call: cst.BaseExpression) -> cst.Call | None:
     """`x.f().g()` of `x.f()`."""
     attribute = model.parent(call)
     outer = model.parent(attribute) if isinstance(attribute, cst.Attribute) else None

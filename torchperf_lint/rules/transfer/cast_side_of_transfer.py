@@ -45,7 +45,7 @@ def _keeps_batch_pinned(model: Model, each: CastCopy) -> bool:
 
 def _change_sides(model: Model, each: CastCopy) -> Fix | None:
     tree = each.site.tree
-    if not tree.lossless or edits.has_comment(tree, each.site.node):
+    if each.apart or not tree.lossless or edits.has_comment(tree, each.site.node):
         return None
     start, end = _end(model, each.tensor), each.site.end
     if each.merged:
