@@ -8,6 +8,9 @@ from __future__ import annotations
 
 PIPELINES = ("torchvision.transforms.Compose", "torchvision.transforms.v2.Compose")
 
+SEQUENCE = "torch.nn.Sequential"
+"""Runs its steps one after the other as well, those of a pipeline that works on tensors."""
+
 CONVERSIONS = ("ToTensor", "PILToTensor", "ToImage")
 """Make a tensor of an image."""
 

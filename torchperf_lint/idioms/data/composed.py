@@ -1,4 +1,7 @@
-"""Pipelines of transforms: torchvision's `Compose`, and what descends from it, with the steps that it is given."""
+"""Pipelines of transforms: torchvision's `Compose`, and what descends from it, with the steps that it is given.
+
+What stands in a pipeline may be a pipeline itself, or a `Sequential`: its steps then count as steps of the outer one.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,10 @@ class Element(NamedTuple):
 
     node: cst.BaseExpression | None
     branch: Branch = ()
+
+
+MOST_NESTED = 4
+"""Pipelines in pipelines in pipelines are looked into so deep."""
 
 
 class Pipeline(NamedTuple):
@@ -77,13 +84,35 @@ def _pipeline(model: Model, site: Site, plain: bool) -> Iterator[Pipeline]:
     if len(call.args) != 1 or call.args[0].star:
         return
     steps = call.args[0].value
+    named = None
     if isinstance(steps, cst.List):
-        yield Pipeline(site, [_element(each, ()) for each in steps.elements], plain)
+        named = [_element(each, ()) for each in steps.elements], True
     elif isinstance(steps, cst.Name):
         named = _named(model, site, steps.value)
-        if named is not None:
-            elements, in_one_list = named
-            yield Pipeline(site, elements, plain and in_one_list)
+    if named is not None:
+        elements, in_one_list = named
+        opened = [step for each in elements for step in _opened(model, each, MOST_NESTED)]
+        yield Pipeline(site, opened, plain and in_one_list and opened == elements)
+
+
+def _opened(model: Model, element: Element, depth: int) -> list[Element]:
+    """The steps of a pipeline that is a step itself; the step alone where it is none, or its steps are not in sight."""
+    steps = _steps_within(model, element.node) if depth else None
+    if steps is None:
+        return [element]
+    return [inner for each in steps for inner in _opened(model, each._replace(branch=element.branch), depth - 1)]
+
+
+def _steps_within(model: Model, node: cst.BaseExpression | None) -> list[Element] | None:
+    """What `Compose([...])` and `Sequential(...)` are given, where they are written out in a step's place."""
+    if not isinstance(node, cst.Call) or any(argument.star or argument.keyword for argument in node.args):
+        return None
+    callee = model.value(node.func)
+    if callee.kind is not Kind.LIBRARY:
+        return None
+    if callee.ref in transforms.PIPELINES and len(node.args) == 1 and isinstance(node.args[0].value, cst.List):
+        return [_element(each, ()) for each in node.args[0].value.elements]
+    return [Element(argument.value) for argument in node.args] if callee.ref == transforms.SEQUENCE else None
 
 
 def _element(element: cst.BaseElement, branch: Branch) -> Element:

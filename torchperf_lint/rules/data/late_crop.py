@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 )
 def late_crop(model: Model) -> Iterator[Finding]:
     """Pipelines in which a step that keeps part of the image follows one that converts each pixel of it."""
+    found: dict[int, Finding] = {}
     for site, elements, movable in pipelines(model):
         if model.in_test(site):
             continue
@@ -48,7 +49,10 @@ def late_crop(model: Model) -> Iterator[Finding]:
         converts = [step for step in known if step.pixelwise]
         fields = {"crop": known[-1].text, "convert": converts[0].text}
         fix = _in_front(model, site, known, steps[:first]) if movable else None
-        yield Finding(model.site(known[-1].node), (), fix, fields)
+        crop = model.site(known[-1].node)
+        if fix is not None or crop.start not in found:  # a pipeline within another one is seen twice
+            found[crop.start] = Finding(crop, (), fix, fields)
+    yield from (found[start] for start in sorted(found))
 
 
 class _Step(NamedTuple):
