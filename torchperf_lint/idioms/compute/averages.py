@@ -22,7 +22,8 @@ _Names = tuple[str, str]
 class Average(NamedTuple):
     """`for p, q in zip(...)`: the average is `decay` times itself and `weight` times the parameter.
 
-    Without a decay it is a `lerp_` by the weight; with no weight it is of another form than a fix could take up.
+    Without a decay it is a `lerp_` by the weight; with no weight it is of another form than a fix could take up, such
+    as one over the entries of `state_dict()`, which are buffers of any dtype as well.
     """
 
     loop: ast.For
@@ -51,19 +52,17 @@ def average_of(model: Model, site: Site) -> Average | None:
     function = model.function_of(site)
     if any((last_name(record.call.func) or "").startswith("_foreach_") for record in function.calls_made):
         return None
-    owners = [
-        each.func.value for each in call.args if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
-    ]
+    owners = [owner for each in call.args if (owner := _owner(each)) is not None]
     if any(model.world.frame_value(function, owner).device is Device.CPU for owner in owners):
         return None
-    body = loop.body
-    while len(body) == 1 and isinstance(body[0], ast.With):
-        body = body[0].body
+    of_states = any(isinstance(each, ast.Call) and _gives_states(each, "values") for each in call.args)
+    body = _innermost(loop.body, set(names) if of_states else set())
     for place, other in ((1, 0), (0, 1)):
         found = _update(body, names[place], names[other])
         if found is not None:
             average, parameter, decay, weight = found
             given = [ast.unparse(each) for each in call.args]
+            weight = None if of_states else weight
             return Average(
                 loop, average, parameter, names[place], names[other], given[place], given[other], decay, weight
             )
@@ -84,16 +83,18 @@ def average_by_name(model: Model, site: Site) -> Average | None:
     if len(names) != 2 or not isinstance(call.func, ast.Attribute) or not _gives_names(call):
         return None
     key, own = names
-    body = loop.body
-    while len(body) == 1 and isinstance(body[0], ast.With):
-        body = body[0].body
+    of_states = _gives_states(call, "items")
+    body = _innermost(loop.body, set(names) if of_states else set())
+    if of_states:
+        body = _stored_in_place(body, key, own, function)
     entries = [each for statement in body for each in ast.walk(statement) if _is_entry(each, key)]
     holders = {dotted(each.value) or "" for each in entries}
     holder = holders.pop() if len(holders) == 1 else ""
     root = holder.partition(".")[0]
     if not root or root in names:
         return None
-    if any(_is_on_host(model, function, each) for each in (call.func.value, entries[0].value)):
+    owners = [each for each in (call.func.value, _owner(call), entries[0].value) if each is not None]
+    if any(_is_on_host(model, function, each) for each in owners):
         return None
     renamed = [_Renamed(key).visit(copy.deepcopy(statement)) for statement in body]
     if any(_reads(statement, key) for statement in renamed):
@@ -103,8 +104,75 @@ def average_by_name(model: Model, site: Site) -> Average | None:
         if found is not None:
             entry, walked, target = f"{holder}[{key}]", ast.unparse(call), f"{key}, {own}"
             written, read, decay, weight = (each and each.replace(_ENTRY, entry) for each in found)
+            weight = None if of_states else weight
             return Average(loop, written or "", read or "", target, target, walked, walked, decay, weight)
     return None
+
+
+def _owner(node: ast.expr) -> ast.expr | None:
+    """The model of `model.parameters()`, `model.state_dict().values()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+        if not isinstance(node, ast.Call):
+            return node
+    return None
+
+
+def _gives_states(call: ast.Call, part: str) -> bool:
+    """`model.state_dict().values()`, `model.state_dict().items()`."""
+    func = call.func
+    return (
+        isinstance(func, ast.Attribute)
+        and func.attr == part
+        and isinstance(func.value, ast.Call)
+        and last_name(func.value.func) == "state_dict"
+        and not (call.args or call.keywords or func.value.args or func.value.keywords)
+    )
+
+
+def _innermost(body: list[ast.stmt], names: set[str]) -> list[ast.stmt]:
+    """The statements within `with torch.no_grad():`, and within tests of one of these names that guard all of them.
+
+    `if v.dtype.is_floating_point:` leaves counters out, `if name in other:` what only one of the models has.
+    """
+    while len(body) == 1:
+        only = body[0]
+        is_guard = isinstance(only, ast.If) and _leaves_out(only.test, names) and _ends(only.orelse)
+        if not isinstance(only, ast.With) and not is_guard:
+            break
+        body = only.body  # type: ignore[attr-defined]
+    return body
+
+
+def _leaves_out(test: ast.expr, names: set[str]) -> bool:
+    if isinstance(test, ast.Compare):
+        return isinstance(test.left, ast.Name) and test.left.id in names and isinstance(test.ops[0], ast.In)
+    asked = test.func if isinstance(test, ast.Call) else test
+    return last_name(asked) == "is_floating_point" and _reads(test, *names)
+
+
+def _ends(body: list[ast.stmt]) -> bool:
+    return not body or (len(body) == 1 and isinstance(body[0], (ast.Raise, ast.Pass, ast.Continue)))
+
+
+def _stored_in_place(body: list[ast.stmt], key: str, own: str, function: FunctionInfo) -> list[ast.stmt]:
+    """`v.copy_(...)` for `new[name] = ...` of a dict that the function loads into a model afterwards."""
+    only = body[0]
+    if len(body) != 1 or not isinstance(only, ast.Assign) or not _is_entry(only.targets[0], key):
+        return body
+    holder = dotted(only.targets[0].value)
+    loaded = [
+        dotted(record.call.args[0])
+        for record in function.calls_made
+        if last_name(record.call.func) == "load_state_dict" and record.call.args
+    ]
+    if holder is None or holder not in loaded:
+        return body
+    return [_call_of(ast.Name(own, ast.Load()), "copy_", only.value)]
+
+
+def _call_of(owner: ast.expr, method: str, argument: ast.expr) -> ast.Expr:
+    return ast.Expr(ast.Call(ast.Attribute(owner, method, ast.Load()), [argument], []))
 
 
 def _is_pair(node: ast.expr) -> TypeGuard[ast.Tuple]:
@@ -130,7 +198,7 @@ def _gives_names(call: ast.Call) -> bool:
     assert isinstance(call.func, ast.Attribute)
     if call.args or call.keywords:
         return False
-    if call.func.attr == "named_parameters":
+    if call.func.attr == "named_parameters" or _gives_states(call, "items"):
         return True
     return call.func.attr == "items" and "param" in (dotted(call.func.value) or "").rpartition(".")[2].lower()
 
@@ -144,7 +212,7 @@ def _is_on_host(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
 def _gives_parameters(node: ast.expr) -> bool:
     """`model.parameters()`, or a name that says that it holds parameters."""
     if isinstance(node, ast.Call):
-        return last_name(node.func) == "parameters" and not node.args
+        return (last_name(node.func) == "parameters" and not node.args) or _gives_states(node, "values")
     return "param" in (dotted(node) or "").rpartition(".")[2].lower()
 
 
@@ -153,6 +221,7 @@ _Update = tuple[str, str, str | None, str | None]
 
 def _update(body: list[ast.stmt], average: str, parameter: str) -> _Update | None:
     """The average, the parameter, decay and weight, where the statements are the update of an average."""
+    body = [_as_method(statement) for statement in body]
     if len(body) == 2:
         one, two = (each.value if isinstance(each, ast.Expr) else None for each in body)
         scaled, added = _method(one, "mul_", average), _method(two, "add_", average)
@@ -179,6 +248,14 @@ def _update(body: list[ast.stmt], average: str, parameter: str) -> _Update | Non
         if _is_of(call.args[0], parameter) and not _reads(weight, average, parameter):
             return ast.unparse(written), ast.unparse(call.args[0]), None, ast.unparse(weight)
     return None
+
+
+def _as_method(statement: ast.stmt) -> ast.stmt:
+    """`q.mul_(m)` for `q *= m`, `q.add_(p)` for `q += p`: of a tensor they are the same."""
+    if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, (ast.Mult, ast.Add)):
+        return statement
+    method = "mul_" if isinstance(statement.op, ast.Mult) else "add_"
+    return _call_of(statement.target, method, statement.value)
 
 
 def _method(node: ast.expr | None, name: str, of: str) -> ast.Call | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
 
 _LIST = "averages"
+_UPDATES = (".mul_(", ".copy_(", ".lerp_(", ".data", "*=", "load_state_dict")
 
 
 @rule(
@@ -25,7 +26,7 @@ _LIST = "averages"
     message="this loop launches a few small kernels for each parameter {where}; a `torch._foreach` function takes all",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
-    triggers=(("zip(", "named_parameters", ".items("), "param", (".mul_(", ".copy_(", ".lerp_(", ".data")),
+    triggers=(("zip(", "named_parameters", ".items("), ("param", "state_dict"), _UPDATES),
     asks=("torch",),
 )
 def per_parameter_ema(model: Model) -> Iterator[Finding]:
