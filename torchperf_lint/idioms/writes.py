@@ -108,7 +108,9 @@ def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
     if called.kind is Kind.LIBRARY:
         made = name in FULL_REDUCTIONS or name.endswith(("loss", "cross_entropy", "clip_grad_norm_"))
         return made and ref.startswith("torch.")
-    return isinstance(value.func, ast.Attribute) and name in FULL_REDUCTIONS
+    if not isinstance(value.func, ast.Attribute) or name not in FULL_REDUCTIONS or called.function is not None:
+        return False
+    return model.world.frame_value(function, value.func.value).holds_tensors
 
 
 def taken_back(model: Model, path: str, site: Site) -> bool:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms import surroundings, writes
 from torchperf_lint.idioms.sync.scalars import is_read
-from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge import pure_functions, torch_api
 from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
-from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _ASKS = torch_api.GIVES_TENSOR | {"item", "tolist", "cpu", "size", "dim", "numel"}
 _BUILTINS = frozenset(f"builtins.{name}" for name in "float int bool len min max round abs sum str isinstance".split())
+_WALKERS = frozenset({"builtins.min", "builtins.max", "builtins.sum"})
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SAME_MEMORY = frozenset("detach data view reshape squeeze unsqueeze float to cpu cuda contiguous".split())
 _NEW = frozenset("softmax log_softmax sigmoid exp log argsort isnan isfinite".split())
 _ENDS_HERE = frozenset("item tolist backward mean sum double clone log exp sqrt isnan isfinite size dim".split())
@@ -61,7 +63,7 @@ def delayed(model: Model, read: HostRead) -> Delayed | None:
     uses = model.uses(target.id, read.site, read.heat)
     is_script = model.function_name(read.site) == "<module>" and not model.mentions(*_SEES_ALL_NAMES)
     hidden = (uses.local or is_script) and not any(use.nested for use in uses.uses)
-    private = _is_private(model, read) if tensor is not None else _is_new(read.tensor)
+    private = _is_private(model, read) if tensor is not None else _is_new(model, read.tensor)
     return Delayed(read, target.id, statement, tensor, private and not model.mentions(*_STATIC_MEMORY), hidden)
 
 
@@ -78,13 +80,10 @@ def _has_its_row(model: Model, statement: ast.stmt) -> bool:
     )
 
 
-def _is_new(tensor: cst.BaseExpression) -> bool:
+def _is_new(model: Model, tensor: cst.BaseExpression) -> bool:
     """Whether the expression makes a tensor that nobody else has."""
-    return (
-        isinstance(tensor, cst.Call)
-        and shape.method_name(tensor) in torch_api.FULL_REDUCTIONS
-        and shape.argument(tensor, "out") is None
-    )
+    made = model.ast_of(tensor)
+    return isinstance(made, ast.Call) and writes.is_made(model, model.function_of(model.site(tensor)), made)
 
 
 def _is_private(model: Model, read: HostRead) -> bool:
@@ -175,7 +174,9 @@ def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
     if isinstance(statement, ast.AugAssign) and value_of(statement.target)[0] is not Kind.NUMBER:
         return False
     for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and not _is_quiet_call(model, function, node):
+        if isinstance(node, _COMPREHENSIONS) or (
+            isinstance(node, ast.Call) and not _is_quiet_call(model, function, node)
+        ):
             return False
     return True
 
@@ -183,13 +184,13 @@ def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
 def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
     callee = model.world.frame_value(function, call.func)
     ref, name = callee.ref or "", last_name(call.func) or ""
-    if any(keyword.arg in (None, "out", "inplace") for keyword in call.keywords) or name.endswith("_"):
+    if any(keyword.arg in (None, "out", "inplace", "key") for keyword in call.keywords) or name.endswith("_"):
         return False
     if callee.kind is Kind.LIBRARY:
-        computes = ref.startswith("torch.") and not ref.startswith((*torch_api.NOT_TENSOR_MODULES, "torch.nn.utils."))
-        if computes and ref.startswith("torch.nn.functional.") and not name.endswith(("loss", "cross_entropy")):
-            computes = len(call.args) < 2  # `F.relu(x, True)` writes to `x`, by position
-        return computes or ref.startswith("math.") or ref in _BUILTINS
+        if ref in pure_functions.PURE_UNLESS_IN_PLACE:
+            return len(call.args) < 2  # `F.relu(x, True)` writes to `x`, by position
+        walks = ref in _WALKERS and len(call.args) == 1
+        return ref in pure_functions.PURE or ref.startswith("math.") or (ref in _BUILTINS and not walks)
     if not isinstance(call.func, ast.Attribute) or callee.function is not None or name not in _ASKS:
         return False
     receiver = model.world.frame_value(function, call.func.value)

@@ -1,0 +1,58 @@
+"""Functions of torch that only compute: they write to nothing that they are given, and call nothing of the program."""
+
+from __future__ import annotations
+
+_TENSORS = (
+    "abs absolute acos acosh add addcdiv addcmul addmm all allclose amax amin aminmax angle any arange argmax "
+    "argmin argsort argwhere as_tensor asarray asin asinh atan atan2 atanh baddbmm bincount bitwise_and "
+    "bitwise_not bitwise_or bitwise_xor bmm broadcast_tensors broadcast_to bucketize cat cdist ceil chunk clamp "
+    "clamp_max clamp_min clip clone column_stack complex concat concatenate conj copysign cos cosh count_nonzero "
+    "cov cross cummax cummin cumprod cumsum deg2rad diag diag_embed diagonal diff dist div divide dot einsum empty "
+    "empty_like eq equal erf erfc erfinv exp exp2 expm1 eye flatten flip fliplr flipud floor floor_divide fmod "
+    "frac full full_like gather ge gt heaviside histc hstack hypot index_select inner inverse isclose isfinite "
+    "isin isinf isnan kron kthvalue le lerp lgamma linspace log log10 log1p log2 log_softmax logaddexp "
+    "logcumsumexp logical_and logical_not logical_or logical_xor logspace logsumexp lt masked_fill masked_select "
+    "matmul max maximum mean median meshgrid min minimum mm movedim mul multinomial multiply mv nan_to_num nanmean "
+    "nanmedian nansum narrow ne neg negative nonzero norm normal numel ones ones_like outer permute polar pow prod "
+    "quantile rad2deg rand rand_like randint randint_like randn randn_like randperm range ravel reciprocal "
+    "remainder repeat_interleave reshape roll rot90 round rsqrt scatter scatter_add searchsorted select sigmoid "
+    "sign signbit sin sinc sinh softmax sort split sqrt square squeeze stack std std_mean sub subtract sum "
+    "swapaxes t take take_along_dim tan tanh tensor tensor_split tensordot tile topk trace transpose trapezoid "
+    "tril triu true_divide trunc unbind unflatten unique unsqueeze var var_mean vdot view_as_complex view_as_real "
+    "vstack where zeros zeros_like"
+)
+_LAYERS = (
+    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
+    "affine_grid avg_pool1d avg_pool2d avg_pool3d bilinear channel_shuffle conv1d conv2d conv3d conv_transpose1d "
+    "conv_transpose2d conv_transpose3d cosine_similarity fold gelu glu grid_sample group_norm gumbel_softmax "
+    "hardshrink interpolate layer_norm linear local_response_norm log_softmax logsigmoid lp_pool1d lp_pool2d "
+    "max_pool1d max_pool2d max_pool3d normalize one_hot pad pairwise_distance pdist pixel_shuffle pixel_unshuffle "
+    "prelu rms_norm scaled_dot_product_attention sigmoid softmax softmin softplus softshrink softsign tanh "
+    "tanhshrink unfold"
+)
+_LOSSES = (
+    "binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy ctc_loss "
+    "gaussian_nll_loss hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss "
+    "multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss poisson_nll_loss smooth_l1_loss "
+    "soft_margin_loss triplet_margin_loss"
+)
+_ALGEBRA = "cross det inv matrix_norm norm pinv slogdet solve svd svdvals vecdot vector_norm"
+
+PURE = frozenset(
+    {
+        *("torch." + name for name in (*_TENSORS.split(), "finfo", "iinfo", "device", "Size")),
+        *("torch." + name for name in ("is_tensor", "is_floating_point", "is_complex", "is_grad_enabled")),
+        *("torch.nn.functional." + name for name in (*_LAYERS.split(), *_LOSSES.split())),
+        *("torch.linalg." + name for name in _ALGEBRA.split()),
+    }
+)
+"""They write only where `out=` names a tensor."""
+
+PURE_UNLESS_IN_PLACE = frozenset(
+    "torch.nn.functional." + name
+    for name in (
+        "alpha_dropout celu dropout dropout1d dropout2d dropout3d elu feature_alpha_dropout hardsigmoid hardswish "
+        "hardtanh leaky_relu mish relu relu6 rrelu selu silu threshold"
+    ).split()
+)
+"""They write to their first argument where `inplace` is true, which may be given by its position."""
