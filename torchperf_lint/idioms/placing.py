@@ -20,7 +20,8 @@ def own_rows(model: Model, site: Site) -> tuple[int, int] | None:
     """First and last row of the site's simple statement, if it has its rows to itself."""
     statement = model.statement_of(site.node)
     rows = (statement.lineno, statement.end_lineno or statement.lineno)
-    return rows if isinstance(statement, (ast.Expr, ast.Assign)) and rows == site.rows else None
+    alone = rows == site.rows and has_rows_to_itself(statement, model.source)
+    return rows if alone and isinstance(statement, (ast.Expr, ast.Assign)) else None
 
 
 def after(model: Model, heat: Heat, line: str) -> Edit | None:

@@ -241,7 +241,7 @@ def _named(model: Model, site: Site, heat: Heat, place: _Place, moved: str | Non
     start = source.offset(whole.lineno, whole.col_offset)
     end = source.offset(whole.end_lineno or whole.lineno, whole.end_col_offset or 0)
     text = source.utf8[start:end].decode()
-    if name is None or "#" in text or not site.tree.lossless:
+    if name is None or "#" in text or "\\" in text or not site.tree.lossless:
         return None
     line = " ".join(text.split()).replace("( ", "(").replace("[ ", "[").replace(" ]", "]").replace(" )", ")")
     line = line.replace(",]", "]").replace(",)", ")") if "\n" in text else line
