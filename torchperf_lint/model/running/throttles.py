@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FEW_STEPS = 100
 """`step < n` with a literal n up to this is a warm-up, not the whole run."""
 
+_CONTAINERS = frozenset("dict list set deque OrderedDict Counter".split())
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
 _COUNTER = re.compile(
     r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$"
@@ -141,7 +142,7 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
         return not taken and isinstance(operator, (ast.NotEq, ast.Gt))
     if isinstance(operator, (ast.Is, ast.IsNot)):
         return False
-    if _counts_elements(left) and isinstance(right, ast.Constant) and right.value == 0:
+    if _counts_elements(left, lookup) and isinstance(right, ast.Constant) and right.value == 0:
         return taken == isinstance(operator, ast.Eq) and isinstance(operator, (ast.Eq, ast.NotEq, ast.Gt))
     if _reads_clock(left, lookup) or _reads_clock(right, lookup):
         late = isinstance(operator, (ast.Gt, ast.GtE)) == _reads_clock(left, lookup)
@@ -164,13 +165,25 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
     return False
 
 
-def _counts_elements(node: ast.expr) -> bool:
+def _counts_elements(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
     """`x.size(0)`, `len(x)`, `x.numel()`, `x.shape[0]`: zero only for a batch that has nothing in it."""
     if isinstance(node, ast.Call):
         name = last_name(node.func)
-        asks_rank = name == "len" and bool(node.args) and _is_shape(node.args[0])
-        return name in ("len", "size", "numel", "nelement") and not asks_rank
+        counted = node.args[0] if name == "len" and node.args else None
+        if counted is not None and (_is_shape(counted) or _begins_empty(counted, lookup)):
+            return False
+        return name in ("len", "size", "numel", "nelement")
     return isinstance(node, ast.Subscript) and last_name(node.value) == "shape"
+
+
+def _begins_empty(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
+    """Whether the program binds the name to a container without elements, which it fills itself: `seen = {}`."""
+    return isinstance(node, ast.Name) and any(
+        (isinstance(bound, ast.Dict) and not bound.keys)
+        or (isinstance(bound, (ast.List, ast.Tuple)) and not bound.elts)
+        or (isinstance(bound, ast.Call) and not bound.args and last_name(bound.func) in _CONTAINERS)
+        for bound in lookup(node.id)
+    )
 
 
 def _is_shape(node: ast.expr) -> bool:
