@@ -109,7 +109,7 @@ def _weight(model: Model, node: cst.BaseExpression) -> Kernel | None:
     if isinstance(made, ast.Name):
         name, function = made.id, model.index.module
         bound = model.heats.bindings(function, name)
-        if len(bound) != 1 or model.index.bound_names(function).count(name) != 1 or _may_change(model, name):
+        if len(bound) != 1 or model.index.bound_names(function).count(name) != 1 or masks.may_change(model, name):
             return None
         made = bound[0]
     if not isinstance(made, ast.Call):
@@ -205,8 +205,7 @@ def _kernel(model: Model, site: Site, name: str, position: int) -> tuple[Kernel,
         fixed = len(texts) == 1
         node = node.args[0].value if ref in ("numpy.array", "numpy.asarray") else None
     if isinstance(node, cst.Name) and (array := masks.named_array(model, site, node.value)) is not None:
-        rows, plain = array
-        return _checked(rows, plain and not _may_change(model, node.value))
+        return _checked(*array)
     if isinstance(node, (cst.Name, cst.Attribute)):
         fixed = fixed and _keeps_its_rows(model, node)
     value = None if node is None else model.value(node)
@@ -226,19 +225,7 @@ def _keeps_its_rows(model: Model, node: cst.BaseExpression) -> bool:
     text = model.text(node)
     bound = model.index.bound_names(model.index.module)
     written = model.mentions(f"\n{text} = [[", f"\n{text} = ((", f"\n{text} = [\n", f"\n{text} = (\n")
-    return written and bound.count(text) == 1 and not _may_change(model, text)
-
-
-def _may_change(model: Model, name: str) -> bool:
-    """Whether the file does anything with what a name holds but to hand it to functions of libraries that only read."""
-    handed: list[ast.expr] = []
-    for record in model.index.handed.get(name, ()):
-        ref = model.world.frame_value(record.function, record.call.func).ref or ""
-        if ref.startswith(("scipy.", "numpy.", "torch.nn.functional.")):
-            handed += [*record.call.args, *(each.value for each in record.call.keywords if each.arg != "out")]
-    loads = [each for each in ast.walk(model.index.module.node) if isinstance(each, ast.Name) and each.id == name]
-    read = [each for each in loads if isinstance(each.ctx, ast.Load)]
-    return name in model.index.rebound_elsewhere or any(each not in handed for each in read)
+    return written and bound.count(text) == 1 and not masks.may_change(model, text)
 
 
 def _shifts(rows: Kernel, *, turned: bool) -> tuple[tuple[int, int], ...]:

@@ -13,7 +13,7 @@ _ARRAYS = ("numpy.array", "numpy.asarray")
 
 
 def named_array(model: Model, site: Site, name: str) -> tuple[list[list[object]], bool] | None:
-    """The rows of `KERNEL = np.array([[0, 1, 0], ...])`, and whether no dtype is asked for.
+    """The rows of `KERNEL = np.array([[0, 1, 0], ...])`, and whether they are sure to be these, of no dtype asked for.
 
     None where the name is bound elsewhere, too, or what it holds is written to.
     """
@@ -23,15 +23,37 @@ def named_array(model: Model, site: Site, name: str) -> tuple[list[list[object]]
     if len(bound) != 1 or model.index.bound_names(owner).count(name) != 1 or name in model.index.rebound_elsewhere:
         return None
     made = bound[0]
-    if not isinstance(made, ast.Call) or not made.args or model.mentions(f"{name}[", f"{name}.", f"={name},"):
+    if not isinstance(made, ast.Call) or not made.args or _is_taken_apart(model, name):
         return None
     try:
         rows = ast.literal_eval(made.args[0]) if model.world.frame_value(owner, made.func).ref in _ARRAYS else None
     except ValueError:
         return None
     is_matrix = isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows)
-    plain = len(made.args) == 1 and not made.keywords
+    plain = len(made.args) == 1 and not made.keywords and not may_change(model, name)
     return ([list(row) for row in rows], plain) if is_matrix else None  # type: ignore[union-attr]
+
+
+def _is_taken_apart(model: Model, name: str) -> bool:
+    """Whether the file names a part of the array, a method of it, or the array as what a function writes to."""
+    parts = [
+        node.value
+        for node in ast.walk(model.index.module.node)
+        if isinstance(node, (ast.Subscript, ast.Attribute)) or (isinstance(node, ast.keyword) and node.arg == "out")
+    ]
+    return any(isinstance(part, ast.Name) and part.id == name for part in parts)
+
+
+def may_change(model: Model, name: str) -> bool:
+    """Whether the file does anything with what a name holds but to hand it to functions of libraries that only read."""
+    handed: list[ast.expr] = []
+    for record in model.index.handed.get(name, ()):
+        ref = model.world.frame_value(record.function, record.call.func).ref or ""
+        if ref.startswith(("scipy.", "numpy.", "torch.nn.functional.")):
+            handed += [*record.call.args, *(each.value for each in record.call.keywords if each.arg != "out")]
+    loads = [each for each in ast.walk(model.index.module.node) if isinstance(each, ast.Name) and each.id == name]
+    read = [each for each in loads if isinstance(each.ctx, ast.Load)]
+    return name in model.index.rebound_elsewhere or any(each not in handed for each in read)
 
 
 def is_asked_later(model: Model, site: Site) -> bool:
