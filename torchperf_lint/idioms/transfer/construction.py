@@ -158,7 +158,8 @@ def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...
     dtype, rest = _dtype(model, move, built), ""
     arguments = f"device={text}"
     if dtype is not None:
-        into_factory = built.bare and built.ref in _TAKES_ANY_DTYPE and shape.argument(built.call, "dtype") is None
+        takes_it = built.ref in _TAKES_ANY_DTYPE or _packs_exact_number(model, built)
+        into_factory = built.bare and takes_it and shape.argument(built.call, "dtype") is None
         if into_factory:
             arguments += f", dtype={dtype}"
         else:
@@ -171,6 +172,14 @@ def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...
 
 
 _TAKES_ANY_DTYPE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
+_LARGEST_BYTE = 127
+
+
+def _packs_exact_number(model: Model, built: Built) -> bool:
+    """Whether every dtype holds the packed number, so that it need not pass through the one that it has itself."""
+    packs = built.ref in torch_api.HOST_DATA_FACTORIES and len(built.call.args) == 1
+    number = model.value(built.call.args[0].value).constant if packs else None
+    return isinstance(number, (int, float)) and 0 <= number <= _LARGEST_BYTE and (2 * number) % 1 == 0
 
 
 def _dtype(model: Model, move: Move, built: Built) -> str | None:
