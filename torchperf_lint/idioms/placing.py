@@ -120,12 +120,13 @@ def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edi
     """
     source, row = model.source, site.rows[0]
     imported: set[str] = set()
+    above_end = 0
     for statement in model.index.module.body:
         first = first_row(statement)
         if first <= row <= (statement.end_lineno or row):
             if not names <= imported:
                 return None
-            while first > 1 and source.line(first - 1).startswith("#"):
+            while first - 1 > above_end and source.line(first - 1).startswith("#"):
                 first -= 1
             place = source.line_starts[first - 1]
             blank = next((rows for rows in range(2) if source.line(first - 1 - rows).strip()), 2)
@@ -133,6 +134,7 @@ def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edi
             return Edit(place, place, f"{above}{line}{source.newline * 3}".encode())
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             imported |= {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
+        above_end = statement.end_lineno or row
     return None
 
 

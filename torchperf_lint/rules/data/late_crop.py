@@ -11,7 +11,7 @@ from torchperf_lint.idioms.data.composed import pipelines
 from torchperf_lint.idioms.data.handed import handed_only_to
 from torchperf_lint.knowledge import transforms
 from torchperf_lint.model.meaning.values import Kind
-from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +104,8 @@ def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int 
 
 def _in_front(model: Model, site: Site, steps: list[_Step], before: list[_Step | None]) -> Fix | None:
     """Put the geometric steps in front of those that work pixel by pixel, each kind in its order."""
+    if not all(_can_change_places(model, step) for step in steps) or model.mentions(*_KNOWS_PLACES):
+        return None
     moved = [step for step in steps if not step.pixelwise]
     order = [*moved, *(step for step in steps if step.pixelwise)]
     texts = [model.text(step.node) for step in order]
@@ -120,6 +122,17 @@ def _in_front(model: Model, site: Site, steps: list[_Step], before: list[_Step |
     exact = all(_is_exact(model, steps, step) for step in moved) and _gets_images(model, site, before)
     grade = Safety.SAFE if exact else Safety.UNSAFE
     return Fix("crop first, and convert what is left", grade, changed)
+
+
+_KNOWS_PLACES = (".transforms[", ".transforms.insert(", ".transforms.pop(")
+"""Texts of files that reach for a step by its place."""
+_PLAIN = frozenset(f"builtins.{name}" for name in "float int len list max min round tuple".split())
+
+
+def _can_change_places(model: Model, step: _Step) -> bool:
+    """Whether the arguments come to the same whenever they are worked out: they bind nothing, and call nothing."""
+    calls = [call for each in step.node.args for call in shape.calls_in(each)]
+    return not shape.binds_or_defers(step.node) and all(model.value(call.func).ref in _PLAIN for call in calls)
 
 
 def _is_exact(model: Model, steps: list[_Step], step: _Step) -> bool:
