@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import pure_functions
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.flow import names_bound_in
 from torchperf_lint.model.index import dotted, last_name
@@ -111,6 +112,20 @@ def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
     if not isinstance(value.func, ast.Attribute) or name not in FULL_REDUCTIONS or called.function is not None:
         return False
     return model.world.frame_value(function, value.func.value).holds_tensors
+
+
+def only_computes(ref: str, call: ast.Call) -> bool:
+    """Whether the call of a function of torch or NumPy, by its full name, writes to nothing and runs no other code."""
+    if any(keyword.arg in (None, "out", "inplace") for keyword in call.keywords):
+        return False
+    if ref in pure_functions.PURE_UNLESS_IN_PLACE:
+        return len(call.args) < 2  # `F.relu(x, True)` writes to `x`, by position
+    return ref in pure_functions.PURE or len(call.args) <= pure_functions.PURE_NUMPY.get(ref, -1)
+
+
+def gives_new(ref: str, call: ast.Call) -> bool:
+    """Whether it only computes, and what it gives shares no memory with what it is given."""
+    return only_computes(ref, call) and ref.rpartition(".")[2] not in pure_functions.MAY_GIVE_ITS_ARGUMENT
 
 
 def taken_back(model: Model, path: str, site: Site) -> bool:

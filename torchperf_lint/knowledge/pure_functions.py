@@ -1,4 +1,4 @@
-"""Functions of torch that only compute: they write to nothing that they are given, and call nothing of the program."""
+"""Functions of torch and NumPy that only compute: they write to nothing they are given, and call no other code."""
 
 from __future__ import annotations
 
@@ -56,3 +56,36 @@ PURE_UNLESS_IN_PLACE = frozenset(
     ).split()
 )
 """They write to their first argument where `inplace` is true, which may be given by its position."""
+
+MAY_GIVE_ITS_ARGUMENT = frozenset(
+    (
+        "as_tensor asarray broadcast_tensors broadcast_to chunk conj diagonal einsum flatten meshgrid movedim narrow "
+        "permute ravel reshape select split squeeze swapaxes t tensor_split transpose unbind unflatten unsqueeze "
+        "view_as_complex view_as_real alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout "
+        "pixel_shuffle pixel_unshuffle"
+    ).split()
+)
+"""What they give may be the tensor that they are given, or a view of it."""
+
+_NUMPY = {
+    1: (
+        "abs absolute arccos arcsin arctan ceil cos deg2rad degrees exp exp2 expm1 floor isfinite isinf isnan log "
+        "log10 log1p log2 logical_not negative rad2deg radians reciprocal rint sign sin sqrt square tan tanh"
+    ),
+    2: (
+        "add all allclose amax amin any append arctan2 argmax argmin argsort array_equal average bitwise_and "
+        "bitwise_or concatenate convolve copysign correlate cross cumprod cumsum divide dot dstack equal "
+        "floor_divide fmod greater greater_equal hstack hypot in1d inner isclose isin kron less less_equal "
+        "logical_and logical_or logical_xor matmul max maximum mean median min minimum mod multiply not_equal "
+        "outer percentile power prod quantile remainder repeat roll round searchsorted stack std subtract sum "
+        "tensordot tile true_divide unique var vdot vstack"
+    ),
+    3: "clip digitize interp pad where",
+}
+_NUMPY_ALGEBRA = "det inv norm pinv solve"
+
+PURE_NUMPY = {
+    **{f"numpy.{name}": most for most, names in _NUMPY.items() for name in names.split()},
+    **{f"numpy.linalg.{name}": 2 for name in _NUMPY_ALGEBRA.split()},
+}
+"""They give a new array, or a number; with how many arguments by position, before one may be the array to write to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.idioms.writes import writes_in_place
+from torchperf_lint.idioms.writes import gives_new, writes_in_place
 from torchperf_lint.model.index import last_name, names_in
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.syntax import cst
 
 
 def takers(model: Model, site: Site, keyword: str) -> list[CallRecord]:
@@ -47,6 +48,12 @@ def _given(call: ast.Call, keyword: str) -> ast.expr | None:
     return next((each.value for each in call.keywords if each.arg == keyword), None)
 
 
+def reckons(model: Model, call: cst.Call) -> bool:
+    """Whether the call gives something new, made of what it is given, and writes to nothing."""
+    node = model.ast_of(call)
+    return isinstance(node, ast.Call) and gives_new(model.value(call.func).ref or "", node)
+
+
 def only_read(model: Model, site: Site, path: str) -> bool:
     """Whether the function around the site binds a name once, and neither writes what it holds nor gives it away.
 
@@ -64,9 +71,6 @@ def only_read(model: Model, site: Site, path: str) -> bool:
     ]
     return bool(loads) and all(_reckons(model, function, parents, load) for load in loads)
 
-
-_KEEPERS = frozenset("as_tensor asarray atleast_1d atleast_2d from_numpy ravel view_as_real".split())
-"""Functions of torch and NumPy that may give what they are given, or a view of it."""
 
 VIEWS = frozenset(
     "view reshape unsqueeze squeeze expand expand_as broadcast_to expand_dims flatten permute swapaxes t "
@@ -112,8 +116,7 @@ def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AS
         return _reckons(model, function, parents, call) if seen else parent.attr in ("sum", "mean", "matmul", "tolist")
     if isinstance(parent, ast.Call) and node is not parent.func:
         ref = model.world.frame_value(function, parent.func).ref or ""
-        name = ref.rpartition(".")[2]
-        if not ref.startswith(("torch.", "numpy.")) or name in _KEEPERS:
-            return False
-        return name not in VIEWS or _reckons(model, function, parents, parent)
+        if ref.startswith(("torch.", "numpy.")) and ref.rpartition(".")[2] in VIEWS:
+            return _reckons(model, function, parents, parent)
+        return gives_new(ref, parent)
     return False

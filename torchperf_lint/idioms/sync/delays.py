@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms import surroundings, writes
 from torchperf_lint.idioms.sync.scalars import is_read
-from torchperf_lint.knowledge import pure_functions, torch_api
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
@@ -187,10 +187,8 @@ def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool
     if any(keyword.arg in (None, "out", "inplace", "key") for keyword in call.keywords) or name.endswith("_"):
         return False
     if callee.kind is Kind.LIBRARY:
-        if ref in pure_functions.PURE_UNLESS_IN_PLACE:
-            return len(call.args) < 2  # `F.relu(x, True)` writes to `x`, by position
         walks = ref in _WALKERS and len(call.args) == 1
-        return ref in pure_functions.PURE or ref.startswith("math.") or (ref in _BUILTINS and not walks)
+        return writes.only_computes(ref, call) or ref.startswith("math.") or (ref in _BUILTINS and not walks)
     if not isinstance(call.func, ast.Attribute) or callee.function is not None or name not in _ASKS:
         return False
     receiver = model.world.frame_value(function, call.func.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge.pure_functions import PURE, PURE_UNLESS_IN_PLACE
+from torchperf_lint.idioms.writes import gives_new
 from torchperf_lint.model.meaning.values import Kind
 
 if TYPE_CHECKING:
@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 VIEWS = frozenset("view reshape unsqueeze squeeze expand expand_as permute t transpose flatten view_as detach".split())
 """Methods that may give the tensor itself, seen in another shape."""
 
-_KEEPERS = frozenset(
-    "as_tensor asarray broadcast_tensors broadcast_to chunk conj diagonal einsum flatten meshgrid movedim narrow "
-    "permute ravel reshape select split squeeze swapaxes t tensor_split transpose unbind unflatten unsqueeze "
-    "view_as_complex view_as_real alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout "
-    "pixel_shuffle pixel_unshuffle".split()
-)
-"""Functions of torch that may give what they are given, or a view of it."""
 _READ = frozenset("shape dtype device ndim".split())
 _RECKON = frozenset(
     "sum mean std var prod max min amax amin argmax argmin norm abs exp log sqrt square pow clamp clamp_min clamp_max "
@@ -63,13 +56,10 @@ def _reckons(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
     """Whether a call only reckons with its arguments: a function of torch that writes to nothing, or a module."""
     called = model.world.frame_value(function, call.func)
     ref = called.ref or ""
-    name = ref.rpartition(".")[2]
     if called.kind is Kind.MODULE:
         return True
     if called.kind is Kind.LIBRARY and ref.startswith("torch."):
-        if any(keyword.arg in (None, "out", "inplace") for keyword in call.keywords) or name in _KEEPERS:
-            return False
-        return ref in PURE or (ref in PURE_UNLESS_IN_PLACE and len(call.args) < 2)
+        return gives_new(ref, call)
     methods = isinstance(call.func, ast.Attribute) and call.func.attr in _RECKON
     return methods and isinstance(call.func, ast.Attribute) and _is_tensor(model, function, call.func.value)
 

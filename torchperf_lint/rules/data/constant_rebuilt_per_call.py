@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.data import sample_code
-from torchperf_lint.idioms.data.handed import VIEWS, only_read
+from torchperf_lint.idioms.data.handed import VIEWS, only_read, reckons
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -133,9 +133,8 @@ def _is_operand(model: Model, site: Site) -> bool:
     parent = model.parent(node)
     if isinstance(parent, cst.Arg):
         call = model.parent(parent)
-        ref = (model.value(call.func).ref or "") if isinstance(call, cst.Call) else ""
-        reckons = ref.startswith(("torch.", "numpy.")) and ref not in _MAKERS
-        return reckons and ref != "torch.from_numpy"
+        made = isinstance(call, cst.Call) and model.value(call.func).ref in _MAKERS
+        return isinstance(call, cst.Call) and not made and reckons(model, call)
     return isinstance(parent, (cst.BinaryOperation, cst.Comparison))
 
 
