@@ -123,6 +123,21 @@ def only_computes(ref: str, call: ast.Call) -> bool:
     return ref in pure_functions.PURE or len(call.args) <= pure_functions.PURE_NUMPY.get(ref, -1)
 
 
+def handed_to_writer(model: Model, site: Site, path: str | None) -> bool:
+    """Whether the function around gives what the site makes, or `path`, to a function of torch that may write to it."""
+    made, function = model.ast_of(site.node), model.function_of(site)
+    for record in function.calls_made:
+        given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+        if not any(each is made or (path is not None and dotted(each) == path) for each in given):
+            continue
+        called = model.world.frame_value(function, record.call.func)
+        ref = called.ref or ""
+        harmless = only_computes(ref, record.call) or (ref.startswith("torch.nn.") and ref.endswith("Loss"))
+        if called.kind is Kind.LIBRARY and ref.startswith("torch.") and not harmless:
+            return True
+    return False
+
+
 def gives_new(ref: str, call: ast.Call) -> bool:
     """Whether it only computes, and what it gives shares no memory with what it is given."""
     return only_computes(ref, call) and ref.rpartition(".")[2] not in pure_functions.MAY_GIVE_ITS_ARGUMENT

@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.transfer.transfers import hot_moves
-from torchperf_lint.idioms.writes import taken_back, writes_in_place
+from torchperf_lint.idioms.writes import handed_to_writer, taken_back, writes_in_place
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.meaning.values import Device, Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -99,12 +99,15 @@ def _depends_on_loop(model: Model, move: Move) -> bool:
 
 
 def _result_is_written(model: Model, move: Move) -> bool:
-    """Whether the name that takes the copy is written in place: each pass would then find the last one's result."""
+    """Whether the copy, or the name that takes it, is written to: each pass would then find the last one's result."""
     parent = model.parent(move.site.node)
     if not isinstance(parent, cst.Assign):
-        return False
+        return handed_to_writer(model, move.site, None)
     targets = [shape.dotted(target.target) for target in parent.targets]
-    return any(target is None or writes_in_place(model, target, move.site) for target in targets)
+    return any(
+        target is None or writes_in_place(model, target, move.site) or handed_to_writer(model, move.site, target)
+        for target in targets
+    )
 
 
 def _is_used_otherwise(model: Model, move: Move, name: str) -> bool:
