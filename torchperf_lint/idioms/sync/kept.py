@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.idioms.writes import written_in
+from torchperf_lint.idioms.writes import only_computes, written_in
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
@@ -106,6 +106,9 @@ class _Sharing:
         touched: set[str] = set()
         for written, _ in written_in(self._function):
             touched |= self._shares(written)
+        for node in ast.walk(self._function.node):
+            if isinstance(node, ast.Assign) and any(isinstance(each, ast.Attribute) for each in node.targets):
+                touched |= self._shares(node.value)  # who has it there may write to it
         for record in self._function.calls_made:
             call = record.call
             value = self._model.world.frame_value(self._function, call.func)
@@ -114,7 +117,8 @@ class _Sharing:
             of_tensor = isinstance(call.func, ast.Attribute) and (
                 self._model.world.frame_value(self._function, call.func.value).kind is Kind.TENSOR
             )
-            harmless = name in _ONLY_READS or of_tensor or value.kind is Kind.LIBRARY or "loss" in ref.lower()
+            library = value.kind is Kind.LIBRARY and (not ref.startswith("torch.") or only_computes(ref, call))
+            harmless = name in _ONLY_READS or of_tensor or library or "loss" in ref.lower()
             if writes or not (harmless or ref == "criterion"):
                 touched = touched.union(*(self._shares(each) for each in call.args))
                 touched = touched.union(*(self._shares(each.value) for each in call.keywords))
