@@ -25,6 +25,7 @@ _TENSOR_ONLY = frozenset(
 )
 """Attributes by which a program shows that it takes something for a tensor."""
 _TAKE_ANYTHING = frozenset({"torch.is_tensor", "torch.save", "torch.typename", "torch.is_storage"})
+_ONLY_KEEP = frozenset({"torch.autograd.Variable", "torch.utils.data.TensorDataset"})
 
 
 def written_in(function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
@@ -44,7 +45,7 @@ def writes_of(statement: ast.AST) -> Iterator[ast.expr]:
 def _writes_within(around: ast.AST) -> Iterator[tuple[ast.expr, int]]:
     for node in ast.walk(around):
         if isinstance(node, ast.Assign):
-            for target in node.targets:
+            for target in _parts(node.targets):
                 if isinstance(target, ast.Subscript) and not _stores_entry(target, node.value):
                     yield target.value, node.lineno
         elif isinstance(node, ast.AugAssign):
@@ -57,6 +58,12 @@ def _writes_within(around: ast.AST) -> Iterator[tuple[ast.expr, int]]:
             for keyword in node.keywords:
                 if keyword.arg == "out":
                     yield keyword.value, node.lineno
+
+
+def _parts(targets: list[ast.expr]) -> Iterator[ast.expr]:
+    """What is bound or written by targets, those in tuples and lists included."""
+    for target in targets:
+        yield from _parts(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else (target,)
 
 
 def _stores_entry(target: ast.Subscript, value: ast.expr) -> bool:
@@ -123,19 +130,24 @@ def only_computes(ref: str, call: ast.Call) -> bool:
     return ref in pure_functions.PURE or len(call.args) <= pure_functions.PURE_NUMPY.get(ref, -1)
 
 
-def handed_to_writer(model: Model, site: Site, path: str | None) -> bool:
-    """Whether the function around gives what the site makes, or `path`, to a function of torch that may write to it."""
-    made, function = model.ast_of(site.node), model.function_of(site)
+def handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
+    """What a function hands to functions of torch or NumPy that may write to it (`all_reduce(x)`), with the row."""
     for record in function.calls_made:
-        given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-        if not any(each is made or (path is not None and dotted(each) == path) for each in given):
-            continue
         called = model.world.frame_value(function, record.call.func)
         ref = called.ref or ""
-        harmless = only_computes(ref, record.call) or (ref.startswith("torch.nn.") and ref.endswith("Loss"))
-        if called.kind is Kind.LIBRARY and ref.startswith("torch.") and not harmless:
-            return True
-    return False
+        if called.kind is not Kind.LIBRARY or not ref.startswith(("torch.", "numpy.")):
+            continue
+        leaves = ref in _TAKE_ANYTHING | _ONLY_KEEP or (ref.startswith("torch.nn.") and ref.endswith("Loss"))
+        if not leaves and not only_computes(ref, record.call):
+            for given in (*record.call.args, *(keyword.value for keyword in record.call.keywords)):
+                yield from ((part, record.call.lineno) for part in _parts([given]))
+
+
+def handed_to_writer(model: Model, site: Site, path: str | None) -> bool:
+    """Whether the function around gives what the site makes, or `path`, to a function that may write to it."""
+    made = model.ast_of(site.node)
+    given = (each for each, _ in handed_to_writers(model, model.function_of(site)))
+    return any(each is made or (path is not None and dotted(each) == path) for each in given)
 
 
 def gives_new(ref: str, call: ast.Call) -> bool:
@@ -184,9 +196,15 @@ def host_batch_written_after(model: Model, site: Site) -> bool:
     loops = model.loops.enclosing(model.statement_of(site.node))
     return any(
         (row > site.rows[1] or any(_comes_again(loop, written, row) for loop in loops))
-        and is_host_batch(model.world.frame_value(function, written))
-        for written, row in written_in(function)
+        and is_host_batch(model.world.frame_value(function, _tensor_of(written)))
+        for written, row in (*written_in(function), *handed_to_writers(model, function))
     )
+
+
+def _tensor_of(node: ast.expr) -> ast.expr:
+    """`x` of `x.numpy()`, which shares its memory."""
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"
+    return node.func.value if is_call else node  # type: ignore[attr-defined]
 
 
 def _comes_again(loop: ast.stmt, written: ast.expr, row: int) -> bool:

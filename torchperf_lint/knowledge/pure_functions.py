@@ -36,6 +36,7 @@ _LOSSES = (
     "multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss poisson_nll_loss smooth_l1_loss "
     "soft_margin_loss triplet_margin_loss"
 )
+_SEQUENCES = "pack_padded_sequence pack_sequence pad_packed_sequence pad_sequence unpad_sequence"
 _ALGEBRA = "cross det inv matrix_norm norm pinv slogdet solve svd svdvals vecdot vector_norm"
 
 PURE = frozenset(
@@ -43,6 +44,7 @@ PURE = frozenset(
         *("torch." + name for name in (*_TENSORS.split(), "finfo", "iinfo", "device", "Size")),
         *("torch." + name for name in ("is_tensor", "is_floating_point", "is_complex", "is_grad_enabled")),
         *("torch.nn.functional." + name for name in (*_LAYERS.split(), *_LOSSES.split())),
+        *("torch.nn.utils.rnn." + name for name in _SEQUENCES.split()),
         *("torch.linalg." + name for name in _ALGEBRA.split()),
     }
 )
@@ -62,7 +64,8 @@ MAY_GIVE_ITS_ARGUMENT = frozenset(
         "as_tensor asarray broadcast_tensors broadcast_to chunk conj diagonal einsum flatten meshgrid movedim narrow "
         "permute ravel reshape select split squeeze swapaxes t tensor_split transpose unbind unflatten unsqueeze "
         "view_as_complex view_as_real alpha_dropout dropout dropout1d dropout2d dropout3d feature_alpha_dropout "
-        "pixel_shuffle pixel_unshuffle"
+        "pixel_shuffle pixel_unshuffle pack_padded_sequence pack_sequence pad_packed_sequence pad_sequence "
+        "unpad_sequence"
     ).split()
 )
 """What they give may be the tensor that they are given, or a view of it."""
