@@ -176,9 +176,10 @@ _LARGEST_BYTE = 127
 
 
 def _packs_exact_number(model: Model, built: Built) -> bool:
-    """Whether every dtype holds the packed number, so that it need not pass through the one that it has itself."""
+    """Whether it packs a written-out number that every dtype holds, so that it need not pass through its own."""
     packs = built.ref in torch_api.HOST_DATA_FACTORIES and len(built.call.args) == 1
-    number = model.value(built.call.args[0].value).constant if packs else None
+    node = built.call.args[0].value if packs else None
+    number = model.value(node).constant if isinstance(node, (cst.Integer, cst.Float)) else None
     return isinstance(number, (int, float)) and 0 <= number <= _LARGEST_BYTE and (2 * number) % 1 == 0
 
 
