@@ -76,7 +76,7 @@ def _has_its_row(model: Model, statement: ast.stmt) -> bool:
         statement.lineno == statement.end_lineno
         and not before.strip()
         and (not after or after.startswith(b"#"))
-        and b"noqa" not in around
+        and not any(word in around for word in (b"noqa", b"# type:"))
     )
 
 
