@@ -15,7 +15,16 @@ from training_loop import FOUND_AT, LOOP, SLOW_LINE
 
 CHECKOUT = Path(__file__).parent.parent
 
-SHIPPED = ("torchperf_lint", "rules", "fixtures", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
+SHIPPED = (
+    "torchperf_lint",
+    "rules",
+    "fixtures",
+    "pyproject.toml",
+    "hatch_build.py",
+    "README.md",
+    "LICENSE",
+    ".pre-commit-hooks.yaml",
+)
 """What the hook's environment is built from."""
 
 # A git command or hook around the tests must not turn those of the tests to its own repository.
