@@ -108,7 +108,7 @@ def _are_same(one: Value, other: Value) -> bool:
 
 def default_device(index: Index) -> Device | None:
     """Where factories build without `device=`, if the file changes that."""
-    for record in (*index.calls.get("setdefault_device", ()), *index.calls.get("set_default_tensor_type", ())):
+    for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
         given = record.call.args[0] if record.call.args else None
         text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None
         if isinstance(text, str) and text.startswith(("cuda", "torch.cuda.")):

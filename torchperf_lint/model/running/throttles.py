@@ -26,6 +26,7 @@ _FLAG = re.compile(
     r"|(^|_)(onnx_trace|onnx_export|exporting)$"
     r"|^(log|logging|do_log|display|visualise|plot|profile|profiling|dump|save_now)$"
 )
+_OPTIONS = re.compile(r"(^|_)(args|opts?|options|cfg|conf|config|hparams|params|flags)$")
 _NOT_A_NUMBER = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
 _OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
 _NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
@@ -114,7 +115,14 @@ def _flag(test: ast.Name | ast.Attribute, taken: bool, lookup: Callable[[str], l
         if bound and all(throttles(value, taken, lookup, depth + 1) or _is_constant_false(value) for value in bound):
             return any(not _is_constant_false(value) for value in bound)
     name = last_name(test)
-    return taken and name is not None and _is_flag(name)
+    return taken and name is not None and _is_flag(name) and not _is_option(test)
+
+
+def _is_option(test: ast.Name | ast.Attribute) -> bool:
+    """`args.do_distillation`: what the whole run is to do, in every step."""
+    if not isinstance(test, ast.Attribute) or not test.attr.startswith("do_"):
+        return False
+    return _OPTIONS.search((last_name(test.value) or "").lower()) is not None
 
 
 def _is_constant_false(value: ast.expr) -> bool:
