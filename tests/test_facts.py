@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linting import ROOT
-from torchperf_lint.model.project.facts import Facts, digest_of, facts_of
+from torchperf_lint.model.project.facts import Facts, facts_of
+from torchperf_lint.syntax.identity import digest_of
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z_0-9]{0,8}", fullmatch=True)
 ANY_FACTS = st.builds(

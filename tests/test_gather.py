@@ -16,7 +16,7 @@ from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.gather import gather, root_of
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.project.facts import Facts, facts_of
-from torchperf_lint.model.project.program import key_of
+from torchperf_lint.syntax.identity import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

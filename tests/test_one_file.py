@@ -21,7 +21,7 @@ from torchperf_lint.engine.gather import root_of
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.flake8_plugin import Plugin, _data_of
 from torchperf_lint.knowledge.versions import Target
-from torchperf_lint.model.project.program import key_of
+from torchperf_lint.syntax.identity import key_of
 from training_loop import LOOP
 
 FILES = {

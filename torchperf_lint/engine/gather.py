@@ -9,8 +9,9 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.files import CACHE_FOLDER, discover
-from torchperf_lint.model.project.facts import Facts, digest_of, facts_of
-from torchperf_lint.model.project.program import Program, key_of
+from torchperf_lint.model.project.facts import Facts, facts_of
+from torchperf_lint.model.project.program import Program
+from torchperf_lint.syntax.identity import digest_of, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

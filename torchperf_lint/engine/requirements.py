@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.requirement_files import Mention, Read, read_requirements, reader_of
 from torchperf_lint.knowledge.versions import PACKAGES, Stated, Target
-from torchperf_lint.model.project.program import key_of
+from torchperf_lint.syntax.identity import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -206,7 +206,9 @@ class Model(SiteModel):
     def called_anywhere(self, *names: str) -> bool:
         """Whether a file of the project calls something by one of these names, as far as its text tells."""
         program = self.unit.program
-        return any(name in self.index.calls or (program is not None and program.calls_name(name)) for name in names)
+        return any(
+            name in self.index.calls or (program is not None and program.calls_name(name, self.index)) for name in names
+        )
 
     def has_method(self, value: Value, name: str) -> bool:
         """Whether the value's class, or a base of it in the project, defines the method."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.meaning.interpret import World
 from torchperf_lint.model.project.exports import Imported, exports_of
+from torchperf_lint.model.project.trail import Trail
 from torchperf_lint.model.running.heat import HeatMap
 from torchperf_lint.model.running.loading import Loading
 from torchperf_lint.model.running.loops import Loops
@@ -32,6 +33,7 @@ class Unit:
         self.source = source
         self.hints = hints
         self.program = program
+        self.trail = Trail() if program is None else program.trail
         self.index = index
         self._worlds: dict[int, World] = {}
 
@@ -63,25 +65,26 @@ class Unit:
     @functools.cached_property
     def loops(self) -> Loops:
         """Its loops."""
-        return Loops(self.world(), self.hints.loader_names)
+        return Loops(self.world(), self.hints.loader_names, self.trail)
 
     @functools.cached_property
     def seeds(self) -> Seeds:
         """Where heat may begin in it."""
-        return Seeds(self.index, self.hints.hot_functions, self.hints.loader_names, self.program)
+        return Seeds(self.index, self.hints.hot_functions, self.hints.loader_names, self.trail, self.program)
 
     @functools.cached_property
     def heat(self) -> HeatMap:
         """What runs in every step."""
-        return HeatMap(self.world(), self.loops, self.seeds, self.hints.hot_functions)
+        return HeatMap(self.world(), self.loops, self.seeds, self.hints.hot_functions, self.trail)
 
     @functools.cached_property
     def heat_from_afar(self) -> HeatMap:
         """The same as another file asks for it: from what can be learnt of values nearby."""
         world = self.world(FARTHEST - 1)
-        return HeatMap(world, Loops(world, self.hints.loader_names), self.seeds, self.hints.hot_functions)
+        loops = Loops(world, self.hints.loader_names, self.trail)
+        return HeatMap(world, loops, self.seeds, self.hints.hot_functions, self.trail)
 
     @functools.cached_property
     def loading(self) -> Loading:
         """Its loaders."""
-        return Loading(self.world(), self.source.text)
+        return Loading(self.world(), self.source.text, self.trail)

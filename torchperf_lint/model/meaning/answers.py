@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from torchperf_lint.model.project.trail import Trail
+
 _R = TypeVar("_R")
 
 MOST_WAITING = 30
@@ -23,10 +25,11 @@ class Answers:
     question of its circle is being answered.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trail: Trail) -> None:
+        self._trail = trail
         self._numbers: dict[object, int] = {}
-        self._known: dict[int, tuple[Any, frozenset[int]]] = {}  # each with the questions of its circle
-        self._kept_apart: dict[int, tuple[Any, int]] = {}
+        self._known: dict[int, tuple[Any, frozenset[int], int]] = {}  # with the questions of its circle, and its trail
+        self._kept_apart: dict[int, tuple[Any, int, int]] = {}
         self._waiting: dict[int, int] = {}
         self._lowest = _NEVER
 
@@ -49,11 +52,14 @@ class Answers:
         # Questions hold whole Values: numbers stand for them, for hashing those again and again would cost.
         key = self._numbers.setdefault(question, len(self._numbers))
         known = self._known.get(key)
+        trail = self._trail
         if known is not None and (not known[1] or known[1].isdisjoint(self._waiting)):
+            trail.here |= known[2]
             return known[0]  # type: ignore[no-any-return]
         apart = self._kept_apart.get(key)
         if apart is not None:
             self.rest_on(apart[1])
+            trail.here |= apart[2]
             return apart[0]  # type: ignore[no-any-return]
         position = len(self._waiting)
         if key in self._waiting or position >= MOST_WAITING:
@@ -62,16 +68,19 @@ class Answers:
         self._waiting[key] = position
         before, self._lowest = self._lowest, _NEVER
         earlier = len(self._kept_apart)
+        came_by, trail.here = trail.here, 0
         try:
             answer = compute()
             lowest = self._lowest
+            own = trail.here
         finally:
             del self._waiting[key]
             self._lowest = before
+            trail.here |= came_by
         if lowest < position:
-            self._kept_apart[key] = (answer, lowest)
+            self._kept_apart[key] = (answer, lowest, own)
             self.rest_on(lowest)
         else:
             circle = frozenset(self._kept_apart.popitem()[0] for _ in range(len(self._kept_apart) - earlier))
-            self._known[key] = (answer, circle)
+            self._known[key] = (answer, circle, own)
         return answer

@@ -15,7 +15,7 @@ from torchperf_lint.model.meaning.evaluate import Evaluator
 from torchperf_lint.model.meaning.naming import conventional
 from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.statements import Runner, merge_all, names_sent_backward
-from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value, join_all, located
+from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.project import registries
 from torchperf_lint.model.project.exports import LibraryName, ModuleName, Variable
 from torchperf_lint.model.running import calling, frameworks
@@ -86,11 +86,11 @@ class World:
         self.program = program
         self.level = level
         self._unit = unit
-        self.default_device = default_device(index)
+        self.default_device: Device | None = default_device(index)
         served = program is not None and program.serves_accelerator(index)
         self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
         self.transforms_samples = frameworks.transforms_samples(text)
-        self._answers = Answers()
+        self._answers = Answers(unit.trail)
         self._calls_up = MAX_CALLS_UP
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0

@@ -6,11 +6,11 @@ code. So a file that they leave out cannot matter to a question, and one that th
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
+from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,11 +112,6 @@ def facts_of(data: bytes) -> Facts:
         tuple(links.items()),
         _ACCELERATOR.search(data) is not None,
     )
-
-
-def digest_of(data: bytes) -> str:
-    """The name of a content: equal for equal bytes, and for no others in practice."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _link(links: dict[str, str], name: str, ref: str, bound: set[str]) -> None:

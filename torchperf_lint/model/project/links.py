@@ -1,10 +1,14 @@
-"""What facts tell of all files together: who imports, calls and hands on what, before any of them is parsed."""
+"""What facts tell of all files together: who imports, calls and hands on what, before any of them is parsed.
+
+All that one file's judgement may learn of others' facts are answers to the questions named in QUESTIONS: from texts, to
+plain data. So it can be told later whether the same would be learnt again.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.project.linking import Modules
@@ -23,6 +27,47 @@ HOPS_TO_METRICS = 3
 _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
 
+QUESTIONS = {
+    "absolute": 2,
+    "called_by": 2,
+    "called_by_name": 2,
+    "handed_on_by": 2,
+    "hop": 2,
+    "imported_files": 1,
+    "importers": 1,
+    "importing_name": 2,
+    "imports": 1,
+    "is_called": 1,
+    "is_known_beyond": 2,
+    "is_near_metrics": 1,
+    "is_reached": 1,
+    "making": 3,
+    "may_lead_to": 4,
+    "name_of": 1,
+    "names": 1,
+    "refs_with": 2,
+    "split": 2,
+    "starred_modules": 1,
+    "steps_called_in": 1,
+}
+"""Methods of Links, each with the number of texts that it is given."""
+
+
+class Hop(NamedTuple):
+    """One step from an imported name towards what it means: the file, and the rest of the name that is looked up there.
+
+    Without a rest the file is meant itself, by this name. `offers` says whether the first part of the rest may be had
+    from the file, `link` what it is imported for there, `bound` whether the file may bind it otherwise.
+    """
+
+    ref: str
+    file: str | None = None
+    rest: str = ""
+    offers: bool = False
+    link: str | None = None
+    bound: bool = False
+
+
 class Links:
     """Tables of a project, each made when it is first asked for; they hold as long as no file's facts change."""
 
@@ -34,25 +79,130 @@ class Links:
         self._offered: dict[str, set[str]] = {}
         self._imported: dict[str, set[str]] = {}
 
-    def module(self, ref: str, key: str) -> tuple[str, str] | None:
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def absolute(self, name: str, key: str) -> str:
+        """A name as the file imports it, without leading dots."""
+        return self.modules.absolute(name, key)
+
+    def name_of(self, key: str) -> str:
+        """The dotted name under which the file is imported."""
+        return self.modules.name_of(key)
+
+    def split(self, name: str, key: str) -> tuple[str, str] | None:
+        """The file that a dotted name leads to, as the file at `key` imports it, and the rest of the name."""
+        return self.modules.split(self.modules.absolute(name, key), key)
+
+    def hop(self, ref: str, key: str) -> Hop:
+        """Where a dotted name, as the file at `key` imports it, leads to next."""
+        ref = self.modules.absolute(ref, key)
+        place = self.modules.split(ref, key)
+        if place is None:
+            return Hop(ref)
+        file, rest = place
+        if not rest:
+            return Hop(self.modules.name_of(file), file)
+        name = rest.partition(".")[0]
+        if not self._may_offer(file, name):
+            return Hop(ref, file, rest)
+        bound = name in self._facts[file].bound or not name.isascii()
+        return Hop(ref, file, rest, True, self._link(name, file), bound)
+
+    def starred_modules(self, key: str) -> list[str]:
+        """The absolute names of the project's modules that the file imports whole."""
+        starred = (self._module(module, key) for module in self._stars(key))
+        return [module[1] for module in starred if module is not None]
+
+    def imports(self, key: str) -> tuple[str, ...]:
+        """What the file imports, as it is written."""
+        return self._facts[key].imports
+
+    def names(self, name: str) -> list[str]:
+        """The name, and those that some file gives to it by `as`."""
+        return [name, *self._renamed.get(name, ())]
+
+    def refs_with(self, name: str, key: str) -> list[str]:
+        """Which of the file's imports may bring in something of that name, or a module with it."""
+        wanted = {"*", *self.names(name)}
+        last = [ref.rpartition(".")[2] for ref in self._facts[key].imports]
+        modules, new_names = self.modules.last_names, self._new_names
+        return [
+            ref
+            for ref, end in zip(self._facts[key].imports, last, strict=True)
+            if end in wanted or end in modules or end in new_names
+        ]
+
+    def called_by(self, name: str, key: str) -> list[str]:
+        """The other files that call something of the name, or of one given to it; tests count for tests alone."""
+        return self._elsewhere({each for new in self.names(name) for each in self._calling.get(new, ())}, key)
+
+    def called_by_name(self, name: str, key: str) -> list[str]:
+        """The same for the name alone."""
+        return self._elsewhere(self._calling.get(name, ()), key)
+
+    def _elsewhere(self, files: Iterable[str], key: str) -> list[str]:
+        tested = self.is_test(key)
+        return sorted(each for each in files if each != key and (tested or not self.is_test(each)))
+
+    def is_called(self, name: str) -> bool:
+        """Whether a file calls something of the name."""
+        return name in self._calling
+
+    def is_known_beyond(self, name: str, key: str) -> bool:
+        """Whether another file calls or imports something of the name, or of one given to it."""
+        tables = (self._calling, self._importing)
+        return any(other != key for each in self.names(name) for table in tables for other in table.get(each, ()))
+
+    def importing_name(self, name: str, key: str) -> list[str]:
+        """The other files, but for tests, that import something of the name."""
+        return [each for each in self._importing.get(name, ()) if each != key and not self.is_test(each)]
+
+    def handed_on_by(self, name: str, key: str) -> list[str]:
+        """The other files that import something of the name and hand it on."""
+        return [each for each in self._handing.get(name, ()) if each != key]
+
+    def making(self, maker: str, taker: str, key: str) -> list[str]:
+        """The other files that call something of the one name and something of the other."""
+        return sorted({*self._calling.get(taker, ())}.intersection(self._calling.get(maker, ())) - {key})
+
+    def importers(self, key: str) -> list[str]:
+        """The files with an import of the file, or of a name in it."""
+        return self._imported_by.get(key, [])
+
+    def steps_called_in(self, key: str) -> frozenset[str]:
+        """Names that are called in the file, of functions anywhere that make a training step."""
+        called = self._facts[key].called
+        return frozenset(name for name in self._step_names if name in called or not name.isascii())
+
+    def is_reached(self, key: str) -> bool:
+        """Whether the file speaks of an accelerator, or a file that does imports it (over others, or by itself)."""
+        return key in self._reached
+
+    def is_near_metrics(self, key: str) -> bool:
+        """Whether the file imports torchmetrics, or something of files that do."""
+        return key in self._near_metrics
+
+    # -- tables ----------------------------------------------------------------------------------------------------
+
+    def _module(self, ref: str, key: str) -> tuple[str, str] | None:
         """The file of a module that the file at `key` imports, and the module's absolute name; None if it has none."""
         name = self.modules.absolute(ref, key)
         place = self.modules.split(name, key)
         return None if place is None or place[1] else (place[0], name)
 
-    def link(self, name: str, key: str) -> str | None:
+    def _link(self, name: str, key: str) -> str | None:
         """What a name that the file imports stands for there, or an empty text; None if it imports no such name."""
         links = self._links_of.get(key)
         if links is None:
             links = self._links_of[key] = dict(self._facts[key].links)
         return links.get(name)
 
-    def stars(self, key: str) -> list[str]:
+    def _stars(self, key: str) -> list[str]:
         """The modules that the file imports whole."""
         refs = (ref for ref in self._facts[key].imports if ref.endswith("*"))
         return [ref[:-1] if ref.strip(".") == "*" else ref[:-2] for ref in refs]
 
-    def may_offer(self, key: str, name: str) -> bool:
+    def _may_offer(self, key: str, name: str) -> bool:
         """Whether the name may be had from the file: its facts tell that of most names before it has to be parsed."""
         offered = self._offered.get(key)
         if offered is None:
@@ -65,9 +215,9 @@ class Links:
         for file in files:
             found |= self._facts[file].bound
             found.update(name for name, _ in self._facts[file].links)
-            for module in self.stars(file):
+            for module in self._stars(file):
                 found |= self.modules.last_names  # modules of a package come with the package
-                starred = self.module(module, file)
+                starred = self._module(module, file)
                 if starred is not None and starred[0] not in files:
                     files.append(starred[0])
         return found
@@ -85,7 +235,7 @@ class Links:
         return _TESTS.search(key.removeprefix(self._root)) is not None
 
     @functools.cached_property
-    def imported_by(self) -> dict[str, list[str]]:
+    def _imported_by(self) -> dict[str, list[str]]:
         """File -> the files with an import of it, or of a name in it."""
         return _inverted((key, sorted(self.imported_files(key))) for key in sorted(self._facts))
 
@@ -97,32 +247,32 @@ class Links:
                 return False
             file, rest = place
             first, dot, more = (rest or name).partition(".")
-            link = self.link(first, file)
+            link = self._link(first, file)
             if not link:
-                if link is None and self.stars(file):
+                if link is None and self._stars(file):
                     return True
                 return file == home or link is not None or first not in self._facts[file].bound
             ref, key = f"{link}{dot}{more}", file
         return True
 
     @functools.cached_property
-    def calling(self) -> dict[str, list[str]]:
+    def _calling(self) -> dict[str, list[str]]:
         """Name -> the files that call something of that name."""
         return _inverted((key, facts.called) for key, facts in sorted(self._facts.items()))
 
     @functools.cached_property
-    def renamed(self) -> dict[str, list[str]]:
+    def _renamed(self) -> dict[str, list[str]]:
         """Name -> the other names that files import it under."""
         pairs = sorted({pair for facts in self._facts.values() for pair in facts.renamed})
         return _inverted((new, [old]) for old, new in pairs)
 
     @functools.cached_property
-    def new_names(self) -> set[str]:
+    def _new_names(self) -> set[str]:
         """The names that some file gives to what it imports."""
         return {new for facts in self._facts.values() for _, new in facts.renamed}
 
     @functools.cached_property
-    def importing(self) -> dict[str, list[str]]:
+    def _importing(self) -> dict[str, list[str]]:
         """Name -> the files that import something of that name."""
         return _inverted(
             (key, dict.fromkeys(ref.rpartition(".")[2] for ref in facts.imports))
@@ -130,17 +280,17 @@ class Links:
         )
 
     @functools.cached_property
-    def handing(self) -> dict[str, list[str]]:
+    def _handing(self) -> dict[str, list[str]]:
         """Name -> the files that import something of that name and hand it on."""
         return _inverted((key, sorted(facts.handed)) for key, facts in sorted(self._facts.items()))
 
     @functools.cached_property
-    def step_names(self) -> frozenset[str]:
+    def _step_names(self) -> frozenset[str]:
         """Names of functions anywhere that make a training step."""
         return frozenset().union(*(facts.steps for facts in self._facts.values()))
 
     @functools.cached_property
-    def near_metrics(self) -> set[str]:
+    def _near_metrics(self) -> set[str]:
         """The files that import torchmetrics, or something of files that do."""
         package = torchmetrics_api.PACKAGE
         newest = {
@@ -148,12 +298,12 @@ class Links:
         }
         found = set(newest)
         for _ in range(HOPS_TO_METRICS if newest else 0):
-            newest = {user for key in newest for user in self.imported_by.get(key, ())} - found
+            newest = {user for key in newest for user in self._imported_by.get(key, ())} - found
             found |= newest
         return found
 
     @functools.cached_property
-    def reached(self) -> set[str]:
+    def _reached(self) -> set[str]:
         """The files that speak of an accelerator, or that a file which does imports (over others, or by itself)."""
         found = {key for key, facts in self._facts.items() if facts.accelerated}
         pending = [key for key in found if not self.is_test(key)]

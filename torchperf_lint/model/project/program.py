@@ -10,14 +10,15 @@ from __future__ import annotations
 import ast
 import gc
 import itertools
-import os
 import posixpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
-from torchperf_lint.model.project.facts import Facts, digest_of, facts_of
-from torchperf_lint.model.project.links import MOST_HOPS, Links
+from torchperf_lint.model.project.facts import Facts, facts_of
+from torchperf_lint.model.project.links import MOST_HOPS, Hop, Links
+from torchperf_lint.model.project.trail import Trail
+from torchperf_lint.syntax.identity import digest_of, key_of
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Program:
         self._read = read
         self._shown = shown
         self._links = Links(self._facts, root)
+        self.trail = Trail()
         self._indexed: dict[str, tuple[Source, Index]] = {}
         self._loaded = 0
         self._forget()
@@ -71,9 +73,18 @@ class Program:
         """Forget all answers. Trees say nothing of other files, and stay."""
         self._units: dict[str, Unit | None] = {}
         self._by_index: dict[Index, tuple[str, Unit]] = {}
-        self._meanings: dict[tuple[str, str], Meaning | None] = {}
-        self._calls: dict[FunctionInfo, list[CallRecord]] = {}
-        self._files: dict[FunctionInfo, list[str]] = {}
+        # Each with its trail:
+        self._meanings: dict[tuple[str, str], tuple[Meaning | None, int]] = {}
+        self._calls: dict[FunctionInfo, tuple[list[CallRecord], int]] = {}
+        self._files: dict[FunctionInfo, tuple[list[str], int]] = {}
+
+    def _ask(self, key: str, question: str, *texts: str) -> Any:
+        """What facts tell: all that is learnt of them goes through here, in the name of the file that it is for."""
+        self.trail.asked(key, (question, *texts))
+        return getattr(self._links, question)(*texts)
+
+    def _key(self, index: Index) -> str:
+        return self._by_index[index][0]
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -94,6 +105,7 @@ class Program:
         known = self._facts.get(key)
         if known is None or known.digest != digest_of(data):
             self._learn(key, facts_of(data))
+        self.trail.opened(key)
         unit = self._units.get(key)
         if unit is None or unit.source.utf8 != source.utf8:
             unit = self._keep(key, source, Index(source.parse(), source.path))
@@ -114,6 +126,7 @@ class Program:
             self._facts[key] = facts
         if facts is None or before is None or facts._replace(digest="") != before._replace(digest=""):
             self._links = Links(self._facts, self._root)
+        self.trail.certain = False
         self._let_go(key)
         self._forget()
 
@@ -133,73 +146,82 @@ class Program:
 
     def unit(self, key: str) -> Unit | None:
         """The file, read and indexed; None if that cannot be done."""
+        self.trail.opened(key)
         if key not in self._units:
             self._units[key] = None
             known = self._indexed.get(key)
             try:
                 if known is None:
                     data = self._read(key)
+                    if digest_of(data) != self._facts[key].digest:
+                        self.trail.certain = False  # it has changed since the project was looked at
                     if len(data) > LARGEST:
                         return None
                     source = Source(self._shown(key), data)
                     known = source, Index(source.parse(), source.path)
                 known[1].path = self._shown(key)  # who opened it may have named it in another way
                 self._keep(key, *known)
-            except (OSError, Unreadable, RecursionError):
+            except Unreadable:
                 pass
+            except (OSError, RecursionError):
+                self.trail.certain = False
         return self._units[key]
 
     def unit_of(self, index: Index) -> Unit:
         """The file that an index belongs to."""
-        return self._by_index[index][1]
+        key, unit = self._by_index[index]
+        self.trail.opened(key)
+        return unit
 
     def world(self, index: Index, level: int) -> World:
         """The values of the file that an index belongs to."""
-        return self._by_index[index][1].world(level)
+        return self.unit_of(index).world(level)
 
-    @property
-    def step_names(self) -> frozenset[str]:
-        """Names of functions anywhere that make a training step."""
-        return self._links.step_names
+    def steps_called_in(self, index: Index) -> frozenset[str]:
+        """Names that are called in the file, of functions anywhere that make a training step."""
+        key = self._key(index)
+        names: frozenset[str] = self._ask(key, "steps_called_in", key)
+        return names
 
-    def calls_name(self, name: str) -> bool:
-        """Whether a file calls something of that name, as far as facts tell."""
-        return name in self._links.calling
+    def calls_name(self, name: str, index: Index) -> bool:
+        """Whether a file calls something of that name, as far as facts tell; it is asked for the one of the index."""
+        is_called: bool = self._ask(self._key(index), "is_called", name)
+        return is_called
 
     # -- names -----------------------------------------------------------------------------------------------------
 
     def absolute(self, name: str, index: Index) -> str:
         """An imported name without the leading dots that it has in its file."""
-        return self._links.modules.absolute(name, self._by_index[index][0])
+        if not name.startswith("."):
+            return name
+        key = self._key(index)
+        found: str = self._ask(key, "absolute", name, key)
+        return found
 
     def meaning(self, ref: str, index: Index) -> Meaning | None:
         """What a dotted name, as the file's imports give it, stands for; None where the project cannot tell."""
-        return self._meaning(ref, self._by_index[index][0])
+        return self._meaning(ref, self._key(index))
 
     def _meaning(self, ref: str, key: str) -> Meaning | None:
-        question = (ref, key)
-        if question not in self._meanings:
-            self._meanings[question] = self._look_up(ref, key, set())
-        return self._meanings[question]
+        return self.trail.kept(self._meanings, (ref, key), lambda: self._look_up(ref, key, set()))
 
     def _look_up(self, ref: str, key: str, asked: set[tuple[str, str]]) -> Meaning | None:
         """Follow re-exports; `asked` is what has been asked on the way, for imports may run in circles."""
-        ref = self._links.modules.absolute(ref, key)
-        place = self._links.modules.split(ref, key)
-        if place is None:
-            return LibraryName(ref)
-        file, rest = place
+        hop: Hop = self._ask(key, "hop", ref, key)
+        file, rest = hop.file, hop.rest
+        if file is None:
+            return LibraryName(hop.ref)
         if not rest:
-            return ModuleName(self._links.modules.name_of(file))
+            return ModuleName(hop.ref)
         name, _, more = rest.partition(".")
-        if (rest, file) in asked or len(asked) > MOST_HOPS or not self._links.may_offer(file, name):
+        if (rest, file) in asked or len(asked) > MOST_HOPS or not hop.offers:
             return None
         asked.add((rest, file))
-        link = self._links.link(name, file)
+        link = hop.link
         meant = self._look_up(link + (f".{more}" if more else ""), file, asked) if link else None
         if meant is not None:
             return meant
-        if link is not None or name in self._facts[file].bound or not name.isascii():
+        if link is not None or hop.bound:
             unit = self.unit(file)
             if unit is None:
                 return None
@@ -208,36 +230,37 @@ class Program:
                 return self._look_up(found.ref + (f".{more}" if more else ""), file, asked)
             if found is not None or name in unit.exports.variables:
                 return None if more else found or Variable(unit.index, name)
-        for module in self._links.stars(file):
-            starred = self._links.module(module, file)
-            meant = None if starred is None else self._look_up(f"{starred[1]}.{rest}", file, asked)
+        for module in self._ask(file, "starred_modules", file):
+            meant = self._look_up(f"{module}.{rest}", file, asked)
             if meant is not None and not isinstance(meant, LibraryName):
                 return meant
         return None
 
     def name_of(self, cls: ClassInfo) -> str:
         """The dotted name of a class of the project."""
-        return f"{self._links.modules.name_of(self._by_index[cls.index][0])}.{cls.name}"
+        return f"{self._name_of(self._key(cls.index))}.{cls.name}"
+
+    def _name_of(self, key: str) -> str:
+        name: str = self._ask(key, "name_of", key)
+        return name
 
     def defines(self, ref: str, function: FunctionInfo) -> bool:
         """Whether a name that is taken for a library's is this function of the project: a library that is linted."""
-        key = self._by_index[function.index][0]
         is_top = function.outer is function.index.module and function.cls is None
-        return is_top and ref == f"{self._links.modules.name_of(key)}.{function.name}"
+        return is_top and ref == f"{self._name_of(self._key(function.index))}.{function.name}"
 
     def stands_in_file(self, ref: str, index: Index) -> bool:
         """Whether what a dotted name stands for, as the file's imports give it, is told by a file of the project."""
-        key = self._by_index[index][0]
-        place = self._links.modules.split(self._links.modules.absolute(ref, key), key)
+        key = self._key(index)
+        place: tuple[str, str] | None = self._ask(key, "split", ref, key)
         return place is not None and bool(place[1])
 
     def starred(self, name: str, index: Index) -> str | None:
         """What a name imports that `from module import *` binds in the file, if it comes from a file of the project."""
-        key = self._by_index[index][0]
-        for module in () if name.startswith("_") else self._links.stars(key):
-            starred = self._links.module(module, key)
-            ref = None if starred is None else f"{starred[1]}.{name}"
-            if ref is not None and self._meaning(ref, key) is not None:
+        key = self._key(index)
+        for module in () if name.startswith("_") else self._ask(key, "starred_modules", key):
+            ref = f"{module}.{name}"
+            if self._meaning(ref, key) is not None:
                 return ref
         return None
 
@@ -245,15 +268,15 @@ class Program:
 
     def known_elsewhere(self, function: FunctionInfo) -> bool:
         """Whether another file calls or imports anything of the function's name."""
-        key, name = self._by_index[function.index][0], _called_name(function)
+        key, name = self._key(function.index), _called_name(function)
         if name == "__call__" and function.cls is not None:
             name = function.cls.name
         if function.cls is not None:
             family = self.world(function.index, 0).lineage(function.cls)[1:]
             if any(cls.index is not function.index and name in cls.index.handed for cls in family):
                 return True
-        tables = (self._links.calling, self._links.importing)
-        return any(other != key for each in self._names(name) for table in tables for other in table.get(each, ()))
+        known: bool = self._ask(key, "is_known_beyond", name, key)
+        return known
 
     def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
         """The calls in other files that may mean the function, by name and by what those files import.
@@ -263,19 +286,15 @@ class Program:
         if isinstance(function.node, ast.Module):
             return []
         name = _called_name(function)
-        files = self._files.get(function)
-        if files is None:
-            files = self._files[function] = self._callers(function, name)
+        files = self.trail.kept(self._files, function, lambda: self._callers(function, name))
         if len(files) > most:
             return []
-        known = self._calls.get(function)
-        if known is None:
-            known = self._calls[function] = self._find_calls(function, name, files)
+        known = self.trail.kept(self._calls, function, lambda: self._find_calls(function, name, files))
         return known if len(known) <= most else []
 
     def _find_calls(self, function: FunctionInfo, name: str, files: list[str]) -> list[CallRecord]:
         records: list[CallRecord] = []
-        names = self._names(name)
+        names = self._names(name, self._key(function.index))
         for key in files:
             unit = self.unit(key)
             if unit is not None:
@@ -287,53 +306,42 @@ class Program:
         return records
 
     def _callers(self, function: FunctionInfo, name: str) -> list[str]:
-        own = self._by_index[function.index][0]
-        tested = self._links.is_test(own)
-        if name == "__call__" and function.cls is not None:
-            made = [
-                key for key in self._links.calling.get(function.cls.name, ()) if tested or not self._links.is_test(key)
-            ]
-            return [key for key in made if key != own and self._imports(key, function.cls.name, function.cls)]
-        calling = sorted({key for each in self._names(name) for key in self._links.calling.get(each, ())})
-        files = [key for key in calling if key != own and (tested or not self._links.is_test(key))]
-        is_method = function.cls is not None and function.name != "__init__"
+        own, cls = self._key(function.index), function.cls
+        if name == "__call__" and cls is not None:
+            made: list[str] = self._ask(own, "called_by_name", cls.name, own)
+            return [key for key in made if self._imports(key, cls.name, cls)]
+        files: list[str] = self._ask(own, "called_by", name, own)
+        is_method = cls is not None and function.name != "__init__"
         if not is_method:
             if function.outer is not function.index.module:
                 return []
-            meant = function.cls or function
-            return [key for key in files if self._imports(key, name, meant)]
+            return [key for key in files if self._imports(key, name, cls or function)]
         if len(files) <= FEW_FILES:
             return files
-        assert function.cls is not None
-        lineage = self.world(function.index, 0).lineage(function.cls)
-        family = {self._by_index[cls.index][0] for cls in lineage}
+        assert cls is not None
+        lineage = self.world(function.index, 0).lineage(cls)
+        family = {self._key(each.index) for each in lineage}
         # Who knows only a base class calls a method of it by way of one without a body there.
-        known_by = {own, *(self._by_index[cls.index][0] for cls in lineage if _promises(cls, name))}
+        known_by = {own, *(self._key(each.index) for each in lineage if _promises(each, name))}
         from torchperf_lint.model.project.registries import registries_of
 
         # Who knows only a registry that the class is in calls what this has built.
-        known_by.update(self._by_index[index][0] for index in registries_of(self, function.cls).values())
-        return [key for key in files if key in family or self._links.imported_files(key) & known_by]
+        known_by.update(self._key(index) for index in registries_of(self, cls).values())
+        return [key for key in files if key in family or self._ask(own, "imported_files", key) & known_by]
 
-    def _names(self, name: str) -> list[str]:
+    def _names(self, name: str, key: str) -> list[str]:
         """The name, and those that some file gives to it by `as`."""
-        return [name, *self._links.renamed.get(name, ())]
+        names: list[str] = self._ask(key, "names", name)
+        return names
 
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
         """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
-        names = self._names(name)
-        home = self._by_index[meant.index][0]
-        for ref in self._facts[key].imports:
-            last = ref.rpartition(".")[2]
-            if (
-                last not in ("*", *names)
-                and last not in self._links.modules.last_names
-                and last not in self._links.new_names
-            ):
-                continue
+        home = self._key(meant.index)
+        names = self._names(name, home)
+        for ref in self._ask(home, "refs_with", name, key):
             for each in names:
                 written = f"{ref[:-1]}{each}" if ref.endswith(".*") else ref
-                if not self._links.may_lead_to(home, written, each, key):
+                if not self._ask(home, "may_lead_to", home, written, each, key):
                     continue
                 found = self._meaning(written, key)
                 if isinstance(found, ModuleName):
@@ -344,26 +352,24 @@ class Program:
 
     def handing_on(self, function: FunctionInfo) -> list[Unit]:
         """The other files that import the function by its name and hand it on."""
-        own = self._by_index[function.index][0]
-        handing = self._links.handing.get(function.name, ())
-        keys = (key for key in handing if key != own and self._imports(key, function.name, function))
+        own = self._key(function.index)
+        handing = self._ask(own, "handed_on_by", function.name, own)
+        keys = (key for key in handing if self._imports(key, function.name, function))
         units = (unit for unit in map(self.unit, keys) if unit is not None)
         return list(itertools.islice(units, MOST_FILES))
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[Unit]:
         """The other files that import the function or class, and call it as well as something of the other name."""
-        own = self._by_index[maker.index][0]
-        keys = sorted(
-            {*self._links.calling.get(taker, ())}.intersection(self._links.calling.get(maker.name, ())) - {own}
-        )
+        own = self._key(maker.index)
+        keys = self._ask(own, "making", maker.name, taker, own)
         units = (self.unit(key) for key in keys if self._imports(key, maker.name, maker))
         return list(itertools.islice((unit for unit in units if unit is not None), MOST_FILES))
 
     def heirs(self, cls: ClassInfo) -> list[ClassInfo]:
         """The classes of its file, and of files that import it by its name, that descend from the class."""
-        own = self._by_index[cls.index][0]
-        keys = [key for key in self._links.importing.get(cls.name, ()) if key != own and not self._links.is_test(key)]
-        units = [self._by_index[cls.index][1], *map(self.unit, keys if len(keys) <= MOST_FILES else [])]
+        own, unit = self._by_index[cls.index]
+        keys = self._ask(own, "importing_name", cls.name, own)
+        units = [unit, *map(self.unit, keys if len(keys) <= MOST_FILES else [])]
         found = [each for unit in units if unit is not None for each in unit.index.classes if each is not cls]
         return [each for each in found if cls in self.world(each.index, 0).lineage(each)]
 
@@ -374,19 +380,19 @@ class Program:
 
         Where the file is no test, tests are none of them; for a test, which shows no program, there are none.
         """
-        own = self._by_index[index][0]
-        if self._links.is_test(own):
+        own, is_test = self._key(index), self._links.is_test
+        if is_test(own):
             return []
-        direct = self._links.imported_by.get(own, [])
+        direct = self._ask(own, "importers", own)
         by_package = {
             key
             for package in direct
             if posixpath.basename(package) == "__init__.py"
-            for key in self._links.imported_by.get(package, ())
-            if any(_home(self._meaning(ref, key)) is index for ref in self._facts[key].imports)
+            for key in self._ask(own, "importers", package)
+            if any(_home(self._meaning(ref, key)) is index for ref in self._ask(own, "imports", key))
         }
-        importing = [key for key in sorted({*direct, *by_package} - {own}) if not self._links.is_test(key)]
-        imported = sorted(self._links.imported_files(own) - {own, *importing})
+        importing = [key for key in sorted({*direct, *by_package} - {own}) if not is_test(key)]
+        imported = sorted(self._ask(own, "imported_files", own) - {own, *importing})
         units = map(self.unit, [*importing[:MOST_FILES], *imported[:MOST_FILES]])
         return [unit for unit in units if unit is not None]
 
@@ -394,20 +400,21 @@ class Program:
 
     def serves_accelerator(self, index: Index) -> bool:
         """Whether the file speaks of an accelerator, or a file that does imports it (over others, or by itself)."""
-        return self.reached(self._by_index[index][0])
+        return self._reached(self._key(index))
 
     def reached(self, path: str) -> bool:
         """The same for a file that need not have been read."""
-        return key_of(path) in self._links.reached
+        return self._reached(key_of(path))
+
+    def _reached(self, key: str) -> bool:
+        found: bool = self._ask(key, "is_reached", key)
+        return found
 
     def may_have_metrics(self, path: str) -> bool:
         """Whether the file may have metrics of torchmetrics: it imports that, or other files that do, by some steps."""
-        return key_of(path) in self._links.near_metrics
-
-
-def key_of(path: str) -> str:
-    """The absolute path under which a program knows the file."""
-    return os.path.realpath(path).replace(os.sep, "/")
+        key = key_of(path)
+        found: bool = self._ask(key, "is_near_metrics", key)
+        return found
 
 
 def _home(meaning: Meaning | None) -> Index | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.project.trail import Trail
     from torchperf_lint.model.running.seeds import Seeds
     from torchperf_lint.model.running.terms import Formula
 
@@ -57,17 +58,18 @@ MOST_CALLERS_OF_CALLERS = 200
 class HeatMap:
     """Answers for one file, on demand."""
 
-    def __init__(self, world: World, loops: Loops, seeds: Seeds, hot_functions: tuple[str, ...]) -> None:
+    def __init__(self, world: World, loops: Loops, seeds: Seeds, hot_functions: tuple[str, ...], trail: Trail) -> None:
         self.world = world
         self.loops = loops
         self.seeds = seeds
         self.hot_functions = hot_functions
+        self.trail = trail
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
-        self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], Heat | None] = {}
-        self._known: dict[tuple[ast.stmt, bool], Heat | None] = {}
+        self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], tuple[Heat | None, int]] = {}
+        self._known: dict[tuple[ast.stmt, bool], tuple[Heat | None, int]] = {}
         self._first_skips: dict[int, int] = {}
         self._asked: set[ast.expr] = set()
-        self.warmth: dict[FunctionInfo, bool] = {}
+        self.warmth: dict[FunctionInfo, tuple[bool, int]] = {}  # each with its trail
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly cold; names alone tell that, and are asked before any value."""
@@ -78,10 +80,8 @@ class HeatMap:
 
     def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""
-        asked = (statement, ignore_throttles)
-        if asked not in self._known:
-            self._known[asked] = self._of(statement, ignore_throttles)
-        return self._known[asked]
+        question = (statement, ignore_throttles)
+        return self.trail.kept(self._known, question, lambda: self._of(statement, ignore_throttles))
 
     def _of(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
         heat = self.within(statement, ignore_throttles)
@@ -93,10 +93,8 @@ class HeatMap:
             return heat if asked is not None or ignore_throttles else None
         if asked is None:
             return None
-        known = (function, asked)
-        if known not in self._by_function:
-            self._by_function[known] = self._search(statement, function, asked)
-        return self._by_function[known]
+        question = (function, asked)
+        return self.trail.kept(self._by_function, question, lambda: self._search(statement, function, asked))
 
     def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """What the statement's own function tells of its heat."""

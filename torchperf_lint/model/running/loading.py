@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.index import ClassInfo, Index
     from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.project.trail import Trail
 
 _DEVICE_BY_DEFAULT = re.compile(
     r"set_default_device\(|set_default_tensor_type\([^)]*cuda|(?:with|set)_format\([^)]*device", re.IGNORECASE
@@ -64,9 +65,11 @@ class Loading:
     for its own loaders and for those that come to it from others.
     """
 
-    def __init__(self, world: World, text: str) -> None:
+    def __init__(self, world: World, text: str, trail: Trail) -> None:
         self._world = world
         self._text = text
+        self._trail = trail
+        self._found: dict[None, tuple[dict[ast.Call, Route], int]] = {}
 
     # -- routes --------------------------------------------------------------------------------------------------
 
@@ -86,9 +89,12 @@ class Loading:
                 return route._replace(because=because, certain=route.certain and self._needs_cuda)
         return None
 
-    @functools.cached_property
+    @property
     def _routes(self) -> dict[ast.Call, Route]:
         """The routes that lie in this file."""
+        return self._trail.kept(self._found, None, self._find_routes)
+
+    def _find_routes(self) -> dict[ast.Call, Route]:
         routes: dict[ast.Call, Route] = {}
         if not self.runs_elsewhere:
             for route, sources in self._steps():

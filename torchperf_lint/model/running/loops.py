@@ -15,6 +15,7 @@ from torchperf_lint.model.meaning.values import Kind
 if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.project.trail import Trail
 
 
 class LoopKind(enum.Enum):
@@ -41,12 +42,13 @@ _STEP = frozenset({"step", "train_step", "training_step"})
 class Loops:
     """Classifies the loops of one file on demand."""
 
-    def __init__(self, world: World, loader_names: tuple[str, ...]) -> None:
+    def __init__(self, world: World, loader_names: tuple[str, ...], trail: Trail) -> None:
         self.world = world
         self.loader_names = loader_names
-        self._known: dict[ast.stmt, LoopInfo] = {}
+        self._trail = trail
+        self._known: dict[ast.stmt, tuple[LoopInfo, int]] = {}  # each with its trail
         self._stepping: frozenset[str] | None = None
-        self._training: dict[FunctionInfo, list[tuple[CallRecord, ast.stmt | None]]] = {}
+        self._training: dict[FunctionInfo, tuple[list[tuple[CallRecord, ast.stmt | None]], int]] = {}
 
     def enclosing(self, statement: ast.stmt) -> list[ast.For | ast.AsyncFor | ast.While]:
         """The loops of the same function around a statement, innermost first."""
@@ -62,10 +64,7 @@ class Loops:
 
     def classify(self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo) -> LoopInfo:
         """What kind of loop this is."""
-        known = self._known.get(loop)
-        if known is None:
-            known = self._known[loop] = self._classify(loop, function)
-        return known
+        return self._trail.kept(self._known, loop, lambda: self._classify(loop, function))
 
     def _classify(self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo) -> LoopInfo:
         if isinstance(loop.body[-1], ast.Break):
@@ -125,14 +124,15 @@ class Loops:
 
     def _training_calls(self, function: FunctionInfo) -> list[tuple[CallRecord, ast.stmt | None]]:
         """Calls that make a training step, each with the loop whose pass it belongs to."""
-        known = self._training.get(function)
-        if known is None:
-            known = self._training[function] = [
+        return self._trail.kept(
+            self._training,
+            function,
+            lambda: [
                 (record, self._step_loop(record, function))
                 for record in function.calls_made
                 if self._is_training_call(record, function)
-            ]
-        return known
+            ],
+        )
 
     def _is_training_call(self, record: CallRecord, function: FunctionInfo) -> bool:
         func = record.call.func
@@ -155,11 +155,11 @@ class Loops:
         return func.attr in _STEP and self.world.frame_value(function, func.value).kind in _STEP_RECEIVERS
 
     def _names_of_steps(self) -> frozenset[str]:
-        """Names of the functions here that call `backward`, in a loop of their own or not."""
+        """Names of functions that call `backward`: of those here, and those anywhere that are called here."""
         if self._stepping is None:
             calling = (record.function.name for name in _BACKWARD for record in self.world.index.calls.get(name, ()))
-            program = self.world.program
-            self._stepping = frozenset(calling) | (frozenset() if program is None else program.step_names)
+            program, index = self.world.program, self.world.index
+            self._stepping = frozenset(calling) | (frozenset() if program is None else program.steps_called_in(index))
         return self._stepping
 
     def _home(self, function: FunctionInfo) -> Loops:

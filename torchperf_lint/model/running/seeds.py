@@ -17,6 +17,7 @@ from torchperf_lint.model.running import frameworks
 if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
     from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.project.trail import Trail
 
 _HOOK_NAMES = frozenset({"forward", "backward", "step", torchmetrics_api.UPDATE}).union(
     *(table.hot for table in hooks.HOOK_TABLES)
@@ -40,6 +41,7 @@ class Seeds:
         index: Index,
         hot_functions: tuple[str, ...],
         loader_names: tuple[str, ...],
+        trail: Trail,
         program: Program | None = None,
     ) -> None:
         self._index = index
@@ -53,17 +55,19 @@ class Seeds:
         }
         steps = {record.function.name for name in _BACKWARD for record in index.calls.get(name, ())}
         if program is not None:
-            steps |= program.step_names & index.calls.keys()
+            steps |= program.steps_called_in(index)
         self._loops |= {
             loop
             for name in (*_TRAINING_CALLS, *steps)
             for record in index.calls.get(name, ())
             for loop in self._around(record.statement)
         }
-        self._functions = self._reachable()
+        self._trail = trail
+        self._functions, self._rests_on = trail.followed(self._reachable)
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly cold."""
+        self._trail.here |= self._rests_on
         return self._index.places[statement].function in self._functions or self.in_loop(statement)
 
     def in_loop(self, statement: ast.stmt) -> bool:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model.running import calling
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torchperf_lint.model.index import CallRecord, FunctionInfo
     from torchperf_lint.model.running.heat import HeatMap
 
@@ -20,29 +22,40 @@ MOST_FUNCTIONS = 200
 
 def may_be_hot(heats: HeatMap, function: FunctionInfo) -> bool:
     """Whether a loop or a hook may lead to the function over calls that mean it by their names."""
+    trail = heats.trail
+    known = heats.home(function).warmth.get(function)
+    if known is not None:
+        trail.here |= known[1]
+        return known[0]
+    (warm, told), rests_on = trail.followed(lambda: _search(heats, function))
+    for each in told:
+        heats.home(each).warmth[each] = warm, rests_on
+    return warm
+
+
+def _search(heats: HeatMap, function: FunctionInfo) -> tuple[bool, Iterable[FunctionInfo]]:
+    """Whether it may be hot, and the functions that this answer holds for."""
     pending, seen = [function], {function}
     while pending:
         current = pending.pop()
         home = heats.home(current)
         known = home.warmth.get(current)
-        if known is False:
-            continue
-        if known or len(seen) > MOST_FUNCTIONS or home.own_heat(current) is not None:
-            heats.home(function).warmth[function] = True
-            return True
+        if known is not None:
+            heats.trail.here |= known[1]
+            if not known[0]:
+                continue
+        if known is not None or len(seen) > MOST_FUNCTIONS or home.own_heat(current) is not None:
+            return True, (function,)
         for record in _callers(home, current):
             there = heats.home(record.function)
             if not there.seeds.may_be_hot(record.statement):
                 continue
             if there.seeds.in_loop(record.statement):
-                heats.home(function).warmth[function] = True
-                return True
+                return True, (function,)
             if record.function not in seen:
                 seen.add(record.function)
                 pending.append(record.function)
-    for each in seen:
-        heats.home(each).warmth[each] = False
-    return False
+    return False, seen
 
 
 def _callers(home: HeatMap, function: FunctionInfo) -> list[CallRecord]:
