@@ -12,8 +12,10 @@ import pytest
 
 from torchperf_lint.cli import main
 from torchperf_lint.engine import gather as gathering
+from torchperf_lint.engine import layout
 from torchperf_lint.engine.files import CACHE_FOLDER
-from torchperf_lint.engine.gather import gather, root_of
+from torchperf_lint.engine.gather import gather
+from torchperf_lint.engine.layout import root_of
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.project.facts import Facts, facts_of
 from torchperf_lint.syntax.identity import key_of
@@ -141,7 +143,7 @@ def test_what_git_ignores_does_not_belong_to_it_unless_it_is_linted(here: Path) 
 def test_a_folder_with_too_many_files_is_no_project(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / ".git").mkdir()
     write(here, "a.py", "b.py", "c.py")
-    monkeypatch.setattr(gathering, "MOST_FILES", 2)
+    monkeypatch.setattr(layout, "MOST_FILES", 2)
     assert files("a.py") == ["a.py"]
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from fake_rules import HINTS
 from torchperf_lint import cli
-from torchperf_lint.engine import gather, project, registry
+from torchperf_lint.engine import gather, layout, project, registry, store
 from torchperf_lint.engine.files import CACHE_FOLDER
-from torchperf_lint.engine.gather import root_of
+from torchperf_lint.engine.layout import root_of
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.flake8_plugin import Plugin, _data_of
 from torchperf_lint.knowledge.versions import Target
@@ -87,7 +87,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no file count as changed a moment ago, so that its times are believed."""
-    monkeypatch.setattr(gather, "_SETTLED", -(10**12))
+    monkeypatch.setattr(store, "_SETTLED", -(10**12))
 
 
 def lay_out(folder: Path) -> None:
@@ -321,7 +321,7 @@ def test_no_project_is_looked_at_for_a_file_that_no_rule_is_about(
     def forbidden(*_: object) -> None:
         raise AssertionError("the project is looked at")
 
-    monkeypatch.setattr(gather, "_files_below", forbidden)
+    monkeypatch.setattr(layout, "_files_below", forbidden)
     (here / "idle.py").write_text("import torch\n\nx = 1\n")
     assert lint(capfd, "idle.py") == []
     assert lint_input(capfd, monkeypatch, "x = 1\n", "--stdin-filename", "idle.py") == []
@@ -341,13 +341,13 @@ def test_home_and_the_top_are_no_projects(here: Path, monkeypatch: pytest.Monkey
     assert list(snapshot.facts) == [key_of("train.py")]
     assert not (here / CACHE_FOLDER).exists()
     top = os.path.abspath(os.sep).replace(os.sep, "/")
-    assert gather._files_below(top) == set()
+    assert layout._files_below(top) == set()
 
 
 def test_flake8_looks_at_a_project_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    real = gather._files_below
-    monkeypatch.setattr(gather, "_files_below", lambda root: asked.append(root) or real(root))
+    real = layout._files_below
+    monkeypatch.setattr(layout, "_files_below", lambda root: asked.append(root) or real(root))
     lay_out(here.parent / "other")
     projects = gather.Projects(HINTS, None)
     first = projects.around("train.py")
@@ -383,10 +383,11 @@ def test_where_there_is_too_much_only_what_is_linted_is_looked_at(
     here: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int, cache: str | None
 ) -> None:
     linted = ["lib/helper.py", "train.py"]
+    room = gather if name == "MOST_UNKEPT" else layout
     assert len(gather.gather(linted, HINTS, cache).facts) == len(FILES)
-    monkeypatch.setattr(gather, name, most)
+    monkeypatch.setattr(room, name, most)
     assert list(gather.gather(linted, HINTS, cache).facts) == [key_of(path) for path in linted]
-    monkeypatch.setattr(gather, name, 10 * most)
+    monkeypatch.setattr(room, name, 10 * most)
     assert len(gather.gather(linted, HINTS, cache).facts) == len(FILES)
 
 
@@ -411,8 +412,9 @@ def test_nothing_is_kept_where_that_is_not_wanted(here: Path, capfd: pytest.Capt
     lint(capfd, "--cache-dir", "../kept", ".")
     assert flake8("--torchperf-cache-dir", "../kept", "lib/helper.py") != []
     assert not (here / CACHE_FOLDER).exists()
-    (store,) = (here.parent / "kept").glob("*.json")
-    assert re.fullmatch(r"facts-[0-9a-f]{16}\.json", store.name)
+    facts, *reports = sorted(each.name for each in (here.parent / "kept").glob("*.json"))
+    assert re.fullmatch(r"facts-[0-9a-f]{16}\.json", facts)
+    assert [re.sub("-[0-9a-f]{16}", "", each) for each in reports] == ["grounds.json", "results.json"]
 
 
 def test_the_cache_is_written_only_when_something_has_changed(
@@ -466,7 +468,8 @@ def test_runs_at_the_same_time_do_no_harm(here: Path, capfd: pytest.CaptureFixtu
     for _ in range(2):
         runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
         assert [run.communicate()[0].splitlines() for run in runs] == [whole] * 4
-        assert sorted(os.listdir(CACHE_FOLDER)) == [".gitignore", "CACHEDIR.TAG", "facts.json"]
+        names = sorted(re.sub("-[0-9a-f]{16}", "", name) for name in os.listdir(CACHE_FOLDER))
+        assert names == [".gitignore", "CACHEDIR.TAG", "facts.json", "grounds.json", "results.json"]
         assert sorted(kept()) == sorted(FILES)
 
 

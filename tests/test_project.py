@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import stat
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,6 +107,25 @@ def test_gitignore_files_above_count_up_to_the_top_of_the_repository(here: Path)
     assert found("repo/pkg/sub") == ["repo/pkg/sub/a.py", "repo/pkg/sub/b.py"]
     (here / "repo" / ".git").mkdir()
     assert found("repo/pkg/sub") == ["repo/pkg/sub/a.py"]
+
+
+@pytest.mark.parametrize("text", ["*\n", "*", "# made by venv\n\n*\n"])
+def test_a_folder_that_leaves_itself_out_is_told_without_pathspec(
+    text: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(here, "a.py", "made/b.py", "made/deep/c.py")
+    write(here, "made/.gitignore", text=text)
+    write(here, "made/deep/.gitignore", text="!c.py\n")
+    monkeypatch.setitem(sys.modules, "pathspec", None)
+    assert discover(["."]).files == ("a.py",)
+    assert discover(["made"]).files == ()
+
+
+@pytest.mark.parametrize("text", ["*\n!b.py\n", "#*\n", "# all: *\n"])
+def test_a_gitignore_that_says_more_is_read_to_its_end(text: str, here: Path) -> None:
+    write(here, "made/b.py")
+    write(here, "made/.gitignore", text=text)
+    assert discover(["."]).files == ("made/b.py",)
 
 
 def test_a_gitignore_with_a_senseless_line_keeps_its_other_lines(here: Path) -> None:

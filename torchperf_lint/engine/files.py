@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -101,7 +102,10 @@ class _Search:
                 self.entries_left -= len(inside)
                 if self.entries_left < 0:
                     return
-            ignores = _with_own(ignores, place, inside)
+            within = _with_own(ignores, place, inside)
+            if within is None:
+                continue
+            ignores = within
             for entry in inside:
                 below = os.path.join(place, entry.name)
                 try:
@@ -154,6 +158,9 @@ class _Exclusion:
 _Ignores = tuple[tuple[str, "Any"], ...]
 """The `.gitignore` files that hold in a folder, outermost first: where each lies and its spec."""
 
+_EVERYTHING = re.compile(r"(?:\s*(?:#[^\n]*)?\n)*\*\s*")
+"""A `.gitignore` that leaves its whole folder out, as caches and environments have it: told without pathspec."""
+
 
 def _ignores_above(place: str) -> _Ignores:
     """Those of the folders around `place`, up to the top of its git repository if it lies in one."""
@@ -167,21 +174,26 @@ def _ignores_above(place: str) -> _Ignores:
         around.append(folder)
     ignores: _Ignores = ()
     for folder in reversed(around):
-        ignores = _with_file(ignores, folder)
+        text = _own_text(folder)
+        if text is not None:
+            ignores = (*ignores, (folder, _spec(text.splitlines())))
     return ignores
 
 
-def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]) -> _Ignores:
-    return _with_file(ignores, place) if any(entry.name == ".gitignore" for entry in entries) else ignores
+def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]) -> _Ignores | None:
+    """With that of the folder itself; None if it leaves out all that the folder holds."""
+    text = _own_text(place) if any(entry.name == ".gitignore" for entry in entries) else None
+    if text is None:
+        return ignores
+    return None if _EVERYTHING.fullmatch(text) else (*ignores, (place, _spec(text.splitlines())))
 
 
-def _with_file(ignores: _Ignores, folder: str) -> _Ignores:
+def _own_text(folder: str) -> str | None:
     try:
         with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().splitlines()
+            return file.read()
     except OSError:
-        return ignores
-    return (*ignores, (folder, _spec(lines)))
+        return None
 
 
 def _spec(lines: Sequence[str]) -> Any:

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, unreadable, write_atomically
 from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.layout import folder_left_out, layout_of, root_of
+from torchperf_lint.engine.results import Ground, Results
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.scan import rules_worth_running
+from torchperf_lint.engine.store import settled, status_of
+from torchperf_lint.syntax.identity import digest_of, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.fixer import Applied, Withdrawn
     from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.engine.requirements import Requirements
+    from torchperf_lint.engine.store import Status
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.project.program import Program
@@ -70,6 +75,7 @@ class Result(NamedTuple):
     applied: tuple[Applied, ...] = ()
     withdrawn: tuple[Withdrawn, ...] = ()
     unfixed: FileReport = FileReport()  # what is to be said if the fixed file cannot be written
+    ground: Ground | None = None  # what the report rests on; None if that is not known, or not asked for
 
 
 def check_paths(
@@ -103,8 +109,11 @@ def check_paths(
         for path in found.files
         for codes in [tuple(rule.code for rule in rules_for(path))]
     ]
-    snapshot = functools.partial(_gathered, found.files, hints, cache)
-    results = _in_pool(work, jobs or _cores(), snapshot) if _wants_pool(work, jobs) else _in_turn(work, snapshot)
+    snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache))
+    if cache is not None and action is Action.CHECK and work:
+        results = _with_kept(work, cache, snapshot, jobs)
+    else:
+        results = _judged(work, jobs, snapshot)
     if progress is not None:
         results = _counted(results, len(work), progress)
     if action is Action.FIX:
@@ -122,10 +131,11 @@ def run_job(job: Job, program: Callable[[], Program] | None = None) -> Result:
     """Do one job, in whatever process; never raises for anything that the file is or holds."""
     try:
         with open(job.path, "rb") as file:
+            status = status_of(os.fstat(file.fileno()))
             data = file.read()
     except OSError as error:
         return _failed(unreadable(job.path, error))
-    return run_on(job, data, program)
+    return run_on(job, data, program, settled(status))
 
 
 def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:
@@ -133,16 +143,18 @@ def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:
     return run_on(job, data, functools.cache(lambda: _gathered([job.path], job.hints, cache).program()))
 
 
-def run_on(job: Job, data: bytes, program: Callable[[], Program] | None = None) -> Result:
-    """Do a job on bytes that are at hand. Nothing is written: what a fix makes of the file is in the result."""
+def run_on(job: Job, data: bytes, program: Callable[[], Program] | None = None, status: Status | None = None) -> Result:
+    """Do a job on bytes that are at hand. Nothing is written: what a fix makes of the file is in the result.
+
+    `status` is what the file's was when they were read, if that will show a later change.
+    """
     rules = _rules(job.codes)
     target = completed(job.target, job.path, data, rules) if job.own_versions else job.target
-    subject = (job.path, data, rules, target, job.hints)
     if job.action is Action.CHECK:
-        report = check_source(*subject, program=program, report_unused=job.report_unused)
-        return Result(job.path, report, data, data) if report.diagnostics else Result(job.path, report)
+        return _checked(job, data, rules, target, program, status)
     from torchperf_lint.engine.fixer import fix_source
 
+    subject = (job.path, data, rules, target, job.hints)
     fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
     if program is not None and (fixed.applied or fixed.withdrawn):
         program().close(job.path)  # what was tried in it must not count for other files
@@ -150,6 +162,37 @@ def run_on(job: Job, data: bytes, program: Callable[[], Program] | None = None) 
         return Result(job.path, fixed.report)
     unfixed = fixed.unfixed if fixed.data != data else FileReport()
     return Result(job.path, fixed.report, data, fixed.data, fixed.applied, fixed.withdrawn, unfixed)
+
+
+def _checked(
+    job: Job,
+    data: bytes,
+    rules: Sequence[Rule],
+    target: Target,
+    program: Callable[[], Program] | None,
+    status: Status | None,
+) -> Result:
+    asked: list[Program] = []
+
+    def noted() -> Program:
+        assert program is not None
+        around = program()
+        around.trail.begin()
+        asked.append(around)
+        return around
+
+    report = check_source(
+        *(job.path, data, rules, target, job.hints),
+        program=None if program is None else noted,
+        report_unused=job.report_unused,
+    )
+    basis = asked[0].trail.basis() if asked else None
+    ground = None
+    if basis is not None or not asked:
+        # The versions that were asked for are those that are not the job's.
+        ground = Ground(digest_of(data), status, _named(target) if target is not job.target else None, basis)
+    kept = data if report.diagnostics else b""
+    return Result(job.path, report, kept, kept, ground=ground)
 
 
 def completed(target: Target, path: str, data: bytes, rules: Sequence[Rule]) -> Target:
@@ -165,10 +208,74 @@ def _gathered(paths: Sequence[str], hints: Hints, cache: str | None) -> Snapshot
     return gather(paths, hints, cache)
 
 
+def _judged(work: Sequence[Job], jobs: int | None, snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
+    return _in_pool(work, jobs or _cores(), snapshot) if _wants_pool(work, jobs) else _in_turn(work, snapshot)
+
+
 def _in_turn(work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
     program = functools.cache(lambda: snapshot().program())
     for job in work:
         yield run_job(job, program)
+
+
+# -- what an earlier run has said --------------------------------------------------------------------------------------
+
+
+def _with_kept(
+    work: Sequence[Job], cache: str, snapshot: Callable[[], Snapshot], jobs: int | None
+) -> Generator[Result, None, None]:
+    """The same results; those of earlier runs that still hold are not worked out again."""
+    keys = {job.path: key_of(job.path) for job in work}
+    first = work[0]
+    settings = repr((folder_left_out(keys), first.target, first.hints, first.own_versions))
+    kept = Results(root_of(keys.values()), cache, settings)
+    looked_at: list[Snapshot] = []
+
+    def noted() -> Snapshot:
+        if not looked_at:
+            looked_at.append(snapshot())
+        return looked_at[0]
+
+    told = _told(work, keys, kept)
+    asking = [path for path in told if not kept.is_alone(keys[path])]
+    if asking and not kept.unchanged(layout_of(keys)):
+        kept.outlive(noted())
+        told = {path: result for path, result in told.items() if kept.holds(keys[path])}
+    with contextlib.closing(_judged([job for job in work if job.path not in told], jobs, noted)) as judged:
+        for job in work:
+            result = told.pop(job.path, None)
+            if result is None:
+                result = next(judged)
+                kept.add(keys[job.path], job.path, _asked(job), result.report, result.ground)
+            yield result
+    kept.save(looked_at[0] if looked_at else None)
+
+
+def _told(work: Sequence[Job], keys: dict[str, str], kept: Results) -> dict[str, Result]:
+    """What was said of those files that are as they were, as far as they themselves can show; by path."""
+    found: dict[str, Result] = {}
+    for job in work if kept.load() else ():
+        told = kept.told(keys[job.path], job.path, _asked(job))
+        if told is None:
+            continue
+        if told.stated is not None and told.stated != _named(_requirements().complete(job.target, job.path)):
+            continue
+        found[job.path] = Result(job.path, told.report, told.data, told.data)
+    return found
+
+
+def _asked(job: Job) -> str:
+    """What names a job, besides what is the same for all jobs of a run."""
+    return _name_of_job(job.codes, job.report_unused)
+
+
+@functools.cache
+def _name_of_job(codes: tuple[str, ...], report_unused: bool) -> str:
+    return digest_of(repr((codes, report_unused)).encode())[:16]
+
+
+def _named(target: Target) -> str:
+    return digest_of(repr(target).encode())[:16]
 
 
 def _counted(

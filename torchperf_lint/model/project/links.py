@@ -81,6 +81,16 @@ class Links:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
+    def answer(self, question: tuple[str, ...]) -> object:
+        """The answer to a question that was kept: its name, and the texts that go with it; None if it has none now."""
+        name, *texts = question
+        if QUESTIONS.get(name) != len(texts):
+            return None
+        try:
+            return getattr(self, name)(*texts)
+        except KeyError:  # it is about a file that is gone
+            return None
+
     def absolute(self, name: str, key: str) -> str:
         """A name as the file imports it, without leading dots."""
         return self.modules.absolute(name, key)

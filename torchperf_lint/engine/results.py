@@ -1,0 +1,358 @@
+"""Reports kept between runs: what an earlier run has said of a file is said again where a new run would say the same.
+
+Why that holds. A report is worked out from the file's bytes and path, from its job, from what requirement files state
+of versions, from this program and its interpreter, and, if a rule has asked the project, from what `Program` gave: the
+content of other files with the paths that they are shown by, and answers of `Links` to questions, which are texts. All
+of these are noted with the report (`model/project/trail.py`), those under answers that were kept for another file as
+well. The model takes the same steps where it is given the same, so a report whose every ground is as it was is the
+report that would be made. What is not noted is not relied on: a file that changed while it was judged, or could not
+be read, leaves no report behind.
+
+There are two documents for each set of settings. `results` has the reports, and the state of all files of the project
+in which they hold: if nothing has changed, it is all that is read. `grounds` has what each report rests on, and is read
+only to tell which reports outlive a change. Both carry one mark, by which a pair is known to belong together.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint.engine.plain import plain_report, report_of
+from torchperf_lint.engine.stamp import program_stamp
+from torchperf_lint.engine.store import Document, as_status, settled, status_of
+from torchperf_lint.syntax.identity import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.engine.layout import Layout
+    from torchperf_lint.engine.runner import FileReport
+    from torchperf_lint.engine.store import Status
+    from torchperf_lint.model.project.trail import Basis
+
+MOST_SETTINGS = 4
+"""For how many sets of settings a project's reports are kept."""
+
+LARGEST = 20_000_000
+"""Bytes of the largest file whose report is kept; a larger one has no facts."""
+
+_FORMAT = 1
+
+
+class Ground(NamedTuple):
+    """What a report was made of: plain data that crosses processes."""
+
+    digest: str
+    status: Status | None  # of the file when it was opened; None: it would not show a later change
+    stated: str | None  # the versions that were asked for; None: none were
+    basis: Basis | None  # None: nothing of the project was asked
+
+
+class Told(NamedTuple):
+    """A report of an earlier run, with the file's bytes where it has diagnostics; `stated` is Ground's."""
+
+    report: FileReport
+    data: bytes
+    stated: str | None
+
+
+class _Kept(NamedTuple):
+    """A report as it is kept; `job` names what was asked for, `path` is how the file was called."""
+
+    status: Status | None
+    digest: str
+    path: str
+    job: str
+    stated: str | None
+    alone: bool  # nothing of the project was asked
+    report: Any
+
+
+class _State(NamedTuple):
+    """The content of all files of a project, each with its name if that is not the usual one."""
+
+    tokens: dict[str, str]
+    statuses: dict[str, Status | None]
+
+
+class Results:
+    """The reports of one project under one set of settings, in one run."""
+
+    def __init__(self, root: str, cache: str, settings: str) -> None:
+        """`cache` is `Document`'s; `settings` names all that holds for the whole run."""
+        self._stamp = digest_of(f"{_FORMAT} {root} {settings} {program_stamp()}".encode())
+        self._document = Document(root, cache, f"results-{self._stamp[:16]}")
+        self._grounds = Document(root, cache, f"grounds-{self._stamp[:16]}")
+        self._mark = ""
+        self._kept: dict[str, _Kept] = {}
+        self._state: _State | None = None  # None: the reports rest on no project yet
+        self._table = _Table()
+        self._new: dict[str, _Kept] = {}
+        self._new_grounds: dict[str, Basis] = {}
+        self._looked_at = False
+        self._changed = False  # what is kept is not what the documents say
+
+    def load(self) -> bool:
+        """Read what was kept; whether there is anything."""
+        document = self._document.load()
+        try:
+            if document is not None and document["stamp"] == self._stamp:
+                self._kept = {str(key): _as_kept(plain) for key, plain in document["reports"].items()}
+                self._state = None if document["state"] is None else _as_state(document["state"])
+                self._mark = str(document["mark"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self._kept, self._state, self._mark = {}, None, ""
+        return bool(self._kept)
+
+    # -- what still holds ------------------------------------------------------------------------------------------
+
+    def told(self, key: str, path: str, job: str) -> Told | None:
+        """What was said of a file, if it is the same one and the same is asked.
+
+        That holds for certain where `is_alone`; otherwise, `unchanged` or `outlive` must say so.
+        """
+        kept = self._kept.get(key)
+        if kept is None or kept.path != path or kept.job != job:
+            return None
+        try:
+            seen = _seen(key, kept.status, kept.digest)
+            if seen is None or seen[1] != kept.digest:
+                return None
+            report = report_of(kept.report, path)
+            data = _read(path) if report.diagnostics else b""
+        except (OSError, ValueError):
+            return None
+        if data and digest_of(data) != kept.digest:
+            return None
+        if seen[0] != kept.status:
+            self._kept[key] = kept._replace(status=seen[0])
+            self._changed = True
+        return Told(report, data, kept.stated)
+
+    def is_alone(self, key: str) -> bool:
+        """Whether the kept report of the file rests on the file alone."""
+        return self._kept[key].alone
+
+    def holds(self, key: str) -> bool:
+        """Whether the report of a file is still kept."""
+        return key in self._kept
+
+    def unchanged(self, layout: Layout) -> bool:
+        """Whether the project is in the very state in which all reports hold; only files that may differ are read."""
+        state = self._state
+        if state is None or state.tokens.keys() - layout.keys:
+            return False
+        statuses: dict[str, Status | None] = {}
+        for key in layout.keys:
+            seen = _seen(key, state.statuses.get(key), state.tokens.get(key))
+            token = state.tokens.get(key)
+            if seen is None:
+                if token is not None:
+                    return False
+                continue
+            statuses[key], digest = seen
+            if token is None or token != _token(digest, key, layout):
+                return False
+        if statuses != state.statuses:
+            self._state = state._replace(statuses=statuses)
+            self._changed = True
+        return True
+
+    def outlive(self, snapshot: Snapshot) -> None:
+        """Keep only those reports that hold in the project as it is now."""
+        self._looked_at = True
+        layout, before = snapshot.layout, self._state
+        tokens = {key: _token(facts.digest, key, layout) for key, facts in snapshot.facts.items()}
+        self._state = _State(tokens, dict(snapshot.statuses))
+        if before is not None and not self._table.load(self._grounds, self._stamp, self._mark):
+            before = None
+        if before is None:
+            holding: set[str] = set()
+        else:
+            changed = {key for key in before.tokens.keys() | tokens.keys() if before.tokens.get(key) != tokens.get(key)}
+            holding = self._table.holding(changed, snapshot) if changed else set(self._table.entries)
+        known = len(self._kept)
+        self._kept = {key: kept for key, kept in self._kept.items() if key in tokens and (kept.alone or key in holding)}
+        self._changed = self._changed or before != self._state or known != len(self._kept)
+
+    # -- what is kept ----------------------------------------------------------------------------------------------
+
+    def add(self, key: str, path: str, job: str, report: FileReport, ground: Ground | None) -> None:
+        """Keep a new report, if its ground is known and it is no mishap, which may not happen again."""
+        self._kept.pop(key, None)
+        if ground is None:
+            return
+        if ground.basis is not None:
+            self._new_grounds[key] = ground.basis
+        if report.failure is None or report.failure.row is not None:
+            alone = ground.basis is None
+            kept = _Kept(ground.status, ground.digest, path, job, ground.stated, alone, plain_report(report))
+            self._new[key] = kept
+
+    def save(self, snapshot: Snapshot | None) -> None:
+        """Write what is new; `snapshot` is the project as the new reports saw it, if any of them asked it."""
+        if snapshot is not None:
+            if not self._looked_at:
+                self.outlive(snapshot)
+            for key, basis in self._new_grounds.items():
+                self._table.learn(key, basis)
+        if not self._new and not self._changed:
+            return
+        tokens = {} if self._state is None else self._state.tokens
+        for key, kept in self._new.items():
+            if kept.alone or tokens.get(key, "").partition(" ")[0] == kept.digest:
+                self._kept[key] = kept
+        if snapshot is not None:
+            self._mark = os.urandom(8).hex()
+            resting = {key for key, kept in self._kept.items() if not kept.alone}
+            if not self._grounds.save(self._table.plain(self._stamp, self._mark, resting, snapshot)):
+                return
+        reports = {key: list(each) for key, each in self._kept.items()}
+        plain = {"stamp": self._stamp, "mark": self._mark, "state": _plain_state(self._state), "reports": reports}
+        if self._document.save(plain):
+            for name in ("results-", "grounds-"):
+                self._document.prune(name, MOST_SETTINGS)
+
+
+class _Table:
+    """What the reports rest on: questions with their answers, by the files that they were asked for."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._questions: dict[str, dict[tuple[str, ...], None]] = {}
+        self._answers: dict[tuple[str, ...], str] = {}
+        self._failing: set[str] = set()
+
+    def load(self, document: Document, stamp: str, mark: str) -> bool:
+        """Read the table that belongs to the reports of that mark; whether there is one."""
+        plain = document.load()
+        try:
+            if plain is None or plain["stamp"] != stamp or plain["mark"] != mark:
+                return False
+            keys = [_text(key) for key in plain["keys"]]
+            questions = [
+                tuple(keys[each] if type(each) is int else _text(each) for each in q) for q in plain["questions"]
+            ]
+            answers = dict(zip(questions, map(_text, plain["answers"]), strict=True))
+            asked = {keys[int(number)]: {questions[q]: None for q in row} for number, row in plain["asked"].items()}
+            entries = {
+                keys[int(number)]: (tuple(keys[each] for each in opened), tuple(keys[each] for each in named))
+                for number, (opened, named) in plain["entries"].items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+            return False
+        self.entries, self._questions, self._answers = entries, asked, answers
+        return True
+
+    def holding(self, changed: set[str], snapshot: Snapshot) -> set[str]:
+        """The files whose reports rest on nothing that is different now."""
+        answers = _answers(self._answers, snapshot)
+        other = {question for question, answer in self._answers.items() if answers[question] != answer}
+        failing = {key for key, questions in self._questions.items() if not other.isdisjoint(questions)}
+        found = {
+            key
+            for key, (opened, asked) in self.entries.items()
+            if changed.isdisjoint(opened) and failing.isdisjoint(opened) and failing.isdisjoint(asked)
+        }
+        self.entries = {key: self.entries[key] for key in found}
+        self._questions = {key: questions for key, questions in self._questions.items() if key not in failing}
+        return found
+
+    def learn(self, key: str, basis: Basis) -> None:
+        """Add what a report of this run rests on."""
+        self.entries[key] = basis.opened, basis.asked
+        for other, question in basis.questions:
+            self._questions.setdefault(other, {})[question] = None
+
+    def plain(self, stamp: str, mark: str, resting: set[str], snapshot: Snapshot) -> dict[str, Any]:
+        """As JSON can hold it, for these reports; texts that are files' keys go by their numbers."""
+        self.entries = {key: entry for key, entry in self.entries.items() if key in resting}
+        named = {each for opened, asked in self.entries.values() for each in (*opened, *asked)}
+        questions = {key: self._questions[key] for key in sorted(named) if key in self._questions}
+        numbers = {key: number for number, key in enumerate(sorted({*named, *snapshot.facts, *self.entries}))}
+        rows = {question: row for row, question in enumerate({q: None for each in questions.values() for q in each})}
+        answers = _answers(rows, snapshot)
+        return {
+            "stamp": stamp,
+            "mark": mark,
+            "keys": list(numbers),
+            "questions": [[q[0], *(numbers.get(each, each) for each in q[1:])] for q in rows],
+            "answers": [answers[question] for question in rows],
+            "asked": {numbers[key]: [rows[question] for question in asked] for key, asked in questions.items()},
+            "entries": {
+                numbers[key]: [[numbers[each] for each in opened], [numbers[each] for each in asked]]
+                for key, (opened, asked) in self.entries.items()
+            },
+        }
+
+
+def _answers(questions: Iterable[tuple[str, ...]], snapshot: Snapshot) -> dict[tuple[str, ...], str]:
+    """What facts answer now, each as a short text."""
+    from torchperf_lint.model.project.links import Links
+
+    links = Links(snapshot.facts, snapshot.layout.root)
+    return {question: _short(links.answer(question)) for question in questions}
+
+
+def _short(answer: object) -> str:
+    """A text for an answer that no other answer has in practice."""
+    text = repr(sorted(answer) if isinstance(answer, (set, frozenset)) else answer)
+    return text if len(text) < 16 else digest_of(text.encode("utf-8", "surrogatepass"))[:16]
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _seen(key: str, status: Status | None, token: str | None) -> tuple[Status | None, str] | None:
+    """A file's status and digest as they are now; it is read only if its status is not the known one."""
+    try:
+        now = status_of(os.stat(key))
+        if now == status and token is not None:
+            return status, token.partition(" ")[0]
+        if now[0] > LARGEST:
+            return None
+        return settled(now), digest_of(_read(key))
+    except OSError:
+        return None
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _token(digest: str, key: str, layout: Layout) -> str:
+    """The content of a file, and how it is shown where that is not by its path alone."""
+    shown = layout.name(key)
+    return digest if shown == key.removeprefix(layout.here) else f"{digest} {shown}"
+
+
+# -- plain data --------------------------------------------------------------------------------------------------------
+
+
+def _as_kept(plain: Any) -> _Kept:
+    match plain:
+        case [status, str() as digest, str() as path, str() as job, (str() | None) as stated, bool() as alone, report]:
+            return _Kept(as_status(status), digest, path, job, stated, alone, report)
+    raise ValueError("this is no report")
+
+
+def _as_state(plain: Any) -> _State:
+    tokens, statuses = {}, {}
+    for key, (status, token) in plain.items():
+        tokens[_text(key)], statuses[_text(key)] = _text(token), as_status(status)
+    return _State(tokens, statuses)
+
+
+def _plain_state(state: _State | None) -> Mapping[str, Any] | None:
+    if state is None:
+        return None
+    return {key: [state.statuses.get(key), token] for key, token in state.tokens.items()}
+
+
+def _text(plain: Any) -> str:
+    if type(plain) is not str:
+        raise ValueError("this is no text")
+    return plain
