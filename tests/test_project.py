@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import stat
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -353,3 +354,28 @@ def test_a_file_that_cannot_be_written_is_reported_with_its_findings(
     assert [each.code for each in result.report.diagnostics] == ["TPL190"]
     assert result.applied == ()
     assert (here / "a.py").read_bytes() == result.data == b"y = x.item()\n"
+
+
+_PARENT = """\
+import multiprocessing, time
+from concurrent.futures import ProcessPoolExecutor
+from torchperf_lint.engine import project
+from torchperf_lint.engine.gather import gather
+from torchperf_lint.knowledge.hints import Hints
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(1, context, project._begin, (gather([], Hints()),))
+    pool.submit(print, "at work", flush=True).result()
+    pool.submit(time.sleep, 600).result()
+"""
+
+
+def test_a_worker_ends_when_its_parent_is_killed(here: Path) -> None:
+    write(here, "parent.py", text=_PARENT)
+    with subprocess.Popen([sys.executable, "parent.py"], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "at work\n"
+        parent.kill()
+        # The worker has the same output: its end is read only once both are gone.
+        assert parent.communicate(timeout=30)[0] == ""

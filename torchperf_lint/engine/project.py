@@ -348,8 +348,26 @@ _program: Callable[[], Program] | None = None
 def _begin(snapshot: Snapshot) -> None:
     """Make a worker process ready."""
     global _program
+    _end_with_parent()
     _tune_collector()
     _program = functools.cache(snapshot.program)
+
+
+def _end_with_parent() -> None:
+    """Have the worker end when its parent is gone: one that was killed can tell it nothing any more."""
+    import multiprocessing
+    import threading
+    from multiprocessing.connection import wait
+
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _work(job: Job) -> Result:

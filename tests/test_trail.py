@@ -1,0 +1,152 @@
+"""What an answer rests on: the same is noted for a file, whatever was asked in the program before it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linting import RESULTS, ROOT
+from torchperf_lint.config import Settings
+from torchperf_lint.engine.gather import gather
+from torchperf_lint.engine.runner import check_source
+from torchperf_lint.knowledge.versions import Target
+from torchperf_lint.model.project.facts import facts_of
+from torchperf_lint.model.project.links import QUESTIONS, Links
+from torchperf_lint.model.project.trail import Trail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.project.trail import Basis, Question
+
+PROJECTS = ROOT / "fixtures" / "projects"
+CASES = sorted(each.name for each in PROJECTS.iterdir() if each.is_dir())
+
+
+def judge(path: str, program: Program) -> Basis | None:
+    """What the report of a file rests on; None if it asks nothing of the project."""
+    asked = []
+
+    def noted() -> Program:
+        asked.append(program)
+        program.trail.begin()
+        return program
+
+    with open(path, "rb") as file:
+        check_source(path, file.read(), Settings().rules, Target(), Settings().hints, program=noted)
+    if not asked:
+        return None
+    basis = program.trail.basis()
+    assert basis is not None
+    return basis
+
+
+@functools.cache
+def laid_out(folder: Path, name: str) -> Snapshot:
+    paths = sorted(path for path in (PROJECTS / name).rglob("*.py") if not path.name.endswith(RESULTS))
+    for path in paths:
+        place = folder / path.relative_to(PROJECTS / name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(path.read_bytes())
+    os.makedirs(folder / ".git")
+    return gather([str(folder / path.relative_to(PROJECTS / name)) for path in paths], Settings().hints)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CASES)
+def test_answers_that_are_kept_hide_nothing(name: str, seed: int, tmp_path: Path) -> None:
+    snapshot = laid_out(tmp_path, name)
+    shared = snapshot.program()
+    told: set[tuple[str, Question]] = set()
+    order = sorted(snapshot.layout.shown.values())
+    random.Random(seed).shuffle(order)
+    for path in order:
+        alone, after_others = judge(path, snapshot.program()), judge(path, shared)
+        assert (alone is None) == (after_others is None)
+        if alone is None or after_others is None:
+            continue
+        told.update(after_others.questions)
+        assert {*alone.opened} <= {*after_others.opened}, path
+        named = {*after_others.opened, *after_others.asked}
+        assert {*alone.asked} <= named, path
+        assert {*alone.questions} <= {each for each in told if each[0] in named}, path
+
+
+def test_all_questions_are_known_and_can_be_asked_again(tmp_path: Path) -> None:
+    asked: set[Question] = set()
+    for name in CASES:
+        snapshot = laid_out(tmp_path / name, name)
+        program = snapshot.program()
+        bases = [judge(path, program) for path in snapshot.layout.shown.values()]
+        questions = {question for basis in bases if basis is not None for _, question in basis.questions}
+        links = Links(snapshot.facts, snapshot.layout.root)
+        for kind, *texts in questions:
+            assert QUESTIONS[kind] == len(texts)
+            assert links.answer((kind, *texts)) == getattr(links, kind)(*texts)
+        asked |= questions
+    assert {question[0] for question in asked} | {"absolute", "importers", "imports"} >= QUESTIONS.keys()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ("hop",),
+        ("hop", "a", "b", "c"),
+        ("answer", "x"),
+        ("__class__",),
+        ("is_test", "a"),
+        ("imports", "/gone.py"),
+    ],
+)
+def test_a_question_that_is_none_has_no_answer(question: tuple[str, ...]) -> None:
+    assert Links({"/p/a.py": facts_of(b"")}, "/p").answer(question) is None
+
+
+def test_what_is_kept_brings_its_trail_along() -> None:
+    trail = Trail()
+    known: dict[str, tuple[int, int]] = {}
+
+    def opens(*keys: str) -> int:
+        for key in keys:
+            trail.opened(key)
+        return len(keys)
+
+    def basis() -> tuple[Iterable[str], Iterable[str]]:
+        found = trail.basis()
+        assert found is not None
+        return found.opened, found.asked
+
+    trail.begin()
+    trail.opened("a")
+    assert trail.kept(known, "b and c", lambda: opens("b", "c")) == 2
+    assert basis() == (("a", "b", "c"), ())
+    trail.begin()
+    trail.asked("d", ("is_called", "x"))
+    assert trail.kept(known, "b and c", lambda: opens("z")) == 2
+    assert basis() == (("b", "c"), ("d",))
+    trail.begin()
+    assert basis() == ((), ())
+    trail.certain = False
+    assert trail.basis() is None
+
+
+def test_an_answer_that_fails_leaves_its_trail() -> None:
+    trail = Trail()
+    trail.opened("a")
+
+    def fails() -> int:
+        trail.opened("b")
+        raise RecursionError
+
+    with pytest.raises(RecursionError):
+        trail.followed(fails)
+    basis = trail.basis()
+    assert basis is not None
+    assert basis.opened == ("a", "b")
