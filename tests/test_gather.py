@@ -18,7 +18,7 @@ from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.layout import root_of
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.project.facts import Facts, facts_of
-from torchperf_lint.syntax.identity import key_of
+from torchperf_lint.syntax.identity import key_of, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -336,3 +336,16 @@ def test_a_run_keeps_facts_and_one_without_a_cache_writes_nothing(here: Path, ca
     assert main(["--isolated", "-q", "a.py"]) == 0
     assert sorted(json.loads(store(here).read_bytes())["files"]) == ["a.py", "b.py"]
     capsys.readouterr()
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------
+
+
+def test_many_files_have_the_keys_that_each_has(here: Path) -> None:
+    write(here, "a.py", "pkg/b.py", "pkg/sub/c.py")
+    (here / "link.py").symlink_to("pkg/b.py")
+    (here / "folder").symlink_to("pkg/sub")
+    (here / "loop.py").symlink_to("loop.py")
+    paths = ["a.py", "./a.py", "pkg/../a.py", "link.py", "folder/c.py", "folder/../b.py", "loop.py", "gone/x.py", "."]
+    paths += [str(here / path) for path in paths] + ["/", "..", "pkg/"]
+    assert keys_of(paths) == {path: key_of(path) for path in paths}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.files import discover
-from torchperf_lint.syntax.identity import key_of
+from torchperf_lint.syntax.identity import key_of, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +50,7 @@ def layout_of(linted: Iterable[str]) -> Layout:
     Left out is what `.gitignore` files name and what discovery passes over by itself; what the user excludes is not
     linted, and still runs.
     """
-    shown = {key_of(path): path for path in linted}
+    shown = {key: path for path, key in keys_of(linted).items()}
     return layout_at(root_of(shown), shown)
 
 
@@ -98,7 +99,10 @@ def _folders_around(folder: str) -> list[str]:
 
 
 def _may_be_root(folder: str) -> bool:
-    return folder not in (os.path.dirname(folder), key_of(os.path.expanduser("~")))
+    return folder not in (os.path.dirname(folder), _place_of(os.path.expanduser("~")))
+
+
+_place_of = functools.cache(key_of)  # for a folder that is asked about again and again, and stays where it is
 
 
 def _files_below(root: str) -> set[str]:

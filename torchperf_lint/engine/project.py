@@ -17,7 +17,7 @@ from torchperf_lint.engine.results import Ground, Results
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.store import settled, status_of
-from torchperf_lint.syntax.identity import digest_of, key_of
+from torchperf_lint.syntax.identity import digest_of, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -225,7 +225,7 @@ def _with_kept(
     work: Sequence[Job], cache: str, snapshot: Callable[[], Snapshot], jobs: int | None
 ) -> Generator[Result, None, None]:
     """The same results; those of earlier runs that still hold are not worked out again."""
-    keys = {job.path: key_of(job.path) for job in work}
+    keys = keys_of(job.path for job in work)
     first = work[0]
     settings = repr((folder_left_out(keys), first.target, first.hints, first.own_versions))
     kept = Results(root_of(keys.values()), cache, settings)
@@ -254,12 +254,18 @@ def _with_kept(
 def _told(work: Sequence[Job], keys: dict[str, str], kept: Results) -> dict[str, Result]:
     """What was said of those files that are as they were, as far as they themselves can show; by path."""
     found: dict[str, Result] = {}
+    stated: dict[tuple[str, bool], str] = {}  # the versions now: the same for all files of a folder
     for job in work if kept.load() else ():
-        told = kept.told(keys[job.path], job.path, _asked(job))
+        key = keys[job.path]
+        told = kept.told(key, job.path, _asked(job))
         if told is None:
             continue
-        if told.stated is not None and told.stated != _named(_requirements().complete(job.target, job.path)):
-            continue
+        if told.stated is not None:
+            place = os.path.dirname(key), os.path.isabs(job.path)
+            if place not in stated:
+                stated[place] = _named(_requirements().complete(job.target, job.path))
+            if told.stated != stated[place]:
+                continue
         found[job.path] = Result(job.path, told.report, told.data, told.data)
     return found
 

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def key_of(path: str) -> str:
     """The absolute path of a file, without links and with slashes: the same for all names of the file."""
     return os.path.realpath(path).replace(os.sep, "/")
+
+
+def keys_of(paths: Iterable[str]) -> dict[str, str]:
+    """The keys of many files, by their paths; a folder that they share is followed once."""
+    folders: dict[str, str] = {}
+    found = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        if name in ("", os.curdir, os.pardir) or os.path.islink(path):
+            found[path] = key_of(path)
+            continue
+        if folder not in folders:
+            folders[folder] = key_of(folder or os.curdir).rstrip("/")
+        found[path] = f"{folders[folder]}/{name}"
+    return found
 
 
 def digest_of(data: bytes) -> str:
