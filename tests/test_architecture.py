@@ -154,6 +154,16 @@ def test_version_is_told_before_anything_is_loaded() -> None:
     assert set(done.stderr.split()) <= {"__future__", "gc", PACKAGE, f"{PACKAGE}.__main__"}
 
 
+def test_kept_reports_are_told_without_the_model() -> None:
+    rooms = "files, findings, layout, plain, project, requirements, results, stamp, store"
+    program = (
+        f"import sys; from torchperf_lint.engine import {rooms}\n"
+        "print([each for each in sys.modules if each == 'libcst' or each.startswith('torchperf_lint.model')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_finding_does_not_load_torch(tmp_path: Path) -> None:
     status, loaded = _loaded_by_run(tmp_path, SLOW_FILE)
     assert status == 1
