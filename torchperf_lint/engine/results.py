@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.layout import Layout
     from torchperf_lint.engine.runner import FileReport
     from torchperf_lint.engine.store import Status
+    from torchperf_lint.model.project.links import Links
     from torchperf_lint.model.project.trail import Basis
 
 MOST_SETTINGS = 4
@@ -222,8 +223,9 @@ class _Table:
     def __init__(self) -> None:
         self.entries: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._questions: dict[str, dict[tuple[str, ...], None]] = {}
-        self._answers: dict[tuple[str, ...], str] = {}
-        self._failing: set[str] = set()
+        self._answers: dict[tuple[str, ...], str] = {}  # those that were kept
+        self._now: dict[tuple[str, ...], str] = {}  # those of this run's project
+        self._links: Links | None = None
 
     def load(self, document: Document, stamp: str, mark: str) -> bool:
         """Read the table that belongs to the reports of that mark; whether there is one."""
@@ -248,7 +250,7 @@ class _Table:
 
     def holding(self, changed: set[str], snapshot: Snapshot) -> set[str]:
         """The files whose reports rest on nothing that is different now."""
-        answers = _answers(self._answers, snapshot)
+        answers = self._answered(self._answers, snapshot)
         other = {question for question, answer in self._answers.items() if answers[question] != answer}
         failing = {key for key, questions in self._questions.items() if not other.isdisjoint(questions)}
         found = {
@@ -273,7 +275,7 @@ class _Table:
         questions = {key: self._questions[key] for key in sorted(named) if key in self._questions}
         numbers = {key: number for number, key in enumerate(sorted({*named, *snapshot.facts, *self.entries}))}
         rows = {question: row for row, question in enumerate({q: None for each in questions.values() for q in each})}
-        answers = _answers(rows, snapshot)
+        answers = self._answered(rows, snapshot)
         return {
             "stamp": stamp,
             "mark": mark,
@@ -287,13 +289,16 @@ class _Table:
             },
         }
 
+    def _answered(self, questions: Iterable[tuple[str, ...]], snapshot: Snapshot) -> dict[tuple[str, ...], str]:
+        """What facts answer now, each as a short text; one project is asked in a run, and everything once."""
+        if self._links is None:
+            from torchperf_lint.model.project.links import Links
 
-def _answers(questions: Iterable[tuple[str, ...]], snapshot: Snapshot) -> dict[tuple[str, ...], str]:
-    """What facts answer now, each as a short text."""
-    from torchperf_lint.model.project.links import Links
-
-    links = Links(snapshot.facts, snapshot.layout.root)
-    return {question: _short(links.answer(question)) for question in questions}
+            self._links = Links(snapshot.facts, snapshot.layout.root)
+        for question in questions:
+            if question not in self._now:
+                self._now[question] = _short(self._links.answer(question))
+        return self._now
 
 
 def _short(answer: object) -> str:
