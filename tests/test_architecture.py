@@ -164,6 +164,14 @@ def test_kept_reports_are_told_without_the_model() -> None:
     assert done.stdout == "[]\n"
 
 
+def test_report_that_is_kept_loads_neither_rules_nor_model(tmp_path: Path) -> None:
+    first, _ = _loaded_by_run(tmp_path, SLOW_FILE)
+    again, loaded = _loaded_by_run(tmp_path, SLOW_FILE)
+    assert first == again == 1
+    rooms = tuple(f"{PACKAGE}.{room}." for room in ("rules", "idioms", "model"))
+    assert not [each for each in loaded if each.startswith(rooms) or each in NOT_LOADED_WITHOUT_A_FINDING]
+
+
 def test_finding_does_not_load_torch(tmp_path: Path) -> None:
     status, loaded = _loaded_by_run(tmp_path, SLOW_FILE)
     assert status == 1

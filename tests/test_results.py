@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,13 +13,11 @@ from torchperf_lint.cli import main
 from torchperf_lint.engine import project, store
 from torchperf_lint.engine.files import CACHE_FOLDER
 
-if TYPE_CHECKING:
-    pass
-
 PROJECTS = ROOT / "fixtures" / "projects"
 PARTS = (
-    *("base_trainer", "deep_chain", "loaders", "package_helper", "project_attribute", "reader_helpers", "reexports"),
-    *("registry", "relative_imports", "star_names", "throttled_helpers", "wrapped_functions"),
+    *("base_trainer", "deep_chain", "loaders", "metric_update", "metrics_from_elsewhere", "package_helper"),
+    *("project_attribute", "reader_helpers", "reexports", "registry", "relative_imports", "star_names"),
+    *("throttled_helpers", "wrapped_functions"),
 )
 HELPER = """\
 import torch
@@ -45,6 +42,19 @@ def train(loader):
         loss.backward()
         optimizer.step()
         print(mean_of(loss))
+"""
+METERS = "from torchmetrics import MeanMetric\n\n\nclass Mean(MeanMetric):\n    pass\n"
+FEEDS = """\
+import torch
+from meters import Mean
+
+
+def train(model, loader):
+    losses = Mean().to("cuda")
+    for x in loader:
+        loss = model(x.to("cuda", non_blocking=True)).sum()
+        loss.backward()
+        losses.update(loss.item())
 """
 OTHER = "import torch\n\n\ndef other(x):\n    return x.to('cuda').item()\n"
 
@@ -148,6 +158,20 @@ def test_a_new_caller_in_another_file_counts(here: Path, run: Run, judged: list[
     assert "helper.py" in again(judged)
     assert after == run("--no-cache") != before
     (here / "train.py").unlink()
+    assert run() == before
+
+
+def test_metrics_that_come_to_a_file_over_others_count(here: Path, run: Run, judged: list[str]) -> None:
+    lay_out(here, train=FEEDS, meters=METERS.replace("torchmetrics", "averages"), other=OTHER)
+    before = run()
+    assert "TPL302" not in before[1]
+    again(judged)
+    lay_out(here, meters=METERS)
+    after = run()
+    assert again(judged) == ["meters.py", "train.py"]
+    assert after == run("--no-cache")
+    assert "TPL302" in after[1]
+    lay_out(here, meters=METERS.replace("torchmetrics", "averages"))
     assert run() == before
 
 

@@ -6,10 +6,15 @@ import functools
 import os
 import sys
 
+_BYTE_CODE = "__pycache__"
+
 
 @functools.cache
 def program_stamp() -> str:
-    """Its version and files (a checkout changes without its version), the interpreter's version, and libcst."""
+    """Its version and files (a checkout changes without its version), the interpreter's version, and libcst.
+
+    Byte code, and what is kept beside it, follows from the files.
+    """
     from torchperf_lint import __version__
 
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -18,8 +23,9 @@ def program_stamp() -> str:
         with os.scandir(pending.pop()) as entries:
             for entry in entries:
                 if entry.is_dir():
-                    pending.append(entry.path)
-                elif entry.name.endswith(".py"):
+                    if entry.name != _BYTE_CODE:
+                        pending.append(entry.path)
+                elif entry.name.endswith((".py", ".json")):  # declarations that a wheel brings count as well
                     status = entry.stat()
                     seen.append((entry.path, status.st_size, status.st_mtime_ns))
     return repr((__version__, sys.version, sys.platform, sorted(seen), _libcst()))
