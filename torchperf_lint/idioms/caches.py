@@ -54,7 +54,7 @@ def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
     for target in targets:
         if not isinstance(target, ast.Name):
             yield _container(target)
-    for node in ast.walk(function.node) if names else ():
+    for node in function.nodes if names else ():
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in names:
             yield from (_container(target) for target in node.targets if not isinstance(target, ast.Name))
 

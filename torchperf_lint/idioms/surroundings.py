@@ -112,7 +112,7 @@ def names_used(model: Model, site: Site) -> set[str]:
     """The names, attributes and keywords in the function around the site, which may be the file, and its own name."""
     function = model.function_of(site)
     found = {function.name}
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Name):
             found.add(node.id)
         elif isinstance(node, ast.Attribute):
@@ -156,7 +156,7 @@ def _catches(item: ast.withitem, index: Index) -> bool:
     if name in ("suppress", "raises", "assertRaises", "ExitStack", "AsyncExitStack"):
         return True
     return any(cls.name == name and _swallows(cls) for cls in index.classes) or any(
-        function.name == name and any(isinstance(node, ast.Try) and node.handlers for node in ast.walk(function.node))
+        function.name == name and any(isinstance(node, ast.Try) and node.handlers for node in function.nodes)
         for function in index.functions
     )
 
@@ -173,7 +173,7 @@ def reckoned_from(model: Model, name: str, site: Site) -> list[str]:
     function = model.function_of(site)
     found = [name]
     for known in found:
-        for node in ast.walk(function.node):
+        for node in function.nodes:
             if isinstance(node, ast.Assign) and known in names_in(node.value) and _is_reckoning(node.value):
                 named = [target.id for target in node.targets if isinstance(target, ast.Name)]
                 found += [each for each in named if each not in found]

@@ -96,7 +96,7 @@ def makes_afresh(model: Model, name: str, site: Site) -> bool:
     made = [value for value in model.heats.bindings(function, name) if is_made(model, function, value)]
     stores = [
         node
-        for node in ast.walk(function.node)
+        for node in function.nodes
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
     ]
     return 0 < len(made) == len(stores)
@@ -170,7 +170,7 @@ def taken_back(model: Model, path: str, site: Site) -> bool:
 def takes_models_away(model: Model, site: Site) -> bool:
     """Whether the function around the site moves a module or a pipeline to the host, or deletes one."""
     function = model.function_of(site)
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         taken: list[ast.expr] = []
         if isinstance(node, ast.Delete):
             taken = node.targets
@@ -236,7 +236,7 @@ def has_blocking_mover(model: Model, name: str) -> bool:
 def acts_as_tensor(model: Model, name: str, site: Site) -> bool:
     """Whether the function around the site uses what `name` holds as only a tensor can be used."""
     function = model.function_of(site)
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
             if node.attr in _TENSOR_ONLY:
                 return True

@@ -224,7 +224,7 @@ def _blocks_around(loop: ast.stmt | None, index: Index) -> set[int]:
 def _constants(function: FunctionInfo) -> dict[int, object]:
     """Literals bound by plain assignments, by the id of the target's node."""
     found: dict[int, object] = {}
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 _note_constants(target, node.value, found)

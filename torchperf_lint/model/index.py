@@ -34,7 +34,19 @@ class CallRecord(NamedTuple):
 class FunctionInfo:
     """A function, a method, or the module itself (`node` is then the Module); `index` is that of its file."""
 
-    __slots__ = ("body", "calls_made", "cls", "index", "is_generator", "name", "node", "outer")
+    __slots__ = (
+        "_nodes",
+        "_parameter_names",
+        "_parents",
+        "body",
+        "calls_made",
+        "cls",
+        "index",
+        "is_generator",
+        "name",
+        "node",
+        "outer",
+    )
 
     def __init__(
         self, node: FunctionNode | ast.Module, cls: ClassInfo | None, outer: FunctionInfo | None, index: Index
@@ -47,6 +59,23 @@ class FunctionInfo:
         self.body: Block = node.body
         self.is_generator = False
         self.calls_made: list[CallRecord] = []
+        self._nodes: tuple[ast.AST, ...] | None = None
+        self._parents: dict[ast.AST, ast.AST] | None = None
+        self._parameter_names: list[str] | None = None
+
+    @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """The nodes of its tree, its own first, in the order of `ast.walk`; those of functions in it as well."""
+        if self._nodes is None:
+            self._nodes = tuple(ast.walk(self.node))
+        return self._nodes
+
+    @property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """What each of its nodes stands in."""
+        if self._parents is None:
+            self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+        return self._parents
 
     @property
     def decorators(self) -> list[ast.expr]:
@@ -61,6 +90,11 @@ class FunctionInfo:
     @property
     def parameter_names(self) -> list[str]:
         """All parameters in order: positional, `*args`, keyword-only, `**kwargs`."""
+        if self._parameter_names is None:
+            self._parameter_names = self._named_parameters()
+        return self._parameter_names
+
+    def _named_parameters(self) -> list[str]:
         arguments = self.arguments
         if arguments is None:
             return []

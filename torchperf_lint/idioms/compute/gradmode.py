@@ -96,7 +96,7 @@ def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: st
 
 def _trains(model: Model, function: FunctionInfo, hops: int) -> bool:
     """Whether a function, one that is made in it, or one that it calls goes backward or steps an optimizer."""
-    calls = [node for node in ast.walk(function.node) if isinstance(node, ast.Call)]
+    calls = [node for node in function.nodes if isinstance(node, ast.Call)]
     for call in calls:
         name = last_name(call.func) or ""
         sets_mode = name == "train" and isinstance(call.func, ast.Attribute) and len(call.args) <= 1

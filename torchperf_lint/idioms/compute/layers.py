@@ -65,7 +65,7 @@ def _made(cls: ClassInfo) -> dict[str, tuple[ast.expr, ast.stmt, FunctionInfo]]:
     """What the class's attributes are bound to, for those that are bound once."""
     found: dict[str, list[tuple[ast.expr, ast.stmt, FunctionInfo]]] = {}
     for function in cls.methods.values():
-        for node in ast.walk(function.node):
+        for node in function.nodes:
             if not isinstance(node, ast.Assign):
                 continue
             for target in node.targets:
@@ -80,7 +80,7 @@ def _uses(cls: ClassInfo, path: str) -> int:
     return sum(
         isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and dotted(node) == path
         for function in cls.methods.values()
-        for node in ast.walk(function.node)
+        for node in function.nodes
     )
 
 
@@ -88,7 +88,7 @@ def _chains(cls: ClassInfo) -> set[tuple[str, str]]:
     """`self.b(self.a(x))`, or `x = self.a(x)` and `x = self.b(x)` as the next statement: the two paths."""
     found = set()
     for function in cls.methods.values():
-        for node in ast.walk(function.node):
+        for node in function.nodes:
             if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
                 found.add((dotted(node.args[0].func) or "", dotted(node.func) or ""))
             body = getattr(node, "body", None)

@@ -68,7 +68,7 @@ def _runs_it(model: Model, cls: ClassInfo) -> FunctionInfo | None:
 
 def _in_order(function: FunctionInfo) -> bool:
     """Whether a method that runs the steps walks over all of them: `for t in self.transforms: x = t(x)`."""
-    loops = [node for node in ast.walk(function.node) if isinstance(node, ast.For)]
+    loops = [node for node in function.nodes if isinstance(node, ast.For)]
     walked = [
         name
         for loop in loops
@@ -133,7 +133,7 @@ def _named(model: Model, site: Site, name: str) -> tuple[list[Element], bool] | 
     if literal is None or not isinstance(literal.node, cst.List):
         return None
     grown = [record for record in function.calls_made if _grows(record, name)]
-    uses = [node for node in ast.walk(function.node) if isinstance(node, ast.Name) and node.id == name]
+    uses = [node for node in function.nodes if isinstance(node, ast.Name) and node.id == name]
     if len(uses) != len(grown) + 2 or any(
         _is_repeated(model, each) for each in (*bound, *(r.statement for r in grown))
     ):

@@ -151,7 +151,7 @@ def _wraps(node: ast.expr) -> bool:
 def _bindings(function: FunctionInfo, name: str) -> list[ast.expr]:
     return [
         node.value
-        for node in ast.walk(function.node)
+        for node in function.nodes
         if isinstance(node, ast.Assign) and any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
     ]
 

@@ -60,12 +60,12 @@ def only_read(model: Model, site: Site, path: str) -> bool:
     It may bind it again to another view of the same: `weights = weights.expand(3, -1)`.
     """
     function = model.function_of(site)
-    again = [node for node in ast.walk(function.node) if isinstance(node, ast.Assign) and _views_itself(node, path)]
+    again = [node for node in function.nodes if isinstance(node, ast.Assign) and _views_itself(node, path)]
     if not path.isidentifier() or model.index.bound_names(function).count(path) != 1 + len(again):
         return False
     if path in model.index.rebound_elsewhere or writes_in_place(model, path, site):
         return False
-    parents = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
+    parents = function.parents
     loads = [
         node for node in parents if isinstance(node, ast.Name) and node.id == path and isinstance(node.ctx, ast.Load)
     ]

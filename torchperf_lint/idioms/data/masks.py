@@ -68,7 +68,7 @@ def is_asked_later(model: Model, site: Site) -> bool:
 
 
 def _is_only_asked(function: FunctionInfo, name: str) -> bool:
-    parents = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
+    parents = function.parents
     loads = [
         node for node in parents if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]

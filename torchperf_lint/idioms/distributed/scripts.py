@@ -150,7 +150,7 @@ def _averages_over_set(function: FunctionInfo) -> bool:
         return False
     divisors = [
         node.right if isinstance(node, ast.BinOp) else node.value
-        for node in ast.walk(function.node)
+        for node in function.nodes
         if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Div)
     ]
     return any("len(" in text and "set" in text for text in map(ast.unparse, divisors))

@@ -347,8 +347,8 @@ def _ends_as_number(sink: str, statement: ast.stmt, function: FunctionInfo) -> b
     """Whether the function makes numbers of the sum or the list wherever it uses it, and nobody else sees it."""
     if not sink.isidentifier() or sink in function.parameter_names or isinstance(function.node, ast.Module):
         return False
-    parents = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
-    for node in ast.walk(function.node):
+    parents = function.parents
+    for node in function.nodes:
         if isinstance(node, (ast.Global, ast.Nonlocal)) and sink in node.names:
             return False
         if isinstance(node, ast.Assign) and _may_have_another_name(sink, node):

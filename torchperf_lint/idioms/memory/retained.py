@@ -67,7 +67,7 @@ def _is_part_of_step(model: Model, last: CallRecord, function: FunctionInfo) -> 
 
 def _gives_back(function: FunctionInfo) -> bool:
     """Whether the function returns anything: its caller may give it to the next step."""
-    return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(function.node))
+    return any(isinstance(node, ast.Return) and node.value is not None for node in function.nodes)
 
 
 def _carries(model: Model, loop: ast.stmt | None, function: FunctionInfo) -> bool:

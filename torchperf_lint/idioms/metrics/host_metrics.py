@@ -124,7 +124,7 @@ def _only_read_by(calls: list[ast.Call], function: FunctionInfo, name: str) -> b
     inside = {id(part) for call in calls for part in ast.walk(call)}
     loads = (
         node
-        for node in ast.walk(function.node)
+        for node in function.nodes
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     )
     return all(id(node) in inside for node in loads)

@@ -65,7 +65,7 @@ class _Walk:
         self._follow(function, given)
         if self._is_shared(function, given):
             return False
-        for node in ast.walk(function.node):
+        for node in function.nodes:
             held = [child for child in ast.iter_child_nodes(node) if self._holds(child, function, given)]
             if held and not self._may_hold(node, held, function):
                 return False
@@ -85,7 +85,7 @@ class _Walk:
         """
         shared: set[str] = set()
         grown: set[str] = set()
-        for node in ast.walk(function.node):
+        for node in function.nodes:
             if isinstance(node, ast.AugAssign):
                 grown.add(last_name(node.target) or "")
             elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
@@ -105,7 +105,7 @@ class _Walk:
 
     def _follow(self, function: FunctionInfo, given: set[str]) -> None:
         """Add to `given`, and to the attributes, the names that are bound to what is given."""
-        for node in ast.walk(function.node):
+        for node in function.nodes:
             value = getattr(node, "value", None)
             if not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) or value is None:
                 continue

@@ -41,7 +41,7 @@ class _Reader:
     def __init__(self, model: Model, function: FunctionInfo) -> None:
         self._model = model
         self._function = function
-        self._stored = [each for each in ast.walk(function.node) if isinstance(each, ast.Name)]
+        self._stored = [each for each in function.nodes if isinstance(each, ast.Name)]
 
     def held(self, node: ast.expr, walked: dict[str, ast.expr], hops: int) -> Arrays | None:
         """The arrays of a list; `walked` says what the names that a comprehension binds walk over."""

@@ -91,7 +91,7 @@ def _is_private(model: Model, read: HostRead) -> bool:
     assert isinstance(read.tensor, cst.Name)
     name, function = read.tensor.value, model.function_of(read.site)
     bound = model.heats.bindings(function, name)
-    around = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
+    around = function.parents
     uses = [node for node in around if isinstance(node, ast.Name) and node.id == name]
     if len(bound) != sum(isinstance(use.ctx, ast.Store) for use in uses) or name in model.index.rebound_elsewhere:
         return False

@@ -78,7 +78,7 @@ def _find_read(function: FunctionInfo) -> ast.Call | None:
         return None
     held = {names[0]}
     reads: list[ast.Call] = []
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Assign) and _held_in(node.value, held):
             held.update(target.id for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.Call):

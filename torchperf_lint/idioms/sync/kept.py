@@ -47,7 +47,7 @@ class _Sharing:
         self._function = function
         self._made: dict[str, list[set[str]]] = {}
         self._stores: dict[str, int] = {}
-        for node in ast.walk(function.node):
+        for node in function.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self._stores[node.id] = self._stores.get(node.id, 0) + 1
             for target, value in _bound_by(node):
@@ -106,7 +106,7 @@ class _Sharing:
         touched: set[str] = set()
         for written, _ in written_in(self._function):
             touched |= self._shares(written)
-        for node in ast.walk(self._function.node):
+        for node in self._function.nodes:
             if isinstance(node, ast.Assign) and any(isinstance(each, ast.Attribute) for each in node.targets):
                 touched |= self._shares(node.value)  # who has it there may write to it
         for record in self._function.calls_made:

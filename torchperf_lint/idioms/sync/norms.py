@@ -171,7 +171,7 @@ def _leaves_names_behind(loop: ast.For, name: str, function: FunctionInfo) -> bo
     inside = {id(node) for node in ast.walk(loop)}
     return any(
         isinstance(node, ast.Name) and node.id in bound and isinstance(node.ctx, ast.Load) and id(node) not in inside
-        for node in ast.walk(function.node)
+        for node in function.nodes
     )
 
 

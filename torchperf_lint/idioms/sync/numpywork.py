@@ -197,7 +197,7 @@ class _Tracer:
         bindings = self._model.heats.bindings(self._function, name.id)
         stores = [
             each
-            for each in ast.walk(self._function.node)
+            for each in self._function.nodes
             if isinstance(each, ast.Name) and each.id == name.id and not isinstance(each.ctx, ast.Load)
         ]
         if self._names > _MOST_NAMES or len(bindings) != 1 or len(stores) != 1:
@@ -214,7 +214,7 @@ class _Tracer:
             and not isinstance(each.ctx, ast.Load)
             and isinstance(each.value, ast.Name)
             and each.value.id == name
-            for each in ast.walk(self._function.node)
+            for each in self._function.nodes
         )
 
     def _value(self, node: ast.expr) -> Value:

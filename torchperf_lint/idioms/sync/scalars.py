@@ -100,10 +100,10 @@ class _Prover:
         if name in function.parameter_names or name in self._model.index.rebound_elsewhere:
             return []
         bound = self._model.heats.bindings(function, name)
-        added = {id(node.target) for node in ast.walk(function.node) if isinstance(node, ast.AugAssign)}
+        added = {id(node.target) for node in function.nodes if isinstance(node, ast.AugAssign)}
         stores = [
             node
-            for node in ast.walk(function.node)
+            for node in function.nodes
             if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
         ]
         return bound if len(bound) == sum(id(node) not in added for node in stores) else []
@@ -247,7 +247,7 @@ class _Prover:
 
     def _assigned(self, name: str) -> int:
         """How often the name is bound other than by a loop, whose batches lie on the host or on the one device."""
-        nodes = list(ast.walk(self._function.node))
+        nodes = list(self._function.nodes)
         targets = [node.target for node in nodes if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
         looped = {id(each) for target in targets for each in ast.walk(target)}
         stores = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]

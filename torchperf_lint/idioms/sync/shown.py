@@ -96,7 +96,7 @@ def _used_as_tensors(model: Model, function: FunctionInfo) -> frozenset[str]:
 
 def _find_used(function: FunctionInfo) -> frozenset[str]:
     found, asked = set(), set()
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Call) and last_name(node.func) in ("isinstance", "is_tensor") and node.args:
             asked.update(names_in(node.args[0]))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in ONLY_TENSORS_HAVE:

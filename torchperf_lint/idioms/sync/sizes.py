@@ -114,7 +114,7 @@ def _sizing(call: ast.Call, name: str | None, is_method: bool) -> ast.expr | Non
 def _times_bound(function: FunctionInfo, name: str) -> int:
     """How often a name is bound in a function, its parameters, comprehensions and inner functions included."""
     times = 0
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Name):
             times += node.id == name and not isinstance(node.ctx, ast.Load)
         elif isinstance(node, ast.arg):

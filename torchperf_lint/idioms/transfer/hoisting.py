@@ -80,7 +80,7 @@ def in_front(model: Model, site: Site, heat: Heat, maker: Maker | None = None) -
 
 def _place_of(model: Model, site: Site, call: ast.Call) -> _Place:
     function = model.function_of(site)
-    parents = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
+    parents = function.parents
     whole: ast.expr = call
     while True:
         parent = parents[whole]
@@ -252,7 +252,7 @@ def _named(model: Model, site: Site, heat: Heat, place: _Place, moved: str | Non
 def _new_name(model: Model, function: FunctionInfo, hint: str) -> str | None:
     """A name that nothing in the function has, nor what another fix puts there."""
     given: set[str] = model.remember(("names given", function), set)
-    used = {node.id for node in ast.walk(function.node) if isinstance(node, ast.Name)}
+    used = {node.id for node in function.nodes if isinstance(node, ast.Name)}
     used |= {name for each in model.index.functions for name in model.index.bound_names(each)}
     used |= set(model.index.bound_names(model.index.module)) | model.index.rebound_elsewhere | given
     names = (hint, *(f"{hint}_{number}" for number in range(2, 20)))

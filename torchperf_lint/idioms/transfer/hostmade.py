@@ -126,8 +126,8 @@ class _Tracer:
         self._function = function
         self._depth = depth
         self._values = owner.values(function)
-        self._parents = {child: node for node in ast.walk(function.node) for child in ast.iter_child_nodes(node)}
-        self._names = [node for node in ast.walk(function.node) if isinstance(node, ast.Name)]
+        self._parents = function.parents
+        self._names = [node for node in function.nodes if isinstance(node, ast.Name)]
         self._attributes_read: dict[str, set[str]] = {}
         for node in self._parents:
             if isinstance(node, ast.Attribute):

@@ -86,7 +86,7 @@ def _given(record: CallRecord, function: FunctionInfo, name: str) -> ast.expr | 
 
 def _is_bound(function: FunctionInfo, name: str) -> bool:
     """Whether a statement of the function gives the name another meaning."""
-    nodes = ast.walk(function.node)
+    nodes = function.nodes
     return any(isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load) for node in nodes)
 
 

@@ -58,7 +58,7 @@ def _only_bindings(name: str, function: FunctionInfo, world: World, heat: HeatMa
     if name in function.parameter_names or name in world.index.rebound_elsewhere:
         return []
     bound = heat.bindings(function, name)
-    stores = [n for n in ast.walk(function.node) if isinstance(n, ast.Name) and n.id == name and _stores(n)]
+    stores = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and _stores(n)]
     return list(bound) if len(bound) == len(stores) else []
 
 

@@ -50,7 +50,7 @@ def state(world: World, cls: ClassInfo) -> Value:
 def _stores(function: FunctionInfo) -> Iterator[tuple[object, ast.expr | None]]:
     """The names under which a method stores something of one parameter; None for what is more than one expression."""
     held = f"{function.self_name}.state"
-    assigned = [node for node in ast.walk(function.node) if isinstance(node, ast.Assign)]
+    assigned = [node for node in function.nodes if isinstance(node, ast.Assign)]
     names = {
         target.id
         for node in assigned

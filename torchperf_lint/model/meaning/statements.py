@@ -370,7 +370,7 @@ def _declared_names(function: FunctionInfo) -> dict[str, ast.expr]:
         ("declared", function),
         lambda: {
             node.target.id: node.annotation
-            for node in ast.walk(function.node)
+            for node in function.nodes
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
         },
     )

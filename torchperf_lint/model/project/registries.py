@@ -193,7 +193,7 @@ def _put_into(function: FunctionInfo, parameter: str, by_helper: bool) -> _Holde
     """The dict that a function puts its parameter into, by itself or by a helper that it hands it to."""
     outer = function.outer
     around = function if function.cls is not None or outer is None else outer
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == parameter:
             target = node.targets[0]
             path = dotted(target.value) if isinstance(target, ast.Subscript) else None

@@ -231,7 +231,7 @@ def _keeps(function: FunctionInfo, target: ast.expr, name: str) -> bool:
     """Whether the function assigns what the name stands for to the target."""
     return any(
         target in statement.targets and name in names_in(statement.value)
-        for statement in ast.walk(function.node)
+        for statement in function.nodes
         if isinstance(statement, ast.Assign)
     )
 
@@ -273,7 +273,7 @@ def _choices(world: World, name: str, function: FunctionInfo) -> list[Value]:
     """The values that assignments in the function bind a name to, where it is bound to several functions."""
     bound = [
         node.value
-        for node in ast.walk(function.node)
+        for node in function.nodes
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
     ]
     parts = [

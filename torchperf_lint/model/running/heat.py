@@ -310,7 +310,7 @@ def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
 
 def _simple_bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:
     found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
