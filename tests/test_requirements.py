@@ -680,7 +680,10 @@ def test_files_are_not_read_where_they_do_not_count(project: Path, lint, monkeyp
 def test_nothing_is_read_where_no_rule_asks(project: Path, lint, monkeypatch) -> None:
     write(
         project,
-        **{"requirements.txt": "torchmetrics==1.4.0\n", "other.py": TRAINING.replace("torchmetrics", "metrics")},
+        **{
+            "requirements.txt": "torchmetrics==1.4.0\n",
+            "other.py": "import torch\n\nnet = torch.nn.Linear(2, 2).cuda()\n",
+        },
     )
     monkeypatch.setattr(requirements, "_read", None)
     assert cli.main(["--no-cache", "-q", "--select", "TPL101,TPL203", "src"]) in (0, 1)
