@@ -83,7 +83,9 @@ def measure_many(sources: Path, size: int | None, runs: int, scratch: Path) -> N
     listed = scratch / "files.txt"
     listed.write_text("\n".join(map(str, python_files(copy))), encoding="utf-8")
     base = cpu_seconds([sys.executable, "-c", BARE_PARSE, str(listed)], runs)
-    report(f"{len(files)} files of torch", base, cpu_seconds([*COMMAND, "--no-cache", "-j1", str(copy)], runs), MANY_TARGET)
+    report(
+        f"{len(files)} files of torch", base, cpu_seconds([*COMMAND, "--no-cache", "-j1", str(copy)], runs), MANY_TARGET
+    )
 
 
 def measure_one(runs: int, scratch: Path) -> None:
