@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.knowledge.versions import Bounds, bounds_of
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -212,7 +213,7 @@ def _read_setup_py(text: str, wanted: Collection[str]) -> Read:
         tree = ast.parse(text)
     assigned: dict[str, list[ast.expr]] = {}
     given: list[ast.expr] = []
-    for node in ast.walk(tree):
+    for node in subtree(tree):
         if isinstance(node, ast.Call):
             given += [keyword.value for keyword in node.keywords if keyword.arg in _SETUP_KEYWORDS]
         elif isinstance(node, ast.Dict):

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ def _fills(
     model: Model, statement: ast.stmt, function: FunctionInfo, kept: frozenset[str], way: tuple[FunctionInfo, ...]
 ) -> bool:
     kept |= frozenset(_kept_by(statement, function))
-    if any(_speaks_of(node, path) for test in guards(statement, function) for node in ast.walk(test) for path in kept):
+    if any(_speaks_of(node, path) for test in guards(statement, function) for node in subtree(test) for path in kept):
         return True
     if any(last_name(each.func if isinstance(each, ast.Call) else each) in _CACHING for each in function.decorators):
         return True

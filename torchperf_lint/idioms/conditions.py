@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning.evaluate import asks_about_accelerator
+from torchperf_lint.model.meaning.narrowing import asks_about_accelerator
 from torchperf_lint.model.running import calling, frameworks
 from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +53,9 @@ def is_for_every_run(test: ast.expr) -> bool:
         return bool(test.value)
     if isinstance(test, ast.BoolOp):
         return all(map(is_for_every_run, test.values))
-    if any(isinstance(node, (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn)) for node in ast.walk(test)):
+    if any(isinstance(node, (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.In, ast.NotIn)) for node in subtree(test)):
         return False
-    names = [last_name(node) or "" for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))]
+    names = [last_name(node) or "" for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute))]
     if any(map(_CHOICE.search, names)):
         return False
     return asks_about_accelerator(test) is not None or any(map(_EVERY_RUN.search, names))
@@ -174,7 +175,7 @@ def _climbed(unit: Unit, statement: ast.stmt, function: FunctionInfo) -> tuple[B
 def _may_leave(statement: ast.stmt) -> bool:
     """Whether an `if` ends the pass, or the function, before what stands behind it."""
     return isinstance(statement, ast.If) and any(
-        isinstance(node, _LEAVES) for part in (*statement.body, *statement.orelse) for node in ast.walk(part)
+        isinstance(node, _LEAVES) for part in (*statement.body, *statement.orelse) for node in subtree(part)
     )
 
 

@@ -10,6 +10,7 @@ from torchperf_lint.model.flow import names_bound_in
 from torchperf_lint.model.index import last_name, names_in
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Heat, Model, Site
@@ -29,8 +30,8 @@ def inner_walks(model: Model, site: Site) -> list[tuple[set[str], str | None]]:
         if model.loops.classify(loop, function).kind is not LoopKind.OTHER:
             break
         if isinstance(loop, (ast.For, ast.AsyncFor)):
-            targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-            parts = [node for node in ast.walk(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
+            targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+            parts = [node for node in subtree(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
             values = [model.world.frame_value(function, part) for part in parts]
             tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
             found.append((targets, ast.unparse(loop.iter) if tensors else None))
@@ -44,7 +45,7 @@ def step_counter(model: Model, site: Site) -> str | None:
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or not isinstance(loop.iter, ast.Call):
         return None
     counter = loop.target.elts[0]
-    counted = any(isinstance(node, ast.Call) and last_name(node.func) == "enumerate" for node in ast.walk(loop.iter))
+    counted = any(isinstance(node, ast.Call) and last_name(node.func) == "enumerate" for node in subtree(loop.iter))
     return counter.id if counted and isinstance(counter, ast.Name) else None
 
 
@@ -101,9 +102,9 @@ def _trains(model: Model, statements: list[ast.stmt], function: FunctionInfo) ->
     """Whether a training loop in these statements runs to its end."""
     return any(
         model.loops.classify(node, function).trains
-        and not any(isinstance(inner, (ast.Break, ast.Return)) for inner in ast.walk(node))
+        and not any(isinstance(inner, (ast.Break, ast.Return)) for inner in subtree(node))
         for statement in statements
-        for node in ast.walk(statement)
+        for node in subtree(statement)
         if isinstance(node, (ast.For, ast.AsyncFor, ast.While))
     )
 
@@ -164,7 +165,7 @@ def _catches(item: ast.withitem, index: Index) -> bool:
 def _swallows(cls: ClassInfo) -> bool:
     """Whether `__exit__` may return anything but None or False."""
     exits = [cls.methods[name] for name in ("__exit__", "__aexit__") if name in cls.methods]
-    returned = [node.value for each in exits for node in ast.walk(each.node) if isinstance(node, ast.Return)]
+    returned = [node.value for each in exits for node in subtree(each.node) if isinstance(node, ast.Return)]
     return any(not (value is None or (isinstance(value, ast.Constant) and not value.value)) for value in returned)
 
 

@@ -10,6 +10,7 @@ from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.flow import names_bound_in
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def writes_of(statement: ast.AST) -> Iterator[ast.expr]:
 
 
 def _writes_within(around: ast.AST) -> Iterator[tuple[ast.expr, int]]:
-    for node in ast.walk(around):
+    for node in subtree(around):
         if isinstance(node, ast.Assign):
             for target in _parts(node.targets):
                 if isinstance(target, ast.Subscript) and not _stores_entry(target, node.value):
@@ -86,7 +87,7 @@ def writes_in_place(model: Model, path: str, site: Site) -> bool:
 
 def paths_bound_in(loop: ast.stmt) -> set[str]:
     """The attributes (`self.weights`) that the loop assigns."""
-    stores = [node for node in ast.walk(loop) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    stores = [node for node in subtree(loop) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
     return {path for path in map(dotted, stores) if path is not None}
 
 
@@ -209,7 +210,7 @@ def _tensor_of(node: ast.expr) -> ast.expr:
 
 def _comes_again(loop: ast.stmt, written: ast.expr, row: int) -> bool:
     """Whether the loop's next pass writes at `row` to what this pass has seen, because it binds no other object."""
-    names = {node.id for node in ast.walk(written) if isinstance(node, ast.Name)}
+    names = {node.id for node in subtree(written) if isinstance(node, ast.Name)}
     return loop.lineno <= row <= (loop.end_lineno or 0) and not names & names_bound_in(loop)
 
 

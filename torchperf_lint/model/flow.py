@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import Index
@@ -179,7 +180,7 @@ def uses_of(
     ]
     while pending:
         node, statement, context = pending.pop()
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             place = child if isinstance(child, ast.stmt) else statement
             if _hides_uses(child, name):
                 local = False
@@ -254,5 +255,5 @@ def _note_constants(target: ast.expr, value: ast.expr, found: dict[int, object])
 def names_bound_in(loop: ast.stmt) -> set[str]:
     """Every name that the loop binds, its targets included."""
     return {
-        node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
+        node.id for node in subtree(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from torchperf_lint.syntax.tree import children, subtree
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,6 +48,7 @@ class FunctionInfo:
         "name",
         "node",
         "outer",
+        "statements",
     )
 
     def __init__(
@@ -59,6 +62,7 @@ class FunctionInfo:
         self.body: Block = node.body
         self.is_generator = False
         self.calls_made: list[CallRecord] = []
+        self.statements: list[ast.stmt] = []  # its own, in source order; not those of functions and classes in it
         self._nodes: tuple[ast.AST, ...] | None = None
         self._parents: dict[ast.AST, ast.AST] | None = None
         self._parameter_names: list[str] | None = None
@@ -67,14 +71,14 @@ class FunctionInfo:
     def nodes(self) -> tuple[ast.AST, ...]:
         """The nodes of its tree, its own first, in the order of `ast.walk`; those of functions in it as well."""
         if self._nodes is None:
-            self._nodes = tuple(ast.walk(self.node))
+            self._nodes = tuple(subtree(self.node))
         return self._nodes
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """What each of its nodes stands in."""
         if self._parents is None:
-            self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+            self._parents = {child: node for node in self.nodes for child in children(node)}
         return self._parents
 
     @property
@@ -249,6 +253,8 @@ class Index:
     ) -> None:
         for position, statement in enumerate(block):
             self.places[statement] = Place(function, parent, field, block, position)
+            if cls is None:
+                function.statements.append(statement)
             self._statement(statement, function, cls)
 
     def _statement(self, statement: ast.stmt, function: FunctionInfo, cls: ClassInfo | None) -> None:
@@ -388,7 +394,7 @@ def _bindings(block: Block) -> list[str]:
             found.append(node.name)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             found += node.names
-        pending.extend(ast.iter_child_nodes(node))
+        pending.extend(children(node))
     return found
 
 
@@ -408,7 +414,7 @@ def given_to(call: ast.Call) -> list[ast.expr]:
 
 def names_in(node: ast.AST) -> list[str]:
     """The plain names that stand in an expression."""
-    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+    return [each.id for each in subtree(node) if isinstance(each, ast.Name)]
 
 
 def last_name(expression: ast.expr) -> str | None:

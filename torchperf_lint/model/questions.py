@@ -201,7 +201,7 @@ class Model(SiteModel):
 
     def keeps_builtin(self, name: str) -> bool:
         """Whether nothing in the file gives the name of a builtin another meaning."""
-        return not scope.binds(self.index, name)
+        return not scope.binds(self.index, name, self.source.text)
 
     def called_anywhere(self, *names: str) -> bool:
         """Whether a file of the project calls something by one of these names, as far as its text tells."""

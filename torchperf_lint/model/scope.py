@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
+from torchperf_lint.syntax.tree import subtree
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model.index import FunctionInfo, Index
 
-
-def binds(index: Index, name: str) -> bool:
-    """Whether anything in the file binds the name: an assignment, a parameter, an import, a definition, ..."""
-    return name in index.note("every name that is bound", lambda: frozenset(_bound_in(index.module.node)))
+_NAMED = (ast.stmt, ast.excepthandler, ast.pattern, *([ast.type_param] if hasattr(ast, "type_param") else []))
 
 
-def _bound_in(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            if not isinstance(node.ctx, ast.Load):
-                yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.alias):
-            yield _bound_by(node)
-        else:
+def binds(index: Index, name: str, text: str) -> bool:
+    """Whether anything in the file with this text binds the name: an assignment, a parameter, an import, ..."""
+    # Names of builtins are mostly called: where they are not so much as written otherwise, nothing binds them.
+    if re.search(rf"\b{name}\b(?!\()|\b(?:def|class)\s+{name}\b", text) is None:
+        return False
+    return name in index.note("every name that is bound", lambda: frozenset(_bound_in(index.module.nodes)))
+
+
+def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        kind = node.__class__
+        if kind is ast.Name:
+            if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
+                yield node.id  # type: ignore[attr-defined]
+        elif kind is ast.arg:
+            yield node.arg  # type: ignore[attr-defined]
+        elif kind is ast.alias:
+            yield _bound_by(node)  # type: ignore[arg-type]
+        elif isinstance(node, _NAMED):
             named = getattr(node, "name", None), getattr(node, "rest", None)
             yield from (each for each in named if isinstance(each, str))
 
@@ -36,16 +45,16 @@ def bound_around(node: ast.AST | None, statement: ast.stmt) -> set[str]:
 
 
 def _binders(node: ast.AST, around: ast.AST) -> Iterator[str]:
-    for each in ast.walk(around):
+    for each in subtree(around):
         if isinstance(each, ast.Lambda):
             targets: list[ast.AST] = [each.args]
         elif isinstance(each, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
             targets = [generator.target for generator in each.generators]
         else:
             continue
-        if any(inner is node for inner in ast.walk(each)):
-            yield from (inner.arg for target in targets for inner in ast.walk(target) if isinstance(inner, ast.arg))
-            yield from (inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name))
+        if any(inner is node for inner in subtree(each)):
+            yield from (inner.arg for target in targets for inner in subtree(target) if isinstance(inner, ast.arg))
+            yield from (inner.id for target in targets for inner in subtree(target) if isinstance(inner, ast.Name))
 
 
 def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index: Index) -> bool:

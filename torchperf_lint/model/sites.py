@@ -11,6 +11,7 @@ from torchperf_lint.model import scope
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value
 from torchperf_lint.syntax.edits import code_of
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,10 +78,20 @@ class SiteModel:
 
         yield from self.sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
 
-    def builtin_calls(self, *names: str) -> Iterator[Site]:
-        """Calls of these builtins, by their own names, which the file gives no other meaning."""
-        kept = tuple(name for name in names if not scope.binds(self.index, name))
-        yield from self.sites(kept, False, lambda record: isinstance(record.call.func, ast.Name))
+    def builtin_calls(self, *names: str, given: Kind | None = None) -> Iterator[Site]:
+        """Calls of these builtins, by their own names, which the file gives no other meaning.
+
+        With `given`, those whose first argument is of that kind.
+        """
+        kept = tuple(name for name in names if not scope.binds(self.index, name, self.source.text))
+
+        def is_wanted(record: CallRecord) -> bool:
+            call = record.call
+            if not isinstance(call.func, ast.Name) or given is None:
+                return isinstance(call.func, ast.Name)
+            return bool(call.args) and self.world.frame_value(record.function, call.args[0]).kind is given
+
+        yield from self.sites(kept, False, is_wanted)
 
     def calls_of_kind(self, kind: Kind, *names: str, hot: bool = False) -> Iterator[Site]:
         """Calls `x.name(...)` whose `x` is of the kind; the name `__call__` stands for `x(...)` itself."""
@@ -241,7 +252,7 @@ def _is_repeated_read(record: CallRecord) -> bool:
 
 
 def _holds(outer: ast.expr, inner: ast.expr) -> bool:
-    return any(node is inner for node in ast.walk(outer))
+    return any(node is inner for node in subtree(outer))
 
 
 def _is_scalar_read(record: CallRecord) -> bool:
@@ -258,4 +269,4 @@ def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         node = pending.pop()
         if isinstance(node, ast.expr):
             yield node
-        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+        pending.extend(child for child in children(node) if not isinstance(child, ast.stmt))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from torchperf_lint.syntax.tree import children, subtree
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -215,7 +217,7 @@ def _depth(statement: ast.stmt) -> int:
     depth = 0
     while level:
         depth += 1
-        level = [child for node in level for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        level = [child for node in level for child in children(node) if not isinstance(child, ast.stmt)]
     return depth
 
 
@@ -252,7 +254,7 @@ def _header_end(statement: ast.stmt) -> int:
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
-                for node in ast.walk(child):
+                for node in subtree(child):
                     last = max(last, getattr(node, "end_lineno", None) or 0)
     return last
 

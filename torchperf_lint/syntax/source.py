@@ -10,6 +10,7 @@ import ast
 import bisect
 import codecs
 import io
+import itertools
 import re
 import warnings
 
@@ -43,7 +44,7 @@ class Source:
             raise Unreadable(f"cannot be decoded as {self.encoding}") from None
         self.utf8 = body if self.encoding == "utf-8" else self.text.encode()
         self.editable = self.encoding == "utf-8" or self.text.encode(self.encoding) == body
-        self.line_starts = [0, *(match.end() for match in _LINE_END.finditer(self.utf8))]
+        self.line_starts = _line_starts(self.utf8)
         newline = _LINE_END.search(self.utf8)
         self.newline = newline.group().decode() if newline else "\n"
 
@@ -91,6 +92,12 @@ class Source:
         if self.encoding != "utf-8":
             return self.bom + utf8.decode().encode(self.encoding)
         return self.bom + utf8
+
+
+def _line_starts(utf8: bytes) -> list[int]:
+    lines = utf8.splitlines(keepends=True)  # of bytes: at the ends that Python knows
+    starts = [0, *itertools.accumulate(map(len, lines))]
+    return starts if not lines or lines[-1].endswith((b"\n", b"\r")) else starts[:-1]
 
 
 def _encoding_of(data: bytes) -> str:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Device
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TypeGuard
 
     from torchperf_lint.model import Model, Site
@@ -37,19 +39,27 @@ class Average(NamedTuple):
     weight: str | None
 
 
-def average_of(model: Model, site: Site) -> Average | None:
-    """The moving average that the loop over the `zip(...)` at the site updates, if it does nothing else."""
-    loop = model.statement_of(site.node)
-    call = model.ast_of(site.node)
-    if not isinstance(loop, ast.For) or loop.iter is not call or loop.orelse or not isinstance(call, ast.Call):
-        return None
+def averages(model: Model) -> Iterator[tuple[Site, Average]]:
+    """The loops that do nothing but update a moving average, each with the site of what it walks over."""
+    for loop, function in model.index.loops:
+        if not isinstance(loop, ast.For) or loop.orelse or not isinstance(loop.iter, ast.Call):
+            continue
+        is_zip = isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "zip" and model.keeps_builtin("zip")
+        find = _average_of_pairs if is_zip else _average_by_name
+        average = find(model, loop, loop.iter, function)
+        site = None if average is None else model.site_at(loop.iter, loop)
+        if average is not None and site is not None:
+            yield site, average
+
+
+def _average_of_pairs(model: Model, loop: ast.For, call: ast.Call, function: FunctionInfo) -> Average | None:
+    """The average that a loop over `zip(averages, parameters)` updates."""
     target = loop.target
     if len(call.args) != 2 or not isinstance(target, ast.Tuple) or len(target.elts) != 2:
         return None
     names = [each.id for each in target.elts if isinstance(each, ast.Name)]
     if len(names) != 2 or not all(_gives_parameters(each) for each in call.args):
         return None
-    function = model.function_of(site)
     if any((last_name(record.call.func) or "").startswith("_foreach_") for record in function.calls_made):
         return None
     owners = [owner for each in call.args if (owner := _owner(each)) is not None]
@@ -73,13 +83,9 @@ _ENTRY = "_entry_of_this_name"
 """Stands for `averages[name]` while the update is looked at."""
 
 
-def average_by_name(model: Model, site: Site) -> Average | None:
+def _average_by_name(model: Model, loop: ast.For, call: ast.Call, function: FunctionInfo) -> Average | None:
     """The average that a loop over `model.named_parameters()` updates, kept in a dict or module dict by name."""
-    loop, call = model.statement_of(site.node), model.ast_of(site.node)
-    if not isinstance(loop, ast.For) or loop.iter is not call or loop.orelse or not isinstance(call, ast.Call):
-        return None
     names = [each.id for each in loop.target.elts if isinstance(each, ast.Name)] if _is_pair(loop.target) else []
-    function = model.function_of(site)
     if len(names) != 2 or not isinstance(call.func, ast.Attribute) or not _gives_names(call):
         return None
     key, own = names
@@ -87,7 +93,7 @@ def average_by_name(model: Model, site: Site) -> Average | None:
     body = _innermost(loop.body, set(names) if of_states else set())
     if of_states:
         body = _stored_in_place(body, key, own, function)
-    entries = [each for statement in body for each in ast.walk(statement) if _is_entry(each, key)]
+    entries = [each for statement in body for each in subtree(statement) if _is_entry(each, key)]
     holders = {dotted(each.value) or "" for each in entries}
     holder = holders.pop() if len(holders) == 1 else ""
     root = holder.partition(".")[0]
@@ -314,22 +320,22 @@ def _is_of(node: ast.expr, name: str) -> bool:
 
 
 def _reads(node: ast.expr, *names: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+    return any(isinstance(each, ast.Name) and each.id in names for each in subtree(node))
 
 
 def names_live_on(model: Model, site: Site, loop: ast.For) -> bool:
     """Whether something outside of the loop may read the names that it binds."""
-    bound = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    inside = {id(node) for node in ast.walk(loop)}
+    bound = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+    inside = {id(node) for node in subtree(loop)}
     pending: list[tuple[ast.AST, set[str]]] = [(model.function_of(site).node, bound)]
     for node, free in pending:
         if isinstance(node, ast.Name) and node.id in free and isinstance(node.ctx, ast.Load) and id(node) not in inside:
             return True
         if isinstance(node, (ast.For, ast.AsyncFor)):
-            free = free - {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+            free = free - {each.id for each in subtree(node.target) if isinstance(each, ast.Name)}
         generators = getattr(node, "generators", [])
-        free = free - {each.id for part in generators for each in ast.walk(part.target) if isinstance(each, ast.Name)}
-        pending += [(child, free) for child in ast.iter_child_nodes(node)]
+        free = free - {each.id for part in generators for each in subtree(part.target) if isinstance(each, ast.Name)}
+        pending += [(child, free) for child in children(node)]
     return False
 
 

@@ -11,6 +11,7 @@ from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.model.running import calling, frameworks
 from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ def filled_gradients(model: Model) -> Iterator[tuple[Site, Heat]]:
             continue
         walk = around[0]
         of_parameters = isinstance(walk, (ast.For, ast.AsyncFor)) and "param" in ast.unparse(walk.iter)
-        names = {node.id for node in ast.walk(walk.target) if isinstance(node, ast.Name)} if of_parameters else set()  # type: ignore[union-attr]
+        names = {node.id for node in subtree(walk.target) if isinstance(node, ast.Name)} if of_parameters else set()  # type: ignore[union-attr]
         heat = model.heats.of(record.statement) if path.partition(".")[0] in names else None
         site = model.site_at(record.call, record.statement) if heat is not None else None
         if heat is not None and site is not None:
@@ -109,7 +110,7 @@ def _trains(model: Model, function: FunctionInfo, hops: int) -> bool:
 def _sent_backward_by_caller(model: Model, function: FunctionInfo) -> bool:
     """Whether a caller sends backward what the function gives it: `loss = evaluate(...)`, `loss.backward()`."""
     for record in calling.possible_callers(model.world, function):
-        bound = {node.id for node in ast.walk(record.statement) if isinstance(node, ast.Name) and _is_stored(node)}
+        bound = {node.id for node in subtree(record.statement) if isinstance(node, ast.Name) and _is_stored(node)}
         for each in record.function.calls_made:
             if last_name(each.call.func) == "backward" and bound.intersection(names_in(each.call)):
                 return True

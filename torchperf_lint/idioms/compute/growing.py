@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.index import dotted
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ def growth(model: Model, site: Site, loop: _Loop) -> str | None:
     other_stores = [each for each in _stores(loop, name) if each is not statement]
     if any(not _begins(model, each, statement) for each in other_stores) or _is_read(loop, name, call):
         return None
-    begun = {id(each) for start in other_stores for each in ast.walk(start)}
+    begun = {id(each) for start in other_stores for each in subtree(start)}
     if isinstance(loop, ast.While) and any(id(each) not in begun for each in _names(loop.test, name)):
         return None
     return name
@@ -54,14 +55,14 @@ def _adds_to(call: ast.Call, name: str) -> bool:
 
 def _stores(loop: _Loop, name: str) -> Iterator[ast.AST]:
     """The statements, and targets of loops and `with`, that bind the name in the loop."""
-    for node in ast.walk(loop):
+    for node in subtree(loop):
         if isinstance(node, ast.Assign):
-            if any(_is(each, name, ast.Store) for target in node.targets for each in ast.walk(target)):
+            if any(_is(each, name, ast.Store) for target in node.targets for each in subtree(target)):
                 yield node
         elif isinstance(node, ast.stmt | ast.NamedExpr | ast.comprehension | ast.withitem):
             target = getattr(node, "target", getattr(node, "optional_vars", None))
             targets = node.targets if isinstance(node, ast.Delete) else [target]
-            if any(isinstance(t, ast.AST) and any(_is(each, name) for each in ast.walk(t)) for t in targets):
+            if any(isinstance(t, ast.AST) and any(_is(each, name) for each in subtree(t)) for t in targets):
                 yield node
 
 
@@ -76,19 +77,19 @@ def _begins(model: Model, start: ast.AST, statement: ast.stmt) -> bool:
 
 def _is_read(loop: _Loop, name: str, call: ast.Call) -> bool:
     """Whether the loop reads what is gathered before it is left, other than to ask whether there is something yet."""
-    allowed = {id(each) for each in ast.walk(call)}
-    for node in ast.walk(loop):
+    allowed = {id(each) for each in subtree(call)}
+    for node in subtree(loop):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and dotted(node.left) == name:
             allowed.add(id(node.left))
         elif isinstance(node, ast.Return) and node.value is not None:
-            allowed |= {id(each) for each in ast.walk(node.value)}
+            allowed |= {id(each) for each in subtree(node.value)}
     uses = [each for each in _names(loop, name) if id(each) not in allowed]
     inside_call = list(_names(call, name))
     return bool(uses) or len(inside_call) > 1
 
 
 def _names(node: ast.AST, name: str) -> Iterator[ast.Name]:
-    for each in ast.walk(node):
+    for each in subtree(node):
         if isinstance(each, ast.Name) and _is(each, name, ast.Load):
             yield each
 

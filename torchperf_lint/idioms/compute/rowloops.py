@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
@@ -33,9 +34,9 @@ def rows_of(model: Model, site: Site) -> str | None:
     if not value.device.on_accelerator or not (value.is_tensor or (measured and value.holds_tensors)):
         return None
     written, expression = computed
-    plain = all(_is_plain(model, function, node, counter, written) for node in ast.walk(expression))
-    reads = any(_takes_row(node, counter, dotted(tensor)) for node in ast.walk(expression))
-    works = any(isinstance(node, (ast.BinOp, ast.Call)) for node in ast.walk(expression))
+    plain = all(_is_plain(model, function, node, counter, written) for node in subtree(expression))
+    reads = any(_takes_row(node, counter, dotted(tensor)) for node in subtree(expression))
+    works = any(isinstance(node, (ast.BinOp, ast.Call)) for node in subtree(expression))
     return dotted(tensor) if plain and reads and works else None
 
 
@@ -73,7 +74,7 @@ def _is_plain(model: Model, function: FunctionInfo, node: ast.AST, counter: str,
             (of_torch or (owner is not None and owner.holds_tensors)) and name not in _SIZES_VARY and "rand" not in name
         )
     if isinstance(node, ast.Subscript):
-        if any(isinstance(each, (ast.Compare, ast.Call)) for each in ast.walk(node.slice)):
+        if any(isinstance(each, (ast.Compare, ast.Call)) for each in subtree(node.slice)):
             return False
         return not _names(node.slice, counter) or world.frame_value(function, node.value).holds_tensors
     if isinstance(node, ast.Slice):
@@ -91,4 +92,4 @@ def _takes_row(node: ast.AST, counter: str, tensor: str | None) -> bool:
 
 
 def _names(node: ast.AST, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
+    return any(isinstance(each, ast.Name) and each.id == name for each in subtree(node))

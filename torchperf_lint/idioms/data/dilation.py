@@ -10,6 +10,7 @@ from torchperf_lint.idioms.data import masks
 from torchperf_lint.idioms.placing import beside
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -278,11 +279,11 @@ def _can_come_first(model: Model, growth: Growth) -> bool:
     node, statement = model.ast_of(growth.whole), model.statement_of(growth.whole)
     if node is None or not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)):
         return False
-    around = [each for each in ast.walk(statement) if any(inner is node for inner in ast.walk(each))]
+    around = [each for each in subtree(statement) if any(inner is node for inner in subtree(each))]
     if not all(isinstance(each, (*_EVALUATES_ALL, type(statement))) or each is node for each in around):
         return False
-    own = set(ast.walk(node))
-    others = [each for each in ast.walk(statement) if each not in own and each not in around]
+    own = set(subtree(node))
+    others = [each for each in subtree(statement) if each not in own and each not in around]
     return not any(isinstance(each, (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for each in others)
 
 

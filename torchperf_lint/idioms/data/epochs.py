@@ -13,6 +13,7 @@ from torchperf_lint.model.index import dotted, given_to, last_name, names_in
 from torchperf_lint.model.running import frameworks
 from torchperf_lint.model.running.loading import all_sources, sources_of
 from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,7 @@ def rebuilding_loop(model: Model, site: Site) -> Because | None:
     loop = around[0]
     given = [*loader.args, *(each.value for each in loader.keywords)]
     made = [*given[1:], *(each.value for each in loader.keywords if each.arg == "dataset")]
-    kept = dotted(given[0]) is not None and not any(isinstance(n, ast.Call) for each in made for n in ast.walk(each))
+    kept = dotted(given[0]) is not None and not any(isinstance(n, ast.Call) for each in made for n in subtree(each))
     varies = any(_binds(loop, name) for each in given for name in _paths_in(each))
     walked = any(
         loader in sources_of(unit.world().frame_value(function, inner.iter))
@@ -79,7 +80,7 @@ def rebuilding_loop(model: Model, site: Site) -> Because | None:
 
 
 def _paths_in(node: ast.expr) -> list[str]:
-    return [path for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute)) and (path := dotted(each))]
+    return [path for each in subtree(node) if isinstance(each, (ast.Name, ast.Attribute)) and (path := dotted(each))]
 
 
 def _repeated(
@@ -166,7 +167,7 @@ def _binds(loop: _Loop, path: str) -> bool:
 def _chooses(loop: _Loop, given: ast.expr) -> bool:
     """`for phase in ("train", "val"): for batch in loaders[phase]`: each pass takes another loader."""
     bound = set() if isinstance(loop, ast.While) else set(names_in(loop.target))
-    return any(isinstance(each, ast.Subscript) and bound & set(names_in(each.slice)) for each in ast.walk(given))
+    return any(isinstance(each, ast.Subscript) and bound & set(names_in(each.slice)) for each in subtree(given))
 
 
 def _ends_at_once(loop: _Loop) -> bool:
@@ -199,7 +200,7 @@ def _changes_dataset(loop: _Loop, loader: ast.Call) -> bool:
     """Whether a loop sets something of the loader's dataset: workers that live on would not hear of it."""
     first = [*loader.args[:1], *(each.value for each in loader.keywords if each.arg == "dataset")]
     named = dotted(first[0]) if first else None
-    for node in ast.walk(loop):
+    for node in subtree(loop):
         if isinstance(node, ast.Attribute):
             owner = dotted(node.value) or ""
             is_dataset = owner == named or owner.rpartition(".")[2].endswith(("dataset", "data_set"))
@@ -240,7 +241,7 @@ def _own_nodes(function: FunctionInfo) -> Iterator[ast.AST]:
     for node in pending:
         yield node
         inner = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        pending += [] if inner else ast.iter_child_nodes(node)
+        pending += [] if inner else children(node)
 
 
 def _set_on(node: ast.AST) -> ast.expr | None:
@@ -265,10 +266,10 @@ def _does_something_to(node: ast.AST, named: str | None) -> bool:
 
 def _walked_within_itself(loop: _Loop, path: str) -> bool:
     """Whether two passes over the loader run at once: workers that stay serve one pass only."""
-    for walk in ast.walk(loop):
+    for walk in subtree(loop):
         if not isinstance(walk, (ast.For, ast.AsyncFor)) or path not in _paths_in(walk.iter):
             continue
-        within = [node for statement in walk.body for node in ast.walk(statement)]
+        within = [node for statement in walk.body for node in subtree(statement)]
         again = [node.iter for node in within if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
         calls = [node for node in within if isinstance(node, ast.Call) and last_name(node.func) not in _ONLY_LOOK]
         handed = [dotted(each) for call in calls for each in (*call.args, *(word.value for word in call.keywords))]

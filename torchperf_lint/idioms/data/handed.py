@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.writes import gives_new, writes_in_place
 from torchperf_lint.model.index import last_name, names_in
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,7 +30,7 @@ def takers(model: Model, site: Site, keyword: str) -> list[CallRecord]:
         return []
     tree = model.index.module.node
     loads = [
-        node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == target.id and node is not target
+        node for node in subtree(tree) if isinstance(node, ast.Name) and node.id == target.id and node is not target
     ]
     records = [each for calls in model.index.calls.values() for each in calls]
     found = [record for record in records if _given(record.call, keyword) in loads]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.syntax.tree import subtree
+
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.index import FunctionInfo
@@ -38,7 +40,7 @@ def _is_taken_apart(model: Model, name: str) -> bool:
     """Whether the file names a part of the array, a method of it, or the array as what a function writes to."""
     parts = [
         node.value
-        for node in ast.walk(model.index.module.node)
+        for node in subtree(model.index.module.node)
         if isinstance(node, (ast.Subscript, ast.Attribute)) or (isinstance(node, ast.keyword) and node.arg == "out")
     ]
     return any(isinstance(part, ast.Name) and part.id == name for part in parts)
@@ -51,7 +53,7 @@ def may_change(model: Model, name: str) -> bool:
         ref = model.world.frame_value(record.function, record.call.func).ref or ""
         if ref.startswith(("scipy.", "numpy.", "torch.nn.functional.")):
             handed += [*record.call.args, *(each.value for each in record.call.keywords if each.arg != "out")]
-    loads = [each for each in ast.walk(model.index.module.node) if isinstance(each, ast.Name) and each.id == name]
+    loads = [each for each in subtree(model.index.module.node) if isinstance(each, ast.Name) and each.id == name]
     read = [each for each in loads if isinstance(each.ctx, ast.Load)]
     return name in model.index.rebound_elsewhere or any(each not in handed for each in read)
 

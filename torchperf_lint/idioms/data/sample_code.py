@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.index import given_to, last_name
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,4 +111,4 @@ def _taken(records: list[CallRecord], name: str) -> Iterator[ast.Call]:
 
 
 def _holds(outer: ast.AST, inner: ast.AST) -> bool:
-    return any(each is inner for each in ast.walk(outer))
+    return any(each is inner for each in subtree(outer))

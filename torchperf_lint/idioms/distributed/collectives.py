@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import collectives
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ def stands_beside_a_clock(model: Model, site: Site) -> bool:
     place = model.index.places[model.statement_of(site.node)]
     beside = place.block[max(place.position - 1, 0) : place.position + 2]
     return any(
-        isinstance(node, ast.Call) and last_name(node.func) in _CLOCKS for each in beside for node in ast.walk(each)
+        isinstance(node, ast.Call) and last_name(node.func) in _CLOCKS for each in beside for node in subtree(each)
     )
 
 
@@ -49,8 +50,8 @@ def parameter_walk(model: Model, site: Site) -> Because | None:
     loop = loops[0] if loops else None
     if not isinstance(loop, ast.For) or not isinstance(call, ast.Call) or not call.args:
         return None
-    targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    walked = {last_name(node) or "" for node in ast.walk(loop.iter) if isinstance(node, ast.expr)}
+    targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+    walked = {last_name(node) or "" for node in subtree(loop.iter) if isinstance(node, ast.expr)}
     root, _, rest = (dotted(call.args[0]) or "").partition(".")
     if root not in targets:
         return None
@@ -71,6 +72,6 @@ def parameter_walk(model: Model, site: Site) -> Because | None:
 
 def _asks_for_gradient(test: ast.expr) -> bool:
     """`p.grad is not None`, `p.requires_grad`: most parameters have one."""
-    asked = {node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute)}
-    calls = any(isinstance(node, ast.Call) for node in ast.walk(test))
+    asked = {node.attr for node in subtree(test) if isinstance(node, ast.Attribute)}
+    calls = any(isinstance(node, ast.Call) for node in subtree(test))
     return not calls and (bool(asked) or isinstance(test, ast.Compare)) and asked <= {"grad", "requires_grad"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
@@ -112,7 +113,7 @@ def _is_remainder(test: ast.expr) -> bool:
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Mod)
         and not (isinstance(node.right, ast.Constant) and node.right.value == 1)
-        for node in ast.walk(test)
+        for node in subtree(test)
     )
 
 

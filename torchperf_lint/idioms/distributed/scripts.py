@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.idioms.placing import has_rows_to_itself
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
@@ -75,7 +76,7 @@ def script_around(model: Model, site: Site, loader: str) -> Script | None:
     block = _block_around(statement, function, index)
     if any(_averages_over_set(each) for each in index.functions):
         return None
-    used = [node for node in ast.walk(ast.Module(block, [])) if isinstance(node, ast.Name) and node.id == loader]
+    used = [node for node in subtree(ast.Module(block, [])) if isinstance(node, ast.Name) and node.id == loader]
     loops = [each for each in block if isinstance(each, ast.For) and any(_within(node, each) for node in used)]
     if len(loops) != 1 or not _counts_epochs(loops[0]) or _leaves_early(block):
         return None
@@ -101,7 +102,7 @@ def _always_runs(statement: ast.stmt, index: Index, but_for: str) -> bool:
         return True
     if not isinstance(parent, ast.If) or index.places[statement].field != "body":
         return False
-    asks = [node for node in ast.walk(parent.test) if isinstance(node, ast.Call) and dotted(node.func) is not None]
+    asks = [node for node in subtree(parent.test) if isinstance(node, ast.Call) and dotted(node.func) is not None]
     only = len(asks) == 1 and last_name(asks[0].func) == but_for and isinstance(parent.test, ast.Compare)
     return only and _always_runs(parent, index, but_for)
 
@@ -129,18 +130,18 @@ def _within(node: ast.expr, statement: ast.stmt) -> bool:
 
 def _counts_epochs(loop: ast.For) -> bool:
     """`for epoch in range(...)`, perhaps under a progress bar."""
-    counted = any(isinstance(node, ast.Name) and node.id in ("range", "trange") for node in ast.walk(loop.iter))
+    counted = any(isinstance(node, ast.Name) and node.id in ("range", "trange") for node in subtree(loop.iter))
     return counted and isinstance(loop.target, ast.Name) and loop.target.id != "_" and not loop.orelse
 
 
 def _leaves_early(block: Block) -> bool:
     """Whether a `return` other than the last statement, a `break` or an exception may end the script."""
-    inner = [node for statement in block for node in ast.walk(statement) if node is not block[-1]]
+    inner = [node for statement in block for node in subtree(statement) if node is not block[-1]]
     return any(isinstance(node, (ast.Return, ast.Break, ast.Raise, ast.Try, ast.Yield)) for node in inner)
 
 
 def _lengths(block: Block) -> list[ast.Call]:
-    calls = [node for statement in block for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    calls = [node for statement in block for node in subtree(statement) if isinstance(node, ast.Call)]
     return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "len"]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.flow import names_bound_in
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ def _adds_without_recording(statement: ast.stmt, function: FunctionInfo) -> bool
 
 def _sinks(function: FunctionInfo) -> Iterator[tuple[ast.stmt, str, ast.expr]]:
     """Statements that add to something: the statement, the path of what grows, and what is added."""
-    for node in _own(function):
+    for node in function.statements:
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
             path = _path(node.target)
             if path is not None:
@@ -126,10 +127,10 @@ def _lives_on(sink: str, loop: ast.stmt | None, function: FunctionInfo, model: M
         around = loop
     if isinstance(around, (ast.For, ast.AsyncFor)) and sink in names_bound_in(around) - _grown(around):
         return False
-    for node in ast.walk(around):
+    for node in subtree(around):
         if isinstance(node, ast.Assign) and any(dotted(target) == sink for target in node.targets):
             if not any(
-                dotted(side) == sink for side in ast.walk(node.value) if isinstance(side, (ast.Name, ast.Attribute))
+                dotted(side) == sink for side in subtree(node.value) if isinstance(side, (ast.Name, ast.Attribute))
             ):
                 return False
         elif _empties(node, sink):
@@ -148,7 +149,7 @@ def _empties(node: ast.AST, sink: str) -> bool:
 
 def _grown(loop: ast.stmt) -> set[str]:
     """The names that the loop binds by plain statements, not as the targets of `for` or `with`."""
-    assigned = [node for node in ast.walk(loop) if isinstance(node, (ast.Assign, ast.AugAssign))]
+    assigned = [node for node in subtree(loop) if isinstance(node, (ast.Assign, ast.AugAssign))]
     targets = [
         target for node in assigned for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
     ]
@@ -160,11 +161,11 @@ def _feeds_backward(sink: str, function: FunctionInfo) -> bool:
     for backward in _backwards(function):
         if sink in backward.names:
             return True
-        for node in _own(function):
+        for node in function.statements:
             if isinstance(node, (ast.Assign, ast.AugAssign)):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 names = {path for path in map(dotted, targets) if path is not None}
-                used = {dotted(each) for each in ast.walk(node.value) if isinstance(each, (ast.Name, ast.Attribute))}
+                used = {dotted(each) for each in subtree(node.value) if isinstance(each, (ast.Name, ast.Attribute))}
                 if names & set(backward.names) and sink in used:
                     return True
     return False
@@ -217,10 +218,10 @@ def _binding(name: str, row: int, loop: ast.stmt | None, function: FunctionInfo)
     around: ast.AST = function.node if loop is None else loop
     stores = sorted(
         (statement.lineno, _is_made_of_itself(name, statement))
-        for statement in ast.walk(around)
+        for statement in subtree(around)
         if isinstance(statement, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and statement.lineno < row
         for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
-        if any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target))
+        if any(isinstance(part, ast.Name) and part.id == name for part in subtree(target))
     )
     while stores and stores[-1][1]:
         stores.pop()
@@ -248,7 +249,7 @@ def _returns_loss(model: Model, call: ast.Call, function: FunctionInfo) -> Becau
     callee = model.world.frame_value(function, call.func).function
     if callee is None or callee.decorators or callee.is_generator:
         return None
-    returns = [node for node in _own(callee) if isinstance(node, ast.Return)]
+    returns = [node for node in callee.statements if isinstance(node, ast.Return)]
     if len(returns) != 1 or not isinstance(returns[0].value, ast.Name):
         return None
     return _freed(returns[0].value.id, returns[0], None, callee) if _backwards(callee) else None
@@ -275,7 +276,7 @@ def _find_backwards(function: FunctionInfo) -> Iterator[_Backward]:
         says = f"`{ast.unparse(call)}` goes through this graph and is done with it"
         yield _Backward(_made_of(sent, record.statement, loop, function), record.statement, loop, says)
     if function.name in _RETURNED_LOSS and function.cls is not None and not function.index.calls.get("manual_backward"):
-        for node in _own(function):
+        for node in function.statements:
             if isinstance(node, ast.Return) and isinstance(node.value, ast.Name):
                 says = f"{_RETURNED_LOSS[function.name]} goes backward through what `{function.name}` returns"
                 yield _Backward(_made_of(node.value, node, None, function), node, None, says)
@@ -294,24 +295,13 @@ def _made_of(sent: ast.expr, statement: ast.stmt, loop: ast.stmt | None, functio
             row = _binding(leaf.id, user.lineno, loop, function)
             pending += [
                 (each.value, each)
-                for each in ast.walk(function.node if loop is None else loop)
+                for each in subtree(function.node if loop is None else loop)
                 if isinstance(each, ast.Assign)
                 and each.lineno == row
                 and len(each.targets) == 1
                 and _guards(each, loop, function) <= _guards(statement, loop, function)
             ]
     return names
-
-
-def _own(function: FunctionInfo) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions and classes inside it."""
-    pending: list[ast.AST] = list(function.body)
-    while pending:
-        node = pending.pop(0)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        yield node
-        pending[:0] = ast.iter_child_nodes(node)
 
 
 def _loop_of(statement: ast.stmt, function: FunctionInfo) -> ast.stmt | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,8 +77,8 @@ def _carries(model: Model, loop: ast.stmt | None, function: FunctionInfo) -> boo
     carried: set[str] = set()
     body = loop.body if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) else function.body
     if isinstance(loop, (ast.For, ast.AsyncFor)):
-        bound |= {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    stored = {path for node in ast.walk(loop or function.node) for path in _stores(node)}
+        bound |= {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+    stored = {path for node in subtree(loop or function.node) for path in _stores(node)}
     for statement in _flat(body):
         for node in _in_order(statement):
             path = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
@@ -110,7 +111,7 @@ def _in_order(statement: ast.stmt) -> Iterator[ast.AST]:
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(ast.iter_child_nodes(node))
+        pending.extend(children(node))
 
 
 def _flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -125,4 +126,4 @@ def _flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
 def _unconditional(statement: ast.stmt) -> Iterator[ast.AST]:
     """The nodes of what runs whenever the statement does."""
     if not isinstance(statement, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try)):
-        yield from ast.walk(statement)
+        yield from subtree(statement)

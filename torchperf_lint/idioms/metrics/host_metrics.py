@@ -11,6 +11,7 @@ from torchperf_lint.idioms.metrics.metric_calls import FORWARD, hot_metric_calls
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value
 from torchperf_lint.syntax import shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,7 +122,7 @@ def _keeps_numbers(model: Model, each: MetricCall) -> bool:
 
 def _only_read_by(calls: list[ast.Call], function: FunctionInfo, name: str) -> bool:
     """Whether nothing but the updates reads the name."""
-    inside = {id(part) for call in calls for part in ast.walk(call)}
+    inside = {id(part) for call in calls for part in subtree(call)}
     loads = (
         node
         for node in function.nodes
@@ -149,7 +150,7 @@ class _Fetches:
 
     def look_into(self, node: ast.expr) -> None:
         """Note the calls in the expression, and in what its names are bound to."""
-        for part in ast.walk(node):
+        for part in subtree(node):
             if isinstance(part, ast.Call) and self._fetches(part):
                 if not any(_holds(known, part) for known in self.calls):
                     self.calls.append(part)
@@ -183,4 +184,4 @@ class _Fetches:
 
 
 def _holds(outer: ast.AST, inner: ast.AST) -> bool:
-    return any(node is inner for node in ast.walk(outer))
+    return any(node is inner for node in subtree(outer))

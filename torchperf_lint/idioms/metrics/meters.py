@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.index import last_name
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Value
@@ -66,7 +67,7 @@ class _Walk:
         if self._is_shared(function, given):
             return False
         for node in function.nodes:
-            held = [child for child in ast.iter_child_nodes(node) if self._holds(child, function, given)]
+            held = [child for child in children(node) if self._holds(child, function, given)]
             if held and not self._may_hold(node, held, function):
                 return False
             called = self._own(node, function)
@@ -112,7 +113,7 @@ class _Walk:
             if not self._holds(value, function, given):
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                for inner in ast.walk(target):
+                for inner in subtree(target):
                     if isinstance(inner, ast.Name) and inner.id != function.self_name:
                         given.add(inner.id)
                     elif isinstance(inner, ast.Attribute):
@@ -124,7 +125,7 @@ class _Walk:
             (isinstance(inner, ast.Name) and inner.id in given)
             or (isinstance(inner, ast.Attribute) and inner.attr in self._stored)
             or self._own(inner, function) is not None
-            for inner in ast.walk(node)
+            for inner in subtree(node)
         )
 
     def _may_hold(self, node: ast.AST, held: list[ast.AST], function: FunctionInfo) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model.index import names_in
 from torchperf_lint.model.meaning.values import Kind, Value
 from torchperf_lint.syntax import cst
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +33,9 @@ def _walked_over(model: Model, each: MetricCall, name: str) -> Iterator[ast.expr
     """What the comprehensions and loops around the call walk over that bind the name, innermost first."""
     call, statement = model.ast_of(each.call), model.statement_of(each.call)
     around = []
-    for node in ast.walk(statement) if call is not None else ():
+    for node in subtree(statement) if call is not None else ():
         generators = getattr(node, "generators", ()) if isinstance(node, ast.expr) else ()
-        if generators and any(inner is call for inner in ast.walk(node)):
+        if generators and any(inner is call for inner in subtree(node)):
             around += [part for part in generators if name in names_in(part.target)]
     yield from (part.iter for part in reversed(around))
     for loop in model.loops.enclosing(statement):

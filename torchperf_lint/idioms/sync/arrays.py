@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading, numpy_api
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.running import calling
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
@@ -151,7 +152,7 @@ class _Reader:
 
 
 def _reads(node: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node))
+    return any(isinstance(each, ast.Name) and each.id == name for each in subtree(node))
 
 
 def runs_for_data(model: Model, site: Site) -> tuple[str, tuple[Because, ...]] | None:

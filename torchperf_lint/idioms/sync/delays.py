@@ -12,6 +12,7 @@ from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
@@ -143,7 +144,7 @@ def may_run_first(model: Model, statement: ast.stmt, later: Delayed) -> bool:
     """Whether the statement may run before the read, and the read gives what it has given, and nobody can tell."""
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Pass)):
         return False
-    for node in ast.walk(statement):
+    for node in subtree(statement):
         if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
             return False
         if isinstance(node, ast.Name) and (
@@ -173,7 +174,7 @@ def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
             return False
     if isinstance(statement, ast.AugAssign) and value_of(statement.target)[0] is not Kind.NUMBER:
         return False
-    for node in ast.walk(statement):
+    for node in subtree(statement):
         if isinstance(node, _COMPREHENSIONS) or (
             isinstance(node, ast.Call) and not _is_quiet_call(model, function, node)
         ):
@@ -210,7 +211,7 @@ def _is_plain_read(statement: ast.stmt) -> bool:
 
 def _tells_time(statement: ast.stmt) -> bool:
     """Whether the statement measures time, or waits for or marks a place in the work of the device."""
-    for node in ast.walk(statement):
+    for node in subtree(statement):
         word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if TIMING_NAMES.search(word.lower()) or any(each in word.lower() for each in _ORDER):
             return True

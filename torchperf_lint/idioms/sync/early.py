@@ -13,6 +13,7 @@ from torchperf_lint.idioms.sync.reads import HostRead, Role, hot_reads
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.site import first_row
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ def _first_use(model: Model, later: Delayed) -> ast.stmt | None:
     place = model.index.places[later.statement]
     launched = False
     for statement in place.block[place.position + 1 :]:
-        if any(isinstance(node, ast.Name) and node.id == later.name for node in ast.walk(statement)):
+        if any(isinstance(node, ast.Name) and node.id == later.name for node in subtree(statement)):
             return statement if launched else None
         if not may_run_first(model, statement, later):
             return None
@@ -86,7 +87,7 @@ def _first_use(model: Model, later: Delayed) -> ast.stmt | None:
 
 def _launches(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool:
     """Whether the statement gives the device a lot to do: a module's call, a backward pass, an optimizer's step."""
-    for node in ast.walk(statement):
+    for node in subtree(statement):
         if not isinstance(node, ast.Call):
             continue
         if model.world.frame_value(function, node.func).kind is Kind.MODULE:

@@ -10,6 +10,7 @@ from torchperf_lint.knowledge.loggers import DISPLAY_WORDS, DISPLAYS, READER_END
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning import narrowing
 from torchperf_lint.model.running.throttles import throttles
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,13 +106,13 @@ def _is_plain(function: FunctionInfo, others: list[str]) -> bool:
         if isinstance(node, _COMPUTES):
             return False
         if isinstance(node, _BRANCHES) and any(
-            isinstance(each, ast.Name) and each.id in others for each in ast.walk(node.test)
+            isinstance(each, ast.Name) and each.id in others for each in subtree(node.test)
         ):
             return False
         if isinstance(node, ast.Call) and not _is_part_of_read(node, function.name):
             return False
         if not isinstance(node, ast.Raise):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))
     return True
 
 
@@ -156,7 +157,7 @@ def _find_display(function: FunctionInfo) -> bool:
             pending += [*statement.body, *statement.orelse]
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             call = statement.value
-            passed = {each.id for part in call.args for each in ast.walk(part) if isinstance(each, ast.Name)}
+            passed = {each.id for part in call.args for each in subtree(part) if isinstance(each, ast.Name)}
             shows = shows or (last_name(call.func) in DISPLAYS and bool(passed & given))
         elif not _is_text(statement) and not isinstance(statement, (ast.Pass, ast.Return)):
             return False

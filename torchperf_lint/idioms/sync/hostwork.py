@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.host_work import HOST_LIBRARIES, NEEDS_HOST, PUTS_TOGETHER, WRITES_OUT
 from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,7 +60,7 @@ class _Held:
             return False
         if isinstance(node, ast.Call) and last_name(node.func) in ("len", "isinstance"):
             return False
-        return any(self.has(child) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+        return any(self.has(child) for child in children(node) if not isinstance(child, ast.stmt))
 
     def spread(self, statements: list[ast.stmt]) -> None:
         """Follow it through the statements, until no other name holds it."""
@@ -157,7 +158,7 @@ def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt))
+        pending.extend(child for child in children(node) if not isinstance(child, ast.stmt))
 
 
 def _statements(block: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -165,7 +166,7 @@ def _statements(block: list[ast.stmt]) -> Iterator[ast.stmt]:
     for statement in block:
         if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield statement
-            for node in ast.iter_child_nodes(statement):
+            for node in children(statement):
                 if isinstance(node, ast.stmt):
                     yield from _statements([node])
                 elif isinstance(node, (ast.ExceptHandler, ast.match_case)):

@@ -9,6 +9,7 @@ from torchperf_lint.idioms.writes import only_computes, written_in
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ class _Sharing:
                 self._stores[node.id] = self._stores.get(node.id, 0) + 1
             for target, value in _bound_by(node):
                 shared = set() if node is loop or value is None else self._shares(value)
-                for each in ast.walk(target):
+                for each in subtree(target):
                     if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                         self._made.setdefault(each.id, []).append(shared)
 
@@ -79,7 +80,7 @@ class _Sharing:
             return set()
         if isinstance(node, (ast.Attribute, ast.Subscript, ast.Starred)):
             return self._shares(node.value)
-        return set().union(*(self._shares(each) for each in ast.walk(node) if isinstance(each, ast.Name)))
+        return set().union(*(self._shares(each) for each in subtree(node) if isinstance(each, ast.Name)))
 
     def _shared_by_call(self, call: ast.Call) -> set[str]:
         name = last_name(call.func) or ""
@@ -135,7 +136,7 @@ def writes_its_output(model: Model, module: Value) -> bool:
     if module.cls is not None:
         classes = [module.cls]
         for known in classes:
-            named = {node.id for node in ast.walk(known.node) if isinstance(node, ast.Name)}
+            named = {node.id for node in subtree(known.node) if isinstance(node, ast.Name)}
             classes += [each for each in known.index.classes if each.name in named and each not in classes]
     elif (module.ref or "").startswith("torch."):
         return False
@@ -152,7 +153,7 @@ def _gives_what_it_writes(cls: ClassInfo) -> bool:
     for method in methods:
         own = f"{method.self_name}."
         written |= {path for each, _ in written_in(method) if (path := dotted(each) or "").startswith(own)}
-        for node in ast.walk(method.node):
+        for node in subtree(method.node):
             value = node.value if isinstance(node, (ast.Return, ast.Yield, ast.Assign, ast.NamedExpr)) else None
             given |= set() if value is None else set(_may_be(value))
     return bool(written & given)
@@ -200,6 +201,6 @@ def _bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
 
 def goes_backward_behind(model: Model, site: Site, heat: Heat) -> bool:
     """Whether the function sends something backward elsewhere than in the loop: perhaps what the loop has collected."""
-    inside = set() if heat.loop is None else {id(node) for node in ast.walk(heat.loop)}
+    inside = set() if heat.loop is None else {id(node) for node in subtree(heat.loop)}
     calls = [record.call for record in model.function_of(site).calls_made if id(record.call) not in inside]
     return any(last_name(call.func) in ("backward", "manual_backward", "grad") for call in calls)

@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Edit
 from torchperf_lint.model.flow import names_bound_in
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
@@ -47,7 +48,7 @@ def is_one_of_many(model: Model, site: Site, tensor: cst.BaseExpression) -> bool
     ]
     walks += [
         (part.target, part.iter)
-        for node in ast.walk(statement)
+        for node in subtree(statement)
         if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp))
         for part in node.generators
     ]
@@ -70,12 +71,12 @@ def _is_norm_of_one(node: ast.expr, walks: list[tuple[ast.expr, ast.expr]]) -> b
     normed = _normed(node)
     if normed is None:
         return False
-    names = {each.id for each in ast.walk(normed) if isinstance(each, ast.Name)}
-    of_gradient = any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in ast.walk(normed))
+    names = {each.id for each in subtree(normed) if isinstance(each, ast.Name)}
+    of_gradient = any(isinstance(each, ast.Attribute) and each.attr == "grad" for each in subtree(normed))
     for target, iterated in walks:
-        bound = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+        bound = {each.id for each in subtree(target) if isinstance(each, ast.Name)}
         over_parameters = any(
-            last_name(each) in _PARAMETERS for each in ast.walk(iterated) if isinstance(each, ast.expr)
+            last_name(each) in _PARAMETERS for each in subtree(iterated) if isinstance(each, ast.expr)
         )
         if names & bound and (of_gradient or over_parameters):
             return True
@@ -113,8 +114,8 @@ def is_summed_up(model: Model, name: str, site: Site) -> bool:
     return any(
         isinstance(node, ast.AugAssign)
         and isinstance(node.op, ast.Add)
-        and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node.value))
-        for node in ast.walk(model.function_of(site).node)
+        and any(isinstance(each, ast.Name) and each.id == name for each in subtree(node.value))
+        for node in subtree(model.function_of(site).node)
     )
 
 
@@ -136,7 +137,7 @@ def total_of(model: Model, site: Site) -> Total | None:
     if start is None or norm is None or normed is None or bound is None:
         return None
     between = place.block[place.block.index(start) + 1 : place.position]
-    if any(isinstance(node, ast.Name) and node.id == name for each in between for node in ast.walk(each)):
+    if any(isinstance(node, ast.Name) and node.id == name for each in between for node in subtree(each)):
         return None
     if _leaves_names_behind(loop, name, model.function_of(site)):
         return None
@@ -168,7 +169,7 @@ def _is_of_matrix(model: Model, norm: ast.expr, function: FunctionInfo) -> bool:
 def _leaves_names_behind(loop: ast.For, name: str, function: FunctionInfo) -> bool:
     """Whether a name that the loop binds, other than the sum, is read outside it: a comprehension binds none."""
     bound = names_bound_in(loop) - {name}
-    inside = {id(node) for node in ast.walk(loop)}
+    inside = {id(node) for node in subtree(loop)}
     return any(
         isinstance(node, ast.Name) and node.id in bound and isinstance(node.ctx, ast.Load) and id(node) not in inside
         for node in function.nodes

@@ -10,6 +10,7 @@ from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning import numbers
 from torchperf_lint.model.meaning.tensors import is_whole
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +137,7 @@ class _Prover:
         return kinds.pop() if len(kinds) == 1 else None
 
     def _rests_on(self, node: ast.expr, names: frozenset[str]) -> bool:
-        return any(isinstance(each, ast.Name) and each.id in names for each in ast.walk(node))
+        return any(isinstance(each, ast.Name) and each.id in names for each in subtree(node))
 
     def _given(self, node: ast.expr, name: str, kind: str | None, seen: frozenset[str]) -> str | None:
         """What arithmetic on the name itself gives, if the name is of that kind: `loss / 4`, `loss.detach()`."""
@@ -228,7 +229,7 @@ class _Prover:
                 yield from self._roots_of_name(node.id, seen | {node.id})
             return
         if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)):
-            for part in ast.iter_child_nodes(node):
+            for part in children(node):
                 is_part = isinstance(part, ast.expr) and part is not getattr(node, "slice", None)
                 if is_part and (not isinstance(node, ast.Subscript) or self._value(node.value).is_tensor):
                     yield from self.roots(part, seen)  # type: ignore[arg-type]
@@ -249,7 +250,7 @@ class _Prover:
         """How often the name is bound other than by a loop, whose batches lie on the host or on the one device."""
         nodes = list(self._function.nodes)
         targets = [node.target for node in nodes if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
-        looped = {id(each) for target in targets for each in ast.walk(target)}
+        looped = {id(each) for target in targets for each in subtree(target)}
         stores = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
         return sum(isinstance(node.ctx, ast.Store) and id(node) not in looped for node in stores)
 

@@ -9,6 +9,7 @@ from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS, SIZED_BY_DATA
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -134,7 +135,7 @@ def _may_write(model: Model, function: FunctionInfo, statement: ast.stmt, name: 
     """Whether a statement may change the numbers of the tensor: by a write in place, or a call that is handed it."""
     if any(_is_written(model, function, written, name) for written in writes_of(statement)):
         return True
-    for node in ast.walk(statement):
+    for node in subtree(statement):
         if not isinstance(node, ast.Call) or node is but:
             continue
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -158,7 +159,7 @@ def _handed(node: ast.expr) -> list[ast.expr]:
 
 def _is_written(model: Model, function: FunctionInfo, written: ast.expr, name: str) -> bool:
     """Whether a write may reach the tensor: it goes to the name, or to what may be another name of the tensor."""
-    if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(written)):
+    if any(isinstance(node, ast.Name) and node.id == name for node in subtree(written)):
         return True
     value = model.world.frame_value(function, written)
     if value.kind in (Kind.NUMBER, Kind.STRING, Kind.LIBRARY, Kind.MODULE):

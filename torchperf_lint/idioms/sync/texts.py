@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.index import last_name
 from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 _MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
 _TAKE_PATHS = frozenset("open Path save savez savefig imwrite save_image makedirs mkdir exists".split())
-_MAKES_TEXT = re.compile(r"""\b[rR]?[fF][rR]?["']|["'] *%|["'] *\. *format *\(""")
+_MAKES_TEXT = re.compile(rb"""\b[rR]?[fF][rR]?["']|["'] *%|["'] *\. *format *\(""")
 
 
 def hot_texts(model: Model) -> Iterator[Site]:
     """The texts that are put together in every step, wherever they go, in source order."""
-    rows = {number for number, line in enumerate(model.source.text.splitlines(), 1) if _MAKES_TEXT.search(line)}
+    rows = {model.source.row(match.start()) for match in _MAKES_TEXT.finditer(model.source.utf8)}
     for statement in sorted(model.index.places, key=lambda statement: statement.lineno) if rows else ():
         last = statement.end_lineno or statement.lineno
         if hasattr(statement, "body") or rows.isdisjoint(range(statement.lineno, last + 1)):
@@ -42,7 +43,7 @@ def _texts(statement: ast.stmt) -> Iterator[ast.expr]:
         if isinstance(node, ast.expr) and (isinstance(node, ast.JoinedStr) or _is_filled(node)):
             yield node
         elif not _names_file(node) and not isinstance(node, ast.IfExp):
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))
 
 
 def _names_file(node: ast.AST) -> bool:

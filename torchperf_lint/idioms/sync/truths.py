@@ -9,6 +9,7 @@ from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,7 +89,7 @@ def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool
     """The expressions of a statement whose truth is asked, and the calls that may compare on the host."""
     pending: list[tuple[ast.AST, bool]] = [
         (child, isinstance(statement, (ast.If, ast.While, ast.Assert)) and child is statement.test)
-        for child in ast.iter_child_nodes(statement)
+        for child in children(statement)
         if not isinstance(child, ast.stmt)
     ]
     while pending:
@@ -111,7 +112,7 @@ def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool
         calls = isinstance(node, ast.Call) and called.may_compare(node)
         if isinstance(node, ast.expr) and (calls or _may_ask(node, is_test)):
             yield node, calls
-        pending += [(child, False) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        pending += [(child, False) for child in children(node) if not isinstance(child, ast.stmt)]
 
 
 def _may_ask(node: ast.expr, is_test: bool) -> bool:

@@ -10,6 +10,7 @@ from torchperf_lint.idioms.transfer.transfers import MOVERS
 from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Device, Kind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
@@ -79,7 +80,7 @@ def _is_plain(model: Model, store: AttributeStore) -> bool:
     if value.kind is not Kind.TENSOR or value.mixed or value.device is not Device.CPU or value.ref is not None:
         return False
     return not any(
-        isinstance(node, ast.keyword) and node.arg in ("requires_grad", "pin_memory") for node in ast.walk(statement)
+        isinstance(node, ast.keyword) and node.arg in ("requires_grad", "pin_memory") for node in subtree(statement)
     )
 
 
@@ -97,13 +98,13 @@ def _is_bound_elsewhere(model: Model, name: str, lineage: list[ClassInfo], store
         unrelated = [cls for cls in index.classes if not set(model.world.lineage(cls)) & set(lineage)]
         others = [each for cls in unrelated for each in cls.attributes.get(name, ())]
         known = {id(each.target) for each in (*stores, *others)}
-        for node in ast.walk(index.module.node):
+        for node in subtree(index.module.node):
             if isinstance(node, ast.Attribute) and node.attr == name and not isinstance(node.ctx, ast.Load):
                 if id(node) not in known:
                     return True
             elif isinstance(node, ast.Call) and last_name(node.func) in _REGISTERS and _names(node, name):
                 return True
-    return any(_binds_by_text(node) for cls in lineage for node in ast.walk(cls.node))
+    return any(_binds_by_text(node) for cls in lineage for node in subtree(cls.node))
 
 
 def _binds_by_text(node: ast.AST) -> bool:
@@ -148,9 +149,9 @@ def _is_method(model: Model, tensor: PlainTensor) -> bool:
 
 def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:
     """Whether the file writes in place to what a move made of the tensor, which would be the buffer itself."""
-    functions = [node for node in ast.walk(model.index.module.node) if isinstance(node, _FUNCTIONS)]
+    functions = [node for node in subtree(model.index.module.node) if isinstance(node, _FUNCTIONS)]
     for function in functions:
-        bound = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+        bound = [node for node in subtree(function) if isinstance(node, ast.Assign)]
         copies: set[str] = set()
         for _ in range(_MOST_NAMES):
             moved = [each for each in bound if _is_copy(each.value, tensor.name, copies)]
@@ -189,7 +190,7 @@ def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
     calls = [
         earlier
         for earlier in store.function.body
-        for node in ast.walk(earlier)
+        for node in subtree(earlier)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "__init__"
         if isinstance(node.func.value, ast.Call) or dotted(node.func.value) is not None
     ]
@@ -198,7 +199,7 @@ def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
 
 def read_on_host(model: Model, tensor: PlainTensor) -> bool:
     """Whether the file reads the attribute's numbers on the host: they would have to come from the device."""
-    for node in ast.walk(model.index.module.node):
+    for node in subtree(model.index.module.node):
         if isinstance(node, ast.Attribute) and node.attr in ("numpy", "tolist", "item", "cpu"):
             base: ast.expr = node.value
             while isinstance(base, (ast.Subscript, ast.Call)):

@@ -14,6 +14,7 @@ from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.values import Device, Kind
 from torchperf_lint.syntax import cst, edits, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.transfer.hostmade import Maker
@@ -101,13 +102,13 @@ def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
     """Whether the site is only reached by some types of a name in the expression, perhaps not by what callers give."""
     names = {name.value for name in shape.names_in(node)}
     statement, function = model.statement_of(site.node), model.function_of(site)
-    chosen = [part.test for part in ast.walk(statement) if isinstance(part, ast.IfExp)]
+    chosen = [part.test for part in subtree(statement) if isinstance(part, ast.IfExp)]
     return any(
         isinstance(part, ast.Call)
         and last_name(part.func) in ("isinstance", "is_tensor", "type")
-        and names & {name.id for name in ast.walk(part.args[0]) if isinstance(name, ast.Name)}
+        and names & {name.id for name in subtree(part.args[0]) if isinstance(name, ast.Name)}
         for test in (*guards(statement, function), *chosen)
-        for part in ast.walk(test)
+        for part in subtree(test)
     )
 
 

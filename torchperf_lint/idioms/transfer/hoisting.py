@@ -14,6 +14,7 @@ from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import edits
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +102,7 @@ def _is_in_body(model: Model, heat: Heat, statement: ast.stmt) -> bool:
 def _stays_the_same(model: Model, heat: Heat, place: _Place, made_before: set[str]) -> bool:
     """Whether every pass evaluates the expression to the same numbers, on the same device."""
     bound = surroundings.names_of_loop(heat) - made_before
-    for node in ast.walk(place.whole):
+    for node in subtree(place.whole):
         if isinstance(node, ast.Name) and (node.id in bound or node.id in model.index.rebound_elsewhere):
             return False
         if isinstance(node, ast.Attribute):
@@ -126,7 +127,7 @@ def _is_assigned_later(model: Model, attribute: str) -> bool:
             if function.name != "__init__"
             for statement in function.body
             if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            for node in ast.walk(statement)
+            for node in subtree(statement)
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         }
 
@@ -188,7 +189,7 @@ def _lifted_maker(
 ) -> tuple[Edit, ...] | None:
     """Move the statement that makes what the site alone reads."""
     name = _moved_name(move)
-    statement = next((each for each in model.index.places if _binds(each, name) and maker.call in ast.walk(each)), None)
+    statement = next((each for each in model.index.places if _binds(each, name) and maker.call in subtree(each)), None)
     if name is None or statement is None or maker.function is not place.function:
         return None
     if not _is_in_body(model, heat, statement) or not isinstance(statement, ast.Assign):

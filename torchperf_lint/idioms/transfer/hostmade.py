@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -319,7 +320,7 @@ class _Tracer:
         """Whether the names that an expression is made of are read for moves alone, and what they are made of, too."""
         pending, names = [node], dict[str, None]()
         while pending:
-            for name in ast.walk(pending.pop()):
+            for name in subtree(pending.pop()):
                 if isinstance(name, ast.Name) and name.id not in names and self._gives_made(name):
                     names[name.id] = None
                     bound = (self._binding(store) for store in self._stores(name))
@@ -444,4 +445,4 @@ def _own_statements(function: FunctionInfo) -> Iterator[ast.stmt]:
             continue
         if isinstance(node, ast.stmt):
             yield node
-        pending.extend(ast.iter_child_nodes(node))
+        pending.extend(children(node))

@@ -10,6 +10,7 @@ from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.values import Device, Kind
 from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +122,7 @@ def _named(model: Model, move: Move, name: str, steps: tuple[cst.Call, ...]) -> 
             if value.holds_tensors and not value.mixed and value.device.on_accelerator:
                 yield RoundTrip(move, None, ast.unparse(earlier.value), earlier.lineno, steps, value.because)
             return
-        if any(_interferes(model, function, node, name) for node in ast.walk(earlier)):
+        if any(_interferes(model, function, node, name) for node in subtree(earlier)):
             return
 
 

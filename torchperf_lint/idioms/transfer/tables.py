@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.idioms.caches import runs_in_every_step
 from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
@@ -92,7 +93,7 @@ def _is_bound(function: FunctionInfo, name: str) -> bool:
 
 def _is_written(tree: ast.AST, path: str) -> bool:
     """Whether anything in the tree writes into the array: `x[i] = v`, `x += v`, `x.sort()`, `out=x`."""
-    for node in ast.walk(tree):
+    for node in subtree(tree):
         written: ast.expr | None = None
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             written = node.value

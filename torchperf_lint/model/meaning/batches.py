@@ -13,6 +13,7 @@ from torchperf_lint.knowledge import conventions
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.index import dotted, given_to, last_name, names_in
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Origin, Value, container, derived, join_all
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,7 @@ def _items_moved(loop: ast.stmt, function: FunctionInfo) -> frozenset[str]:
             if isinstance(record.statement, ast.Expr) and record.statement.value is record.call:
                 return frozenset()  # `x.to(device)` by itself moves a module, and does nothing to a tensor
             moved |= roots[root]
-    if not moved or any(_is_module(node, roots) for node in ast.walk(loop)) or not _is_used(loop, targets, function):
+    if not moved or any(_is_module(node, roots) for node in subtree(loop)) or not _is_used(loop, targets, function):
         return frozenset()
     return frozenset(moved)
 
@@ -114,7 +115,7 @@ def _parts(loop: ast.For | ast.AsyncFor, targets: list[str]) -> dict[str, set[st
     """The names of the loop's items and of parts of them, each with the target names that it comes from."""
     roots = {name: {name} for name in targets}
     pairs: list[tuple[ast.expr, ast.expr]] = []
-    for node in ast.walk(loop):
+    for node in subtree(loop):
         if isinstance(node, ast.Assign):
             pairs += [(target, node.value) for target in node.targets]
         elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and node is not loop:
@@ -185,7 +186,7 @@ def _names_model(name: str) -> bool:
 def _made(loop: ast.For | ast.AsyncFor, targets: list[str]) -> set[str]:
     """The names of the loop's items, and of what its body makes of them."""
     made = set(targets)
-    assigned = [node for node in ast.walk(loop) if isinstance(node, ast.Assign)]
+    assigned = [node for node in subtree(loop) if isinstance(node, ast.Assign)]
     for _ in range(2):
         for statement in assigned:
             if not made.isdisjoint(names_in(statement.value)):

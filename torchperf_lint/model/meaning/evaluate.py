@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
@@ -39,13 +38,13 @@ from torchperf_lint.model.meaning.values import (
     join_all,
 )
 from torchperf_lint.model.project import registries
+from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torchperf_lint.model.meaning.interpret import Env, Frame, World
 
-_ACCELERATOR_NAME = re.compile(conventions.ACCELERATOR_NAMES)
 _BUILTINS = frozenset(dir(builtins))
 _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _OF_CLASSES = (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER, Kind.METRIC)
@@ -59,46 +58,21 @@ class Evaluator:
         self.world = world
         self.frame = frame
         self.default_device = world.default_device
-        self._by_type: dict[type, Callable[[ast.expr, Env], Value]] = {
-            ast.Constant: self._constant,
-            ast.Name: self._name,
-            ast.Attribute: self._attribute,
-            ast.Call: self._call,
-            ast.BinOp: self._binary,
-            ast.UnaryOp: self._unary,
-            ast.Compare: self._compare,
-            ast.BoolOp: self._boolean,
-            ast.IfExp: self._conditional,
-            ast.Subscript: self._subscript,
-            ast.Tuple: self._sequence,
-            ast.List: self._sequence,
-            ast.Set: self._sequence,
-            ast.Dict: self._dict,
-            ast.ListComp: self._comprehension,
-            ast.SetComp: self._comprehension,
-            ast.GeneratorExp: self._comprehension,
-            ast.DictComp: self._comprehension,
-            ast.JoinedStr: self._formatted,
-            ast.FormattedValue: self._formatted,
-            ast.Lambda: self._lambda,
-            ast.NamedExpr: self._walrus,
-            ast.Starred: self._starred,
-            ast.Await: self._awaited,
-            ast.Yield: self._yielded,
-            ast.YieldFrom: self._yielded,
-            ast.Slice: self._slice,
-        }
 
     def __call__(self, node: ast.expr, env: Env) -> Value:
         """The value of `node` in `env`, noted for the rules."""
-        evaluate = self._by_type.get(type(node))
-        value = UNKNOWN if evaluate is None else evaluate(node, env)
+        evaluate = _BY_TYPE.get(type(node))
+        value = UNKNOWN if evaluate is None else evaluate(self, node, env)
         self.frame.values[node] = value
         return value
 
     def because(self, node: ast.AST, text: str) -> Because:
         """Evidence at a node's row."""
         return Because(getattr(node, "lineno", 1), text)
+
+    def leans(self, test: ast.expr) -> Device | None:
+        """LIKELY if the condition asks whether (or which) accelerator is used, else None."""
+        return self.world.index.note(("leans", test), lambda: narrowing.asks_about_accelerator(test))
 
     @property
     def placed(self) -> tuple[Because, ...]:
@@ -344,7 +318,7 @@ class Evaluator:
             holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
         if holds is not None:
             return self(node.body if holds else node.orelse, env)
-        lean = asks_about_accelerator(node.test)
+        lean = self.leans(node.test)
         left = self(node.body, narrowing.narrowed(node.test, env, True, self.frame.values))
         right = self(node.orelse, narrowing.narrowed(node.test, env, False, self.frame.values))
         if lean is not None:
@@ -414,7 +388,7 @@ class Evaluator:
         return items if all(isinstance(name, str) for name, _ in items) else None
 
     def _formatted(self, node: ast.expr, env: Env) -> Value:
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 self(child, env)
         first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else None
@@ -474,15 +448,6 @@ def _text_after(start: object) -> Value:
     return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
 
 
-def asks_about_accelerator(test: ast.expr) -> Device | None:
-    """LIKELY if the condition asks whether (or which) accelerator is used, else None."""
-    for node in ast.walk(test):
-        text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
-        if text is not None and _ACCELERATOR_NAME.search(text.lower()):
-            return Device.LIKELY
-    return None
-
-
 def _may_stay_on_host(choice: ast.IfExp, left: Value, right: Value) -> bool:
     """`x.device if flag else "cpu"`: where a tensor is, or the host, as something decides that is not the tensor."""
     for node, place, other in ((choice.body, left, right), (choice.orelse, right, left)):
@@ -498,3 +463,34 @@ def _accelerator_choice(left: Value, right: Value, because: Because) -> Value | 
     if any(device is not None and device.on_accelerator for device in devices):
         return Value(Kind.DEVICE, Device.LIKELY, because=(because,))
     return None
+
+
+_BY_TYPE: dict[type, Callable[[Evaluator, ast.expr, Env], Value]] = {
+    ast.Constant: Evaluator._constant,
+    ast.Name: Evaluator._name,
+    ast.Attribute: Evaluator._attribute,
+    ast.Call: Evaluator._call,
+    ast.BinOp: Evaluator._binary,
+    ast.UnaryOp: Evaluator._unary,
+    ast.Compare: Evaluator._compare,
+    ast.BoolOp: Evaluator._boolean,
+    ast.IfExp: Evaluator._conditional,
+    ast.Subscript: Evaluator._subscript,
+    ast.Tuple: Evaluator._sequence,
+    ast.List: Evaluator._sequence,
+    ast.Set: Evaluator._sequence,
+    ast.Dict: Evaluator._dict,
+    ast.ListComp: Evaluator._comprehension,
+    ast.SetComp: Evaluator._comprehension,
+    ast.GeneratorExp: Evaluator._comprehension,
+    ast.DictComp: Evaluator._comprehension,
+    ast.JoinedStr: Evaluator._formatted,
+    ast.FormattedValue: Evaluator._formatted,
+    ast.Lambda: Evaluator._lambda,
+    ast.NamedExpr: Evaluator._walrus,
+    ast.Starred: Evaluator._starred,
+    ast.Await: Evaluator._awaited,
+    ast.Yield: Evaluator._yielded,
+    ast.YieldFrom: Evaluator._yielded,
+    ast.Slice: Evaluator._slice,
+}

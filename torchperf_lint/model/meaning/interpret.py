@@ -17,7 +17,7 @@ from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.statements import Runner, merge_all, names_sent_backward
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.project import registries
-from torchperf_lint.model.project.exports import LibraryName, ModuleName, Variable
+from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.running import calling, frameworks
 
 if TYPE_CHECKING:
@@ -161,11 +161,24 @@ class World:
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
         """What a name (or path) is once the function or module has run; None where it does not bind it."""
-        if not slices_of(function).may_bind(name):
+        slices = slices_of(function)
+        if not slices.may_bind(name):
             return None
+        definition = slices.definition(name) if function is self.index.module else None
+        if definition is not None:
+            return self._defined(name, definition)
         value = self._frame_with(function, lambda slices: slices.at_end(name)).env.get(name)
         is_empty = value is not None and value.kind is Kind.CONTAINER and value.element is None
         return registries.entries(self.index, name) or value if is_empty and function is self.index.module else value
+
+    def _defined(self, name: str, definition: ast.stmt) -> Value | None:
+        """What the module knows by a name that one definition or import binds."""
+        if not isinstance(definition, (ast.Import, ast.ImportFrom)):
+            info = self.index.info_of[definition]
+            return Value(Kind.CLASS, cls=info) if isinstance(info, ClassInfo) else Value(Kind.FUNCTION, function=info)
+        found = self.exports.meanings[name]
+        assert isinstance(found, Imported)
+        return None if name in self.late_imports else self.imported(found.ref)
 
     def placed(self, function: FunctionInfo) -> tuple[Because, ...]:
         """What shows that the function's tensors live where a module's inputs live; nothing where nothing does."""
@@ -306,12 +319,16 @@ class World:
 
     def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression that stands in the function."""
+        if function.index is self.index and slices_of(function).is_from_outside(node):
+            return Evaluator(self, Frame(function))(node, {})
         value = self._frame_with(function, lambda slices: slices.of(node)).values.get(node, UNKNOWN)
         return value if function.index is self.index else located(value, function.index.path)
 
     def parts(self, record: CallRecord, *nodes: ast.expr) -> list[Value]:
         """The values of expressions in a call, whatever else there is in its statement."""
         function = record.function
+        if function.index is self.index and all(map(slices_of(function).is_from_outside, nodes)):
+            return [self.frame_value(function, node) for node in nodes]
         values = self._frame_with(function, lambda slices: slices.of_parts(record.statement, nodes)).values
         found = [values.get(node, UNKNOWN) for node in nodes]
         return found if function.index is self.index else [located(value, function.index.path) for value in found]

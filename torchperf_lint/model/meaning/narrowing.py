@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge.conventions import COMPILE_QUESTIONS, EXPORT_QUESTIONS
+from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
 from torchperf_lint.model.index import dotted
-from torchperf_lint.model.meaning.values import NUMBER, UNKNOWN, Kind, Value
+from torchperf_lint.model.meaning.values import NUMBER, UNKNOWN, Device, Kind, Value
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_lint.model.meaning.interpret import Env
 
+_ACCELERATOR_NAME = re.compile(ACCELERATOR_NAMES)
 _INSTANCES = {
     "torch.Tensor": {"tensor"},
     "numpy.ndarray": {"array"},
@@ -49,6 +52,15 @@ def runs_eagerly(test: ast.expr) -> bool | None:
         return None  # a method of an object: what that traces is not known
     asks = EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name)
     return False if asks else None
+
+
+def asks_about_accelerator(test: ast.expr) -> Device | None:
+    """LIKELY if the condition asks whether (or which) accelerator is used, else None."""
+    for node in subtree(test):
+        text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+        if text is not None and _ACCELERATOR_NAME.search(text.lower()):
+            return Device.LIKELY
+    return None
 
 
 def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:

@@ -10,6 +10,7 @@ from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.index import FunctionInfo, last_name
 from torchperf_lint.model.meaning.selection import selection
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ class Objects:
         while pending:
             current, owner = pending.pop()
             inner = self.world.index.info_of.get(current, owner)
-            for child in ast.iter_child_nodes(current):
+            for child in children(current):
                 self.parents[child] = current
                 # Decorators and defaults belong to the function around, as the interpretation has it.
                 own = (
@@ -285,7 +286,7 @@ class _Trace:
         """`for m in holder`: any part of the target may be the object."""
         if getattr(parent, "iter", None) is not node:
             return
-        for part in ast.walk(parent.target):  # type: ignore[attr-defined]
+        for part in subtree(parent.target):  # type: ignore[attr-defined]
             if isinstance(part, (ast.Name, ast.Attribute)) and isinstance(part.ctx, ast.Store):
                 self._bind(part, False)
                 self._bind(part, True)

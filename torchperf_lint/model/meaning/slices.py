@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.knowledge.torch_api import TENSOR_ONLY_METHODS
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning import walks
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,7 @@ _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
 _SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+_DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -47,7 +49,7 @@ class Slice:
     the statement `at` is reached, which need not be run. Equal slices of a function are one object.
     """
 
-    __slots__ = ("asked", "at", "entered", "names", "run")
+    __slots__ = ("_steps", "asked", "at", "entered", "names", "run")
 
     def __init__(self, run: frozenset[ast.stmt], entered: frozenset[ast.stmt], names: frozenset[str]) -> None:
         self.run = run
@@ -55,12 +57,17 @@ class Slice:
         self.names = names
         self.at: ast.stmt | None = None
         self.asked: tuple[ast.expr, ...] = ()
+        self._steps: dict[int, list[ast.stmt]] = {}
 
-    def passes(self, statement: ast.stmt) -> bool:
-        """Whether nothing of the statement has to be run, nor does it leave."""
-        if statement in self.run or statement in self.entered or statement is self.at:
-            return False
-        return not isinstance(statement, _LEAVES)
+    def steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements of a block of which something has to be run, and those that leave it."""
+        known = self._steps.get(id(block))
+        if known is None:
+            run, entered, at = self.run, self.entered, self.at
+            known = self._steps[id(block)] = [
+                each for each in block if each in run or each in entered or each is at or isinstance(each, _LEAVES)
+            ]
+        return known
 
 
 class _Effect(NamedTuple):
@@ -111,8 +118,8 @@ class Slices:
         """Whether one of the expressions reads names that only a comprehension or lambda around it knows."""
         inside = self._in_scopes.get(statement)
         if inside is None:
-            scopes = (each for part in _own(statement) for each in ast.walk(part) if isinstance(each, _SCOPES))
-            inside = self._in_scopes[statement] = {each for scope in scopes for each in ast.walk(scope)}
+            scopes = (each for part in _own(statement) for each in subtree(part) if isinstance(each, _SCOPES))
+            inside = self._in_scopes[statement] = {each for scope in scopes for each in subtree(scope)}
         return not inside.isdisjoint(nodes)
 
     @property
@@ -123,6 +130,21 @@ class Slices:
     def may_bind(self, name: str) -> bool:
         """Whether a statement of the function, or a parameter, may give the name (or path) a value."""
         return _root(name) in self._binding or bool(self._starred) or name in self._function.parameter_names
+
+    def definition(self, name: str) -> ast.stmt | None:
+        """The statement that alone binds the name, if that is a definition or import which runs in any case."""
+        binding = self._binding.get(name, ())
+        if len(binding) != 1 or self._starred or not isinstance(binding[0], _DEFINE):
+            return None
+        return None if self._effects[binding[0]].parents or self._leaving else binding[0]
+
+    def is_from_outside(self, node: ast.expr) -> bool:
+        """Whether it is a name, or an attribute of one, that nothing in the function has anything to do with."""
+        root = _root(dotted(node) or "")
+        if not root or self.may_bind(root) or root in self._narrowing:
+            return False
+        statement = self._statement_of(node)
+        return statement is not None and not self._are_in_scopes(statement, (node,))
 
     def changes_again(self, path: str) -> bool:
         """Whether several statements bind or change what is found at the path."""
@@ -154,7 +176,7 @@ class Slices:
                 if statement.value is not None:
                     yield statement
             elif self._function.is_generator and any(
-                isinstance(inner, (ast.Yield, ast.YieldFrom)) for part in _own(statement) for inner in ast.walk(part)
+                isinstance(inner, (ast.Yield, ast.YieldFrom)) for part in _own(statement) for inner in subtree(part)
             ):
                 yield statement
 
@@ -212,7 +234,7 @@ class Slices:
         elif hasattr(statement, "handlers"):
             binds.update(handler.name for handler in statement.handlers if handler.name)
         elif isinstance(statement, ast.Match):
-            patterns = (inner for case in statement.cases for inner in ast.walk(case.pattern))
+            patterns = (inner for case in statement.cases for inner in subtree(case.pattern))
             names_of = (getattr(inner, "name", None) or getattr(inner, "rest", None) for inner in patterns)
             binds.update(name for name in names_of if isinstance(name, str))
 
@@ -300,7 +322,7 @@ def _own(statement: ast.stmt) -> Iterator[ast.AST]:
         yield from statement.decorator_list
         yield from (each for each in (*statement.args.defaults, *statement.args.kw_defaults) if each is not None)
         return
-    for child in ast.iter_child_nodes(statement):
+    for child in children(statement):
         if isinstance(child, (ast.expr, ast.withitem, ast.keyword)):
             yield child
         elif isinstance(child, ast.ExceptHandler) and child.type is not None:
@@ -364,7 +386,7 @@ def _read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) ->
             holder = dotted(node.value)
             if holder is not None:
                 binds.add(holder)
-        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr_context))
+        pending.extend(child for child in children(node) if not isinstance(child, ast.expr_context))
 
 
 def _narrowed_path(test: ast.expr) -> str | None:

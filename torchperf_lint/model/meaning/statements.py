@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.meaning import batches, metrics, narrowing, parameters, walks
 from torchperf_lint.model.meaning.binding import bind
-from torchperf_lint.model.meaning.evaluate import asks_about_accelerator
 from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, join
 from torchperf_lint.model.running import frameworks
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +41,7 @@ class Runner:
 
     def block(self, statements: list[ast.stmt], env: Env | None) -> Env | None:
         """Run statements in order; the environment behind them."""
-        part = self.part
-        for statement in statements:
-            if part is not None and part.passes(statement):
-                continue
+        for statement in statements if self.part is None else self.part.steps(statements):
             if env is None:
                 # Dead code still gets values, so that a question about it has an answer; none is asked about a call.
                 if not self.frame.is_call:
@@ -70,7 +67,7 @@ class Runner:
         if run is not None:
             result: Env | None = run(node, env)
             return result
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if isinstance(child, ast.expr):
                 self.evaluate(child, env)
         return env
@@ -219,7 +216,7 @@ class Runner:
                 holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
             if holds is not False:
                 inner = narrowing.narrowed(node.test, env, True, self.frame.values) if is_run else env.copy()
-                arms.append((self.block(node.body, inner), asks_about_accelerator(node.test)))
+                arms.append((self.block(node.body, inner), self.evaluate.leans(node.test)))
             if holds:
                 return self._joined(arms, None)
             env = narrowing.narrowed(node.test, env, False, self.frame.values) if is_run else env.copy()
@@ -337,7 +334,7 @@ class Runner:
         outcomes = [env]
         for case in node.cases:
             inner = env.copy()
-            for pattern in ast.walk(case.pattern):
+            for pattern in subtree(case.pattern):
                 name = getattr(pattern, "name", None) or getattr(pattern, "rest", None)
                 if isinstance(name, str):
                     inner[name] = UNKNOWN
@@ -418,7 +415,7 @@ def _without_stores(env: Env, loop: ast.stmt) -> Env:
     """The environment without what the loop may change."""
     names: set[str] = set()
     owners: set[str] = set()
-    for node in ast.walk(loop):
+    for node in subtree(loop):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             names.add(node.id)
         elif isinstance(node, (ast.Attribute, ast.Subscript)):

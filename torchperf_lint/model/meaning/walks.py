@@ -10,6 +10,7 @@ from torchperf_lint.model.index import dotted, names_in
 from torchperf_lint.model.meaning.binding import forget_parts
 from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import NUMBER, STRING, UNKNOWN, Kind, Value, container
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
     if walk is None:
         return None
     moves = [move for statement in loop.body for move in _moves(statement, walk)]
-    if len(moves) != 1 or any(isinstance(node, _LEAVES) for each in loop.body for node in ast.walk(each)):
+    if len(moves) != 1 or any(isinstance(node, _LEAVES) for each in loop.body for node in subtree(each)):
         return None
     bound = {name for statement in loop.body for name in names_bound_in(statement)}
     given = (*moves[0].call.args, *(keyword.value for keyword in moves[0].call.keywords))

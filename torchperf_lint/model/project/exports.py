@@ -6,6 +6,7 @@ import ast
 from typing import NamedTuple
 
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
+from torchperf_lint.syntax.tree import children
 
 
 class Imported(NamedTuple):
@@ -67,7 +68,7 @@ def exports_of(index: Index) -> Exports:
             if isinstance(node.ctx, ast.Store):
                 variables.add(node.id)
         elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            pending += reversed(list(ast.iter_child_nodes(node)))
+            pending += reversed(children(node))
     return Exports(meanings, frozenset(variables - set(meanings)))
 
 

@@ -29,6 +29,8 @@ _BLOCK_AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[ \t]*[(\
 _LINE_AT_TOP = re.compile(rb"^[^\s#)\]},]", re.MULTILINE)
 _BOUND = re.compile(rb"\b(?:def|class)[ \t]+(\w+)|\b([A-Za-z_]\w*)[\s\\]*(?:[-+*/%@&|^<>]{0,2}=(?!=)|[:,)\]\[]|in\b)")
 _HANDED = re.compile(rb"[(,=]\s*([A-Za-z_]\w*)\s*(?=[,)#])")
+_HEAD = re.compile(rb"\bdef[ \t]+(\w+)[\s\\]*\((.*?)\)[\s\\]*(?::|->)", re.DOTALL)
+_PARAMETER = re.compile(rb"(?:^|[,*])\s*(\w+)\s*(?=[:=,]|$)")
 _BACKWARD = re.compile(rb"\b(?:manual_)?backward[ \t]*\(")
 _ACCELERATOR = re.compile(b"|".join(re.escape(word.encode()) for word in ACCELERATOR_WORDS))
 
@@ -40,8 +42,8 @@ class Facts(NamedTuple):
     `called` are the names that stand before a parenthesis, `renamed` the pairs of old and new name of `as`;
     `steps` are functions that send something backward, by themselves or through another one of the file; `bound` are
     the names that its top level may bind otherwise than by an import, `handed` the imported ones that may be arguments
-    as they are; `links` are the names that it imports, each with what it stands for at the top level, or with an empty
-    text where that is not certain.
+    as they are; `callers` are functions that may call a parameter of theirs; `links` are the names that it imports,
+    each with what it stands for at the top level, or with an empty text where that is not certain.
     """
 
     digest: str
@@ -50,6 +52,7 @@ class Facts(NamedTuple):
     steps: frozenset[str] = frozenset()
     bound: frozenset[str] = frozenset()
     handed: frozenset[str] = frozenset()
+    callers: frozenset[str] = frozenset()
     renamed: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     accelerated: bool = False  # it speaks of an accelerator, or of a framework that would use one
@@ -57,7 +60,7 @@ class Facts(NamedTuple):
     def plain(self) -> list[Any]:
         """As JSON can hold it."""
         pairs = [[list(pair) for pair in each] for each in (self.renamed, self.links)]
-        names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed)]
+        names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed, self.callers)]
         return [self.digest, list(self.imports), *names, *pairs, self.accelerated]
 
     @classmethod
@@ -71,6 +74,7 @@ class Facts(NamedTuple):
                 [*steps],
                 [*bound],
                 [*handed],
+                [*callers],
                 [*old_and_new],
                 [*linked],
                 bool() as accelerated,
@@ -78,9 +82,10 @@ class Facts(NamedTuple):
                 renamed = tuple((old, new) for old, new in old_and_new)
                 links = tuple((name, ref) for name, ref in linked)
                 in_pairs = (name for pair in (*renamed, *links) for name in pair)
-                if all(isinstance(each, str) for each in (*imports, *called, *steps, *bound, *handed, *in_pairs)):
-                    sets = [frozenset(each) for each in (called, steps, bound, handed)]
-                    return cls(digest, tuple(imports), sets[0], sets[1], sets[2], sets[3], renamed, links, accelerated)
+                listed = (called, steps, bound, handed, callers)
+                if all(isinstance(each, str) for names in (imports, *listed, in_pairs) for each in names):
+                    calls, makes, binds, hands, gives = map(frozenset, listed)
+                    return cls(digest, tuple(imports), calls, makes, binds, hands, gives, renamed, links, accelerated)
         raise ValueError("these are no facts")
 
 
@@ -108,6 +113,7 @@ def facts_of(data: bytes) -> Facts:
         frozenset(_steps(data)) if b"backward" in data else frozenset(),
         frozenset(bound),
         frozenset(given & {name.rpartition(".")[2] for name in imports}),
+        frozenset(_callers(data, called)),
         tuple(renamed),
         tuple(links.items()),
         _ACCELERATOR.search(data) is not None,
@@ -160,6 +166,15 @@ def _bound(data: bytes) -> set[str]:
         following = _LINE_AT_TOP.search(data, block.end())
         place = len(data) if following is None else following.start()
     return {name.decode() for name in found if name and name.isascii()}
+
+
+def _callers(data: bytes, called: set[str]) -> set[str]:
+    """Names of the functions with a parameter that has the name of something that is called in the file."""
+    return {
+        head.group(1).decode(errors="replace")
+        for head in _HEAD.finditer(data)
+        if any(name.decode(errors="replace") in called for name in _PARAMETER.findall(_COMMENT.sub(b"", head.group(2))))
+    }
 
 
 def _steps(data: bytes) -> set[str]:

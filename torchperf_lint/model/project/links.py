@@ -31,6 +31,7 @@ QUESTIONS = {
     "absolute": 2,
     "called_by": 2,
     "called_by_name": 2,
+    "calls_given": 1,
     "handed_on_by": 2,
     "hop": 2,
     "imported_files": 1,
@@ -158,6 +159,10 @@ class Links:
         """Whether a file calls something of the name."""
         return name in self._calling
 
+    def calls_given(self, name: str) -> bool:
+        """Whether some function that goes by the name may call a parameter of its own."""
+        return not name.isascii() or name in self._calling_given
+
     def is_known_beyond(self, name: str, key: str) -> bool:
         """Whether another file calls or imports something of the name, or of one given to it."""
         tables = (self._calling, self._importing)
@@ -269,6 +274,12 @@ class Links:
     def _calling(self) -> dict[str, list[str]]:
         """Name -> the files that call something of that name."""
         return _inverted((key, facts.called) for key, facts in sorted(self._facts.items()))
+
+    @functools.cached_property
+    def _calling_given(self) -> frozenset[str]:
+        """Names under which functions are known that may call a parameter of theirs."""
+        own = frozenset().union(*(facts.callers for facts in self._facts.values()))
+        return own.union(*(self._renamed.get(name, ()) for name in own))
 
     @functools.cached_property
     def _renamed(self) -> dict[str, list[str]]:

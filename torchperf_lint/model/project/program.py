@@ -188,6 +188,11 @@ class Program:
         is_called: bool = self._ask(self._key(index), "is_called", name)
         return is_called
 
+    def calls_given(self, name: str, index: Index) -> bool:
+        """Whether some function that goes by the name may call what it is given; it is asked for the index's file."""
+        calls: bool = self._ask(self._key(index), "calls_given", name)
+        return calls
+
     # -- names -----------------------------------------------------------------------------------------------------
 
     def absolute(self, name: str, index: Index) -> str:

@@ -12,6 +12,7 @@ from torchperf_lint.knowledge.other_libraries import REGISTRARS, REGISTRIES
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value, container
 from torchperf_lint.model.project.exports import Imported, LibraryName, Variable
+from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,7 +186,7 @@ def _returned(function: FunctionInfo) -> set[str | None]:
         if isinstance(node, ast.Return) and node.value is not None:
             found.add(node.value.id if isinstance(node.value, ast.Name) else None)
         elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            pending += ast.iter_child_nodes(node)
+            pending += children(node)
     return found
 
 

@@ -7,6 +7,7 @@ needs, and never less.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -90,6 +91,6 @@ class Trail:
                 (opened if bits & 3 == _OPENED else asked).append(keys[number])
             bits >>= 2
             number += 1
-        questions = tuple(self._questions)[self._told :]
+        questions = tuple(itertools.islice(self._questions, self._told, None))
         self._told = len(self._questions)
         return Basis(tuple(opened), tuple(asked), questions)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.running import terms
 from torchperf_lint.model.running.terms import OUTERMOST, Scope
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,11 +128,11 @@ def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
     while pending:
         node = pending.pop()
         yield node
-        pending += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        pending += [child for child in children(node) if not isinstance(child, ast.stmt)]
 
 
 def _holds(node: ast.expr, inner: ast.expr) -> bool:
-    return any(each is inner for each in ast.walk(node))
+    return any(each is inner for each in subtree(node))
 
 
 def _may_leave(statement: ast.stmt, index: Index) -> bool:
@@ -139,7 +140,7 @@ def _may_leave(statement: ast.stmt, index: Index) -> bool:
     if not isinstance(statement, (ast.If, *_WITHS)):
         return False
     leaves: bool = index.note(
-        ("leaves", statement), lambda: any(isinstance(node, _LEAVES) for node in ast.walk(statement))
+        ("leaves", statement), lambda: any(isinstance(node, _LEAVES) for node in subtree(statement))
     )
     return leaves
 

@@ -72,7 +72,11 @@ def is_given_away(world: World, function: FunctionInfo) -> bool:
     return any(
         function.name in index.defaults
         or any(
-            _gets(record, function) and (last_name(record.call.func) in CALL_AT_ONCE or not _is_foreign(world, record))
+            _gets(record, function)
+            and (
+                last_name(record.call.func) in CALL_AT_ONCE
+                or (_may_call(world, record) and not _is_foreign(world, record))
+            )
             for record in index.handed.get(function.name, ())
         )
         for index in homes
@@ -201,7 +205,7 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
     found: dict[int, CallRecord] = {}
     for home in world.handing_on(function):
         for record in home.index.handed.get(function.name, ()):
-            callee = _callee(home, record) if _gets(record, function) else None
+            callee = _callee(home, record) if _gets(record, function) and _may_call(home, record) else None
             if callee is not None:
                 names = _given_as(home, record, callee, function)
                 found.update((id(each), each) for each in callee.calls_made if last_name(each.call.func) in names)
@@ -209,6 +213,21 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
             if home.at_top(function.name).function is function:
                 found.update((id(each), each) for each in _calls_of_parameter(taker, name))
     return list(found.values())
+
+
+def _may_call(world: World, record: CallRecord) -> bool:
+    """Whether what is called may call what it is given: by its name, unless that is a variable's or an attribute's."""
+    index, name = record.function.index, last_name(record.call.func)
+    if world.program is None or name is None or world.program.calls_given(name, index):
+        return True
+    if isinstance(record.call.func, ast.Attribute):
+        return any(name in cls.attributes for cls in index.classes)
+    scope: FunctionInfo | None = record.function
+    while scope is not None and scope is not index.module:
+        if name in index.bound_names(scope):
+            return True
+        scope = scope.outer
+    return name in world.program.unit_of(index).exports.variables
 
 
 def _callee(world: World, record: CallRecord) -> FunctionInfo | None:
@@ -266,7 +285,11 @@ def _given_as(world: World, record: CallRecord, callee: FunctionInfo, function: 
         return []
     names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][callee.self_name is not None :]
     pairs = [*zip(names, record.call.args, strict=False), *((k.arg, k.value) for k in record.call.keywords if k.arg)]
-    return [name for name, given in pairs if world.frame_value(record.function, given).function is function]
+    return [
+        name
+        for name, given in pairs
+        if last_name(given) == function.name and world.frame_value(record.function, given).function is function
+    ]
 
 
 def _choices(world: World, name: str, function: FunctionInfo) -> list[Value]:

@@ -14,6 +14,7 @@ from torchperf_lint.model.running import calling, frameworks, warmth
 from torchperf_lint.model.running.branches import Step, demands
 from torchperf_lint.model.running.loops import LoopKind, Loops
 from torchperf_lint.model.running.throttles import throttles
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,7 +151,7 @@ class HeatMap:
         """
         function = self.world.index.places[statement].function
         lookup = self._lookup(function)
-        pending: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+        pending: list[ast.AST] = [child for child in children(statement) if isinstance(child, ast.expr)]
         while pending:
             node = pending.pop()
             branches: list[tuple[ast.expr, bool, list[ast.expr]]] = []
@@ -160,10 +161,10 @@ class HeatMap:
                 taken = isinstance(node.op, ast.And)
                 branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
             for test, taken, inside in branches:
-                holds = any(inner is call for part in inside for inner in ast.walk(part))
+                holds = any(inner is call for part in inside for inner in subtree(part))
                 if holds and throttles(test, taken, lookup):
                     return True
-            pending.extend(ast.iter_child_nodes(node))
+            pending.extend(children(node))
         asked = demands(statement, function, (), call)
         if asked is None:
             return True

@@ -11,9 +11,10 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading, torch_api
 from torchperf_lint.model.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.meaning.devices import named_device
-from torchperf_lint.model.meaning.evaluate import asks_about_accelerator
+from torchperf_lint.model.meaning.narrowing import asks_about_accelerator
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.running import frameworks
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -339,7 +340,7 @@ class Loading:
         reading = None if dataset.cls is None else self._world.method(dataset.cls, "__getitem__")
         if reading is None or reading.calls_made:
             return False
-        return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) for n in ast.walk(reading.node))
+        return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) for n in subtree(reading.node))
 
     def _unsharded(self, dataset: Value, texts: tuple[str, ...]) -> bool:
         if any("get_worker_info" in text for text in texts):
@@ -390,7 +391,7 @@ def _collates_on_device(collate: ast.expr, value: Value) -> bool:
 
 def _places_on_device(code: ast.AST) -> bool:
     """Whether anything in the code may put a tensor on a device: `.cuda()`, `.to(...)`, `device=`."""
-    for node in ast.walk(code):
+    for node in subtree(code):
         if isinstance(node, ast.Call):
             if any(keyword.arg == "device" for keyword in node.keywords):
                 return True

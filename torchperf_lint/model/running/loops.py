@@ -11,6 +11,7 @@ from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.meaning.batches import as_batches, items_moved, moved_in_loops
 from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord
@@ -201,7 +202,7 @@ class Loops:
         """`for optimizer in optimizers: optimizer.step()`: the walk's own element takes the step."""
         func = record.call.func
         receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
-        targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
         return receiver is not None and receiver.partition(".")[0] in targets
 
     def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
@@ -209,7 +210,7 @@ class Loops:
         counts = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
         if not counts or len(loop.iter.args) != 3 or not isinstance(loop.target, ast.Name):  # type: ignore[attr-defined]
             return None
-        for node in ast.walk(loop):
+        for node in subtree(loop):
             if not isinstance(node, ast.Subscript):
                 continue
             index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
@@ -231,7 +232,7 @@ class Loops:
             return False
         if value.kind in (Kind.MODULE, Kind.TENSOR, Kind.NUMBER, Kind.STRING):
             return False
-        targets = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
         return any(targets & _names_given(record) for record in runs)
 
     def _moves_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
@@ -290,14 +291,14 @@ def _evaluates_between_steps(function: FunctionInfo) -> bool:
 
 def _names_given(record: CallRecord) -> set[str]:
     given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
-    return {node.id for argument in given for node in ast.walk(argument) if isinstance(node, ast.Name)}
+    return {node.id for argument in given for node in subtree(argument) if isinstance(node, ast.Name)}
 
 
 def _made_of_item(loop: ast.For | ast.AsyncFor) -> set[str]:
     """The names of the loop's item, and of what its body makes of it."""
-    made = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Assign) and any(isinstance(n, ast.Name) and n.id in made for n in ast.walk(node.value)):
+    made = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+    for node in subtree(loop):
+        if isinstance(node, ast.Assign) and any(isinstance(n, ast.Name) and n.id in made for n in subtree(node.value)):
             made.update(target.id for target in node.targets if isinstance(target, ast.Name))
     return made
 
@@ -310,7 +311,7 @@ def _names_model(record: CallRecord) -> bool:
 
 
 def _names_batches(iterable: ast.expr) -> bool:
-    names = [last_name(node) or "" for node in ast.walk(iterable) if isinstance(node, (ast.Name, ast.Attribute))]
+    names = [last_name(node) or "" for node in subtree(iterable) if isinstance(node, (ast.Name, ast.Attribute))]
     return any(word in name.lower() for name in names for word in ("batch", "data", "loader", "dataset", "iterator"))
 
 

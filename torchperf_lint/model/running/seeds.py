@@ -13,6 +13,7 @@ from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
 from torchperf_lint.model.index import given_to, last_name
 from torchperf_lint.model.meaning.batches import items_moved
 from torchperf_lint.model.running import frameworks
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
@@ -89,7 +90,7 @@ class Seeds:
         counts = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
         if counts and (self._any_count or len(loop.iter.args) == 3):  # type: ignore[attr-defined]
             return True
-        for node in ast.walk(loop.iter):
+        for node in subtree(loop.iter):
             name = last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
             if name is not None:
                 lower = name.lower()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.model.index import FunctionInfo, last_name
 from torchperf_lint.model.meaning import narrowing
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord
@@ -299,7 +300,7 @@ def _binds(statement: ast.stmt, name: str, index: Any) -> bool:
 
 def _bindings_in(statement: ast.stmt) -> set[str]:
     found = set()
-    for node in ast.walk(statement):
+    for node in subtree(statement):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             found.add(node.id)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.index import last_name
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +61,10 @@ def throttles(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr
 def _finds_broken_numbers(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]]) -> bool:
     """`torch.isnan(x).any()`, `not torch.isfinite(x).all()`, also of a mask that has been bound before."""
     asked = last_name(test.func) if isinstance(test, ast.Call) else None
-    nodes = list(ast.walk(test)) if isinstance(test, ast.Call) else []
+    nodes = list(subtree(test)) if isinstance(test, ast.Call) else []
     mask = _asked_of(test)
     bound = lookup(mask.id) if isinstance(mask, ast.Name) else []
-    nodes += [node for each in bound for node in ast.walk(each)]
+    nodes += [node for each in bound for node in subtree(each)]
     called = {last_name(node.func) for node in nodes if isinstance(node, ast.Call)}
     if asked == "any" or asked in _NOT_A_NUMBER:
         is_turned = "logical_not" in called or any(isinstance(node, ast.Invert) for node in nodes)
@@ -104,7 +105,7 @@ def _names_device(node: ast.expr) -> bool:
     """`device`, `x.device.type`, `args.device`, `str(device)`, by the name alone."""
     return any(
         "device" in (last_name(each) or "").lower()
-        for each in ast.walk(node)
+        for each in subtree(node)
         if isinstance(each, (ast.Name, ast.Attribute))
     )
 
@@ -206,7 +207,7 @@ def _is_period(test: ast.BinOp) -> bool:
     period = test.right
     if isinstance(period, ast.Constant):
         return isinstance(period.value, int) and period.value > 1
-    names = [last_name(node) or "" for node in ast.walk(period) if isinstance(node, (ast.Name, ast.Attribute))]
+    names = [last_name(node) or "" for node in subtree(period) if isinstance(node, (ast.Name, ast.Attribute))]
     return not any(word in name.lower() for name in names for word in conventions.ACCUMULATION_WORDS)
 
 
@@ -218,13 +219,13 @@ def _is_counter(node: ast.expr) -> bool:
 
 
 def _reads_clock(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
-    for inner in ast.walk(node):
+    for inner in subtree(node):
         if isinstance(inner, ast.Call) and last_name(inner.func) in _CLOCKS:
             return True
         if isinstance(inner, ast.Name) and any(
             isinstance(call, ast.Call) and last_name(call.func) in _CLOCKS
             for bound in lookup(inner.id)
-            for call in ast.walk(bound)
+            for call in subtree(bound)
         ):
             return True
     return False

@@ -43,15 +43,11 @@ def loader_restarted_in_loop(model: Model) -> Iterator[Finding]:
 
 
 def _restarted(model: Model) -> Iterator[Finding]:
-    if not model.keeps_builtin("iter"):
-        return
-    for site in model.method_or_function_calls("iter"):
+    for site in model.builtin_calls("iter", given=Kind.LOADER):
         call = site.node
-        if not isinstance(call.func, cst.Name) or len(call.args) != 1 or call.args[0].star:
+        if len(call.args) != 1 or call.args[0].star:
             continue
         loader = call.args[0].value
-        if model.value(loader).kind is not Kind.LOADER:
-            continue
         taken = _taken_at_once(model, site)
         heat = model.heat(site)
         if heat is None or model.in_test(site) or filled_once(model, site):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms.compute.averages import average_by_name, average_of, in_place_of_loop, names_live_on
+from torchperf_lint.idioms.compute.averages import averages, in_place_of_loop, names_live_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,12 +31,9 @@ _UPDATES = (".mul_(", ".copy_(", ".lerp_(", ".data", "*=", "load_state_dict")
 )
 def per_parameter_ema(model: Model) -> Iterator[Finding]:
     """Hot loops over two lists or dicts of parameters that update the average of one by the other."""
-    walks = [(site, average_of) for site in model.builtin_calls("zip")]
-    walks += [(site, average_by_name) for site in model.method_calls("named_parameters", "items")]
-    for site, question in walks:
-        average = question(model, site)
-        heat = None if average is None else model.heat(site)
-        if average is not None and heat is not None and not model.in_test(site):
+    for site, average in averages(model):
+        heat = model.heat(site)
+        if heat is not None and not model.in_test(site):
             yield Finding(site, heat.because, _all_at_once(model, site, average), {"where": heat.where})
 
 

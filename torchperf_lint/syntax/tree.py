@@ -1,0 +1,57 @@
+"""Walks over the tree of Python's own parser, several times as fast as those of `ast`, which look at every field."""
+
+from __future__ import annotations
+
+import ast
+
+_PLAIN = frozenset(
+    "arg asname attr conversion ctx id is_async kind level lineno module n name rest s simple tag type_comment".split()
+)
+"""Fields that hold texts and numbers, and contexts, which an expression's own `ctx` tells."""
+
+_PLAIN_IN = {"Constant": "value", "Global": "names", "Nonlocal": "names", "MatchSingleton": "value"}
+_NODE_IN = {"TypeAlias": "name"}
+_WITH_GAPS = (ast.Dict, ast.arguments)  # their lists hold None where a key or default is missing
+
+
+def _fields_with_nodes(cls: type[ast.AST]) -> tuple[str, ...]:
+    name = cls.__name__
+    return tuple(
+        field
+        for field in cls._fields
+        if (field not in _PLAIN and _PLAIN_IN.get(name) != field) or _NODE_IN.get(name) == field
+    )
+
+
+def _all_kinds(cls: type[ast.AST]) -> list[type[ast.AST]]:
+    return [cls, *(each for kind in cls.__subclasses__() for each in _all_kinds(kind))]
+
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {cls: _fields_with_nodes(cls) for cls in _all_kinds(ast.AST)}
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below a node, in the order of its fields; without contexts such as `ast.Load()`."""
+    found: list[ast.AST] = []
+    for field in _FIELDS[node.__class__]:
+        value = getattr(node, field)
+        if value.__class__ is list:
+            found += value if node.__class__ not in _WITH_GAPS else filter(None, value)
+        elif value is not None:
+            found.append(value)
+    return found
+
+
+def subtree(node: ast.AST) -> list[ast.AST]:
+    """The node and all below it, level by level."""
+    found = [node]
+    fields, with_gaps = _FIELDS, _WITH_GAPS
+    for each in found:
+        kind = each.__class__
+        for field in fields[kind]:
+            value = getattr(each, field)
+            if value.__class__ is list:
+                found += value if kind not in with_gaps else filter(None, value)
+            elif value is not None:
+                found.append(value)
+    return found
