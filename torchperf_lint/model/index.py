@@ -37,6 +37,8 @@ class FunctionInfo:
     """A function, a method, or the module itself (`node` is then the Module); `index` is that of its file."""
 
     __slots__ = (
+        "_defaults",
+        "_is_static",
         "_nodes",
         "_parameter_names",
         "_parents",
@@ -66,6 +68,8 @@ class FunctionInfo:
         self._nodes: tuple[ast.AST, ...] | None = None
         self._parents: dict[ast.AST, ast.AST] | None = None
         self._parameter_names: list[str] | None = None
+        self._defaults: dict[str, ast.expr] | None = None
+        self._is_static: bool | None = None
 
     @property
     def nodes(self) -> tuple[ast.AST, ...]:
@@ -113,6 +117,11 @@ class FunctionInfo:
     @property
     def defaults(self) -> dict[str, ast.expr]:
         """The parameters that have a default, and what it is."""
+        if self._defaults is None:
+            self._defaults = self._named_defaults()
+        return self._defaults
+
+    def _named_defaults(self) -> dict[str, ast.expr]:
         arguments = self.arguments
         if arguments is None:
             return {}
@@ -127,7 +136,9 @@ class FunctionInfo:
     @property
     def is_static(self) -> bool:
         """Whether it is a staticmethod."""
-        return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in self.decorators)
+        if self._is_static is None:
+            self._is_static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in self.decorators)
+        return self._is_static
 
     @property
     def is_abstract(self) -> bool:
@@ -190,6 +201,7 @@ class Index:
         self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}
         self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
         self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
+        self.texts: dict[ast.stmt, None] = {}  # the statements that fill in an f-string, or a text by `%`
         self._aliases: dict[str, set[str]] = {}
         self._bound: dict[FunctionInfo, list[str]] = {}
         self._noted: dict[object, Any] = {}
@@ -367,6 +379,8 @@ class Index:
                     handed = last_name(given)
                     if handed is not None:
                         self.handed.setdefault(handed, []).append(record)
+            elif kind is ast.JoinedStr or (kind is ast.BinOp and isinstance(node.op, ast.Mod)):  # type: ignore[attr-defined]
+                self.texts[statement] = None
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
             for field in node._fields:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.index import last_name
@@ -17,17 +16,13 @@ if TYPE_CHECKING:
 
 _MAY_BE_TENSORS = ("Name", "Attribute", "BinaryOperation", "Subscript", "Call")
 _TAKE_PATHS = frozenset("open Path save savez savefig imwrite save_image makedirs mkdir exists".split())
-_MAKES_TEXT = re.compile(rb"""\b[rR]?[fF][rR]?["']|["'] *%|["'] *\. *format *\(""")
 
 
 def hot_texts(model: Model) -> Iterator[Site]:
     """The texts that are put together in every step, wherever they go, in source order."""
-    rows = {model.source.row(match.start()) for match in _MAKES_TEXT.finditer(model.source.utf8)}
-    for statement in sorted(model.index.places, key=lambda statement: statement.lineno) if rows else ():
-        last = statement.end_lineno or statement.lineno
-        if hasattr(statement, "body") or rows.isdisjoint(range(statement.lineno, last + 1)):
-            continue
-        texts = list(_texts(statement))
+    filled = dict.fromkeys(record.statement for record in model.index.calls.get("format", ()))
+    for statement in sorted({**model.index.texts, **filled}, key=lambda statement: statement.lineno):
+        texts = [] if hasattr(statement, "body") else list(_texts(statement))
         if texts and model.is_hot(statement):
             for text in texts:
                 site = model.site_at(text, statement)

@@ -91,6 +91,7 @@ class World:
         self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
         self.transforms_samples = frameworks.transforms_samples(text)
         self._answers = Answers(unit.trail)
+        self._imports: dict[str, tuple[Value | Variable, int]] = {}
         self._calls_up = MAX_CALLS_UP
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
@@ -339,6 +340,10 @@ class World:
 
     def imported(self, ref: str) -> Value:
         """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
+        known = self._unit.trail.kept(self._imports, ref, lambda: self._looked_up(ref))
+        return self._held_by(known) if isinstance(known, Variable) else known
+
+    def _looked_up(self, ref: str) -> Value | Variable:
         meaning = None if self.program is None else self.program.meaning(ref, self.index)
         if isinstance(meaning, FunctionInfo):
             return Value(Kind.FUNCTION, function=meaning)
@@ -347,15 +352,19 @@ class World:
         if isinstance(meaning, (ModuleName, LibraryName)):
             return Value(Kind.LIBRARY, ref=frameworks.canonical(meaning.name))
         if isinstance(meaning, Variable):
-            home = self.home(meaning.home)
-            value = None if home is None else home.at_end(meaning.home.module, meaning.name)
-            if home is None and self.program is not None:
-                value = registries.seen_as(self.program, meaning)
-            value = UNKNOWN if value is None else value
-            return conventional(meaning.name, located(value, meaning.home.path))
+            return meaning
         if ref in torch_api.DTYPES:
             return Value(Kind.DTYPE, dtype=torch_api.DTYPES[ref])
         return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
+
+    def _held_by(self, variable: Variable) -> Value:
+        """What another file's variable is, once that file has run."""
+        home = self.home(variable.home)
+        value = None if home is None else home.at_end(variable.home.module, variable.name)
+        if home is None and self.program is not None:
+            value = registries.seen_as(self.program, variable)
+        value = UNKNOWN if value is None else value
+        return conventional(variable.name, located(value, variable.home.path))
 
     def free_name(self, frame: Frame, name: str) -> Value | None:
         """A name that the frame's function does not bind: from the functions around it, then the module."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.meaning.values import Device, Kind, Origin, Value
 
@@ -12,22 +14,30 @@ BATCH = Value(Kind.STRUCTURE, origin=Origin.BATCH, ref=WHOLE_BATCH)
 
 def conventional(name: str, value: Value) -> Value:
     """What the field means by such a name where the value, or the place of its tensors, is unknown; else `value`."""
-    if name in conventions.HOST_TENSORS and value.holds_tensors:
-        return Value(Kind.TENSOR, Device.CPU)
     if value.kind is not Kind.UNKNOWN:
+        return Value(Kind.TENSOR, Device.CPU) if value.holds_tensors and name in conventions.HOST_TENSORS else value
+    meant = _meant_by(name)
+    if meant is None:
         return value
+    if meant.kind is Kind.MODULE:
+        return meant._replace(device=value.device, because=value.because)
+    if meant.kind is Kind.LOADER:
+        batch = BATCH._replace(device=value.device, because=value.because, sources=value.sources)
+        return meant._replace(element=batch, sources=value.sources)
+    return meant
+
+
+@functools.lru_cache(maxsize=10_000)
+def _meant_by(name: str) -> Value | None:
     lower = name.lower()
     if lower.endswith(conventions.LOADER_ENDINGS):
-        batch = BATCH._replace(device=value.device, because=value.because, sources=value.sources)
-        return Value(Kind.LOADER, element=batch, sources=value.sources)
+        return Value(Kind.LOADER, element=BATCH)
     if conventions.MAKERS.match(lower):
-        return value
+        return None
     if name in conventions.MODEL_NAMES or lower.endswith(conventions.MODEL_ENDINGS):
-        return Value(Kind.MODULE, value.device, because=value.because)
+        return Value(Kind.MODULE)
     if name in conventions.CRITERION_NAMES or lower.endswith(conventions.CRITERION_ENDINGS):
-        return Value(Kind.MODULE, value.device, ref="criterion", because=value.because)
+        return Value(Kind.MODULE, ref="criterion")
     if name in conventions.OPTIMIZER_NAMES or lower.endswith(conventions.OPTIMIZER_ENDINGS):
         return Value(Kind.OPTIMIZER)
-    if name in conventions.SCALER_NAMES:
-        return Value(Kind.SCALER)
-    return value
+    return Value(Kind.SCALER) if name in conventions.SCALER_NAMES else None

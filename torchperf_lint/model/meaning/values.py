@@ -57,10 +57,9 @@ class Device(enum.Enum):
 
     __hash__ = object.__hash__
 
-    @property
-    def on_accelerator(self) -> bool:
-        """CUDA, or the device that the program picks when an accelerator is there."""
-        return self is Device.CUDA or self is Device.LIKELY
+    def __init__(self, name: str) -> None:
+        """`on_accelerator` is true of CUDA, and of the device that the program picks when an accelerator is there."""
+        self.on_accelerator = name.startswith("cuda")
 
     def join(self, other: Device) -> Device:
         """What holds whichever of the two is the case."""

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _REST = rb"[^\n#;\\]*(?:\\\r?\n[^\n#;\\]*)*"
+_BEFORE = rb"(?:^|[^\n]*?[;:])[ \t]*"
 _FROM = re.compile(
-    rb"(?:^|[;:])[ \t]*from[ \t]+([.\w][.\w \t]*?)[ \t]+import[ \t]*(\((?:[^)#]|#[^\n]*)*\)|" + _REST + rb")",
+    _BEFORE + rb"(from)[ \t]+([.\w][.\w \t]*?)[ \t]+import[ \t]*(\((?:[^)#]|#[^\n]*)*\)|" + _REST + rb")",
     re.MULTILINE,
 )
-_IMPORT = re.compile(rb"(?:^|[;:])[ \t]*import[ \t]+(" + _REST + rb")", re.MULTILINE)
+_IMPORT = re.compile(_BEFORE + rb"(import)[ \t]+(" + _REST + rb")", re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\n]*")
 _ALIAS = re.compile(rb"([\w.]+|\*)(?:\s+as\s+(\w+))?")
-_CALLED = re.compile(rb"(?<!def )(?<!class )\b([A-Za-z_]\w*)[ \t]*\(")
+_CALLED = re.compile(rb"\b(?:(?:def|class) \w+|([A-Za-z_]\w*)[ \t]*\()")
 _DEFINED = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _BLOCK_AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[ \t]*[(\[:\\]", re.MULTILINE)
 _LINE_AT_TOP = re.compile(rb"^[^\s#)\]},]", re.MULTILINE)
@@ -94,18 +95,19 @@ def facts_of(data: bytes) -> Facts:
     imports: dict[str, None] = {}
     renamed: dict[tuple[str, str], None] = {}
     links: dict[str, str] = {}
-    bound = _bound(_IMPORT.sub(b"", _FROM.sub(b"", data)))
+    found = _imports_in(data)
+    bound = _bound(_without(data, found))
     given = {name.decode() for name in set(_HANDED.findall(data)) if name.isascii()}
-    for name, new_name, at_top in _imported_from(data):
+    for name, new_name, at_top in _imported_from(found):
         imports[name] = None
         _link(links, new_name or name.rpartition(".")[2], name if at_top else "", bound)
         if new_name is not None:
             renamed[name.rpartition(".")[2], new_name] = None
-    for name, new_name, at_top in _imported(data):
+    for name, new_name, at_top in _imported(found):
         imports[name] = None
         root = name.partition(".")[0]
         _link(links, new_name or root, (name if new_name else root) if at_top else "", bound)
-    called = {name.decode() for name in set(_CALLED.findall(data)) if name.isascii()}
+    called = {name.decode() for name in set(_CALLED.findall(data)) if name and name.isascii()}
     return Facts(
         digest_of(data),
         tuple(imports),
@@ -126,11 +128,32 @@ def _link(links: dict[str, str], name: str, ref: str, bound: set[str]) -> None:
         links[name] = "" if name in bound or links.get(name, ref) != ref else ref
 
 
-def _imported_from(data: bytes) -> Iterator[tuple[str, str | None, bool]]:
+def _imports_in(data: bytes) -> list[re.Match[bytes]]:
+    """The import statements: only lines with the word are looked at closely."""
+    found: list[re.Match[bytes]] = []
+    place = 0
+    while (word := data.find(b"import", place)) >= 0:
+        line = max(data.rfind(b"\n", 0, word) + 1, place)
+        match = _FROM.match(data, line) or _IMPORT.match(data, line)
+        if match is not None:
+            found.append(match)
+        place = word + len(b"import") if match is None else max(match.end(), word + 1)
+    return found
+
+
+def _without(data: bytes, statements: list[re.Match[bytes]]) -> bytes:
+    ends = [0, *(match.end() for match in statements)]
+    starts = [*(match.start(1) for match in statements), len(data)]
+    return b"".join(data[end:start] for end, start in zip(ends, starts, strict=True))
+
+
+def _imported_from(statements: list[re.Match[bytes]]) -> Iterator[tuple[str, str | None, bool]]:
     """What `from ... import` brings, each with its name by `as`, and whether it stands at the top for certain."""
-    for match in _FROM.finditer(data):
-        module = match.group(1).replace(b" ", b"").replace(b"\t", b"").decode(errors="replace")
-        listed = _COMMENT.sub(b"", match.group(2)).strip(b"()\\ \t\r\n")
+    for match in statements:
+        if match.re is not _FROM:
+            continue
+        module = match.group(2).replace(b" ", b"").replace(b"\t", b"").decode(errors="replace")
+        listed = _COMMENT.sub(b"", match.group(3)).strip(b"()\\ \t\r\n")
         for part in listed.split(b","):
             alias = _ALIAS.match(part.strip(b" \t\r\n\\"))
             if alias is not None:
@@ -139,10 +162,10 @@ def _imported_from(data: bytes) -> Iterator[tuple[str, str | None, bool]]:
                 yield f"{module}{joint}{name}", _new_name(alias), match.group().startswith(b"from")
 
 
-def _imported(data: bytes) -> Iterator[tuple[str, str | None, bool]]:
+def _imported(statements: list[re.Match[bytes]]) -> Iterator[tuple[str, str | None, bool]]:
     """The same for `import ...`."""
-    for match in _IMPORT.finditer(data):
-        for part in match.group(1).split(b","):
+    for match in statements:
+        for part in match.group(2).split(b",") if match.re is _IMPORT else ():
             alias = _ALIAS.match(part.strip(b" \t\r\n\\"))
             if alias is not None:
                 yield alias.group(1).decode(errors="replace"), _new_name(alias), match.group().startswith(b"import")

@@ -77,6 +77,7 @@ class Links:
         self._root = root
         self.modules = Modules(facts, root)
         self._links_of: dict[str, dict[str, str]] = {}
+        self._stars_of: dict[str, list[str]] = {}
         self._offered: dict[str, set[str]] = {}
         self._imported: dict[str, set[str]] = {}
 
@@ -214,8 +215,11 @@ class Links:
 
     def _stars(self, key: str) -> list[str]:
         """The modules that the file imports whole."""
-        refs = (ref for ref in self._facts[key].imports if ref.endswith("*"))
-        return [ref[:-1] if ref.strip(".") == "*" else ref[:-2] for ref in refs]
+        known = self._stars_of.get(key)
+        if known is None:
+            refs = (ref for ref in self._facts[key].imports if ref.endswith("*"))
+            known = self._stars_of[key] = [ref[:-1] if ref.strip(".") == "*" else ref[:-2] for ref in refs]
+        return known
 
     def _may_offer(self, key: str, name: str) -> bool:
         """Whether the name may be had from the file: its facts tell that of most names before it has to be parsed."""

@@ -12,7 +12,6 @@ from torchperf_lint.knowledge.other_libraries import REGISTRARS, REGISTRIES
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value, container
 from torchperf_lint.model.project.exports import Imported, LibraryName, Variable
-from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,15 +178,8 @@ def _find_registrars(index: Index) -> Iterator[tuple[tuple[FunctionInfo, bool], 
 
 def _returned(function: FunctionInfo) -> set[str | None]:
     """The names that a function returns; None among them for anything else."""
-    found: set[str | None] = set()
-    pending: list[ast.AST] = list(function.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Return) and node.value is not None:
-            found.add(node.value.id if isinstance(node.value, ast.Name) else None)
-        elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            pending += children(node)
-    return found
+    given = [each.value for each in function.statements if isinstance(each, ast.Return) and each.value is not None]
+    return {node.id if isinstance(node, ast.Name) else None for node in given}
 
 
 def _put_into(function: FunctionInfo, parameter: str, by_helper: bool) -> _Holder | None:
@@ -241,6 +233,10 @@ def meaning_of(program: Program, index: Index, node: ast.expr) -> Meaning | None
 
 def _bound_once(index: Index, name: str) -> ast.expr | None:
     """What the name is bound to at the top of the file, if that is done once, and nowhere else."""
+    return index.note(("bound once", name), lambda: _find_bound(index, name))
+
+
+def _find_bound(index: Index, name: str) -> ast.expr | None:
     if index.bound_names(index.module).count(name) != 1 or name in index.rebound_elsewhere:
         return None
     for statement in index.module.body:

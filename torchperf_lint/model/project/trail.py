@@ -7,7 +7,6 @@ needs, and never less.
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ class Trail:
         self.here = 0  # two bits for each file
         self.certain = True  # False once something was seen that cannot be told of later: a file that has changed
         self._numbers: dict[str, int] = {}
-        self._questions: dict[tuple[str, Question], None] = {}
-        self._told = 0
+        self._questions: set[tuple[str, Question]] = set()
+        self._untold: list[tuple[str, Question]] = []
 
     def opened(self, key: str) -> None:
         """Say that the content of a file counts."""
@@ -53,7 +52,9 @@ class Trail:
         """Say that a question was asked in the name of a file."""
         number = self._numbers.setdefault(key, len(self._numbers))
         self.here |= _ASKED << 2 * number
-        self._questions[key, question] = None
+        if (key, question) not in self._questions:
+            self._questions.add((key, question))
+            self._untold.append((key, question))
 
     def kept(self, known: dict[_Q, tuple[_R, int]], question: _Q, answer: Callable[[], _R]) -> _R:
         """The answer to a question, worked out once; its trail is kept beside it."""
@@ -91,6 +92,5 @@ class Trail:
                 (opened if bits & 3 == _OPENED else asked).append(keys[number])
             bits >>= 2
             number += 1
-        questions = tuple(itertools.islice(self._questions, self._told, None))
-        self._told = len(self._questions)
+        questions, self._untold = tuple(self._untold), []
         return Basis(tuple(opened), tuple(asked), questions)
