@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
 
+    Tokens = tuple[bytes, ...]
+
 
 def rules_worth_running(
     data: bytes, rules: Sequence[Rule], *, accelerated: bool = False, metrics: bool = False
@@ -22,22 +24,19 @@ def rules_worth_running(
     With `accelerated` the file need not speak of an accelerator: another file that does uses it. With `metrics` it
     need not name torchmetrics or an aggregator, if it may feed one: it has them from another file that does.
     """
-    occurs = _text(data).holds
-    metrics = metrics and any(map(occurs, FEEDS_METRICS))
-
-    def is_told_elsewhere(alternatives: tuple[bytes, ...]) -> bool:
-        return (accelerated and alternatives == ACCELERATOR_TRIGGERS) or (
-            metrics and METRIC_TRIGGERS.issuperset(alternatives)
-        )
-
-    return [
-        declared
-        for declared in rules
-        if all(
-            is_told_elsewhere(alternatives) or any(occurs(token) for token in alternatives)
-            for alternatives in declared.triggers
-        )
-    ]
+    text = _text(data)
+    metrics = metrics and text.holds_any(FEEDS_METRICS)
+    elsewhere: set[Tokens] = {ACCELERATOR_TRIGGERS} if accelerated else set()
+    if metrics:
+        elsewhere.update(each for rule in rules for each in rule.triggers if METRIC_TRIGGERS.issuperset(each))
+    awake = []
+    for rule in rules:
+        for alternatives in rule.triggers:
+            if alternatives not in elsewhere and not text.holds_any(alternatives):
+                break
+        else:
+            awake.append(rule)
+    return awake
 
 
 class _Text:
@@ -46,20 +45,25 @@ class _Text:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._words = b"\n".join(set(_WORD.findall(data)))
-        self._known: dict[bytes, bool] = {}
+        self._known: dict[Tokens, bool] = {}
 
-    def holds(self, token: bytes) -> bool:
-        """Whether the token occurs, as a part of a word as well."""
-        answer = self._known.get(token)
+    def holds_any(self, tokens: Tokens) -> bool:
+        """Whether one of the tokens occurs, as a part of a word as well."""
+        answer = self._known.get(tokens)
         if answer is None:
-            answer = self._known[token] = self._find(token)
+            answer = self._known[tokens] = any(map(self._holds, tokens))
         return answer
 
-    def _find(self, token: bytes) -> bool:
-        words = _WORD.findall(token)
-        if words == [token]:
-            return token in self._words
-        return all(word in self._words for word in words) and token in self._data
+    def _holds(self, token: bytes) -> bool:
+        for word in _words_of(token):
+            if word not in self._words:
+                return False
+        return token in self._words or token in self._data
+
+
+@functools.cache
+def _words_of(token: bytes) -> list[bytes]:
+    return _WORD.findall(token)
 
 
 _WORD = re.compile(rb"[A-Za-z0-9_\x80-\xff]+")

@@ -383,12 +383,7 @@ class Index:
                 self.texts[statement] = None
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
-            for field in node._fields:
-                value = getattr(node, field, None)
-                if isinstance(value, list):
-                    pending.extend(item for item in value if isinstance(item, ast.AST))
-                elif isinstance(value, ast.AST) and field != "ctx":
-                    pending.append(value)
+            pending += children(node)
 
 
 def _bindings(block: Block) -> list[str]:

@@ -70,10 +70,12 @@ def result(
 
 def named_mover(node: ast.Call, given: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """What a call gives, where that is unknown, but the function's name says that it moves its first argument."""
+    is_known = given.kind is not Kind.UNKNOWN or given.device is not Device.UNKNOWN
+    if is_known or not arguments or isinstance(node.args[0], ast.Starred):
+        return given
     name = last_name(node.func) or ""
     named = conventions.MOVING_HELPERS.search(name)
-    is_known = given.kind is not Kind.UNKNOWN or given.device is not Device.UNKNOWN
-    if is_known or named is None or not arguments or isinstance(node.args[0] if node.args else None, ast.Starred):
+    if named is None:
         return given
     device: Device | None = Device.LIKELY
     if named.group(1) == "device":

@@ -240,7 +240,7 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
     if ref.startswith("torch.distributed.nn.") and arguments and arguments[0].holds_tensors:
         given_back = derived(arguments[0])  # collectives that autograd knows
         return container(given_back) if name in ("all_gather", "gather") else given_back
-    if any(ref.startswith(prefix) for prefix in torch_api.NOT_TENSOR_MODULES) or name[:1].isupper():
+    if ref.startswith(torch_api.NOT_TENSOR_MODULES) or name[:1].isupper():
         return UNKNOWN
     given = [*arguments, *keywords.values()]
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]

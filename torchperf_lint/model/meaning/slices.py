@@ -86,6 +86,7 @@ class Slices:
         self._function = function
         self._effects: dict[ast.stmt, _Effect] = {}
         self._binding: dict[str, list[ast.stmt]] = {}  # by the first name of the path
+        self._changing_path: dict[str, list[ast.stmt]] = {}
         self._narrowing: dict[str, list[ast.stmt]] = {}
         self._starred: list[ast.stmt] = []
         self._leaving: list[ast.stmt] = []
@@ -283,7 +284,7 @@ class Slices:
                 continue
             read.add(path)
             pending += self._starred
-            pending += (each for each in self._binding.get(_root(path), ()) if self._changes(each, path))
+            pending += self._changing(path)
             for branch in self._narrowing.get(_root(path), ()):
                 # What is known of a value behind the branch rests on whether the branch leaves.
                 leaves = [leave for leave in self._leaving if branch in self._effects[leave].parents]
@@ -293,13 +294,18 @@ class Slices:
                         enter(leave)
         return Slice(frozenset(run), frozenset(entered), frozenset(map(_root, read)))
 
-    def _changes(self, statement: ast.stmt, path: str) -> bool:
-        """Whether the statement may change what is found at the path: by the path itself, a part, or what holds it."""
-        own = self._function.self_name
-        return any(
-            bound == path or path.startswith(bound + ".") or (bound.startswith(path + ".") and path != own)
-            for bound in self._effects[statement].binds
-        )
+    def _changing(self, path: str) -> list[ast.stmt]:
+        """The statements that may change what is found at the path: by the path itself, a part, or what holds it."""
+        known = self._changing_path.get(path)
+        if known is None:
+            within = "" if path == self._function.self_name else f"{path}."
+            known = self._changing_path[path] = [
+                each
+                for each in self._binding.get(_root(path), ())
+                for bound in self._effects[each].binds
+                if bound == path or path.startswith(f"{bound}.") or (within and bound.startswith(within))
+            ]
+        return known
 
 
 def _related(one: str, other: str) -> bool:
@@ -386,7 +392,7 @@ def _read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) ->
             holder = dotted(node.value)
             if holder is not None:
                 binds.add(holder)
-        pending.extend(child for child in children(node) if not isinstance(child, ast.expr_context))
+        pending += children(node)
 
 
 def _narrowed_path(test: ast.expr) -> str | None:

@@ -60,6 +60,9 @@ class Contract(NamedTuple):
     path: str | None = None
 
 
+_IN_HOOK_TABLES = frozenset[str]().union(*(table.hot for table in hooks.HOOK_TABLES))
+
+
 def canonical(ref: str) -> str:
     """One name for each public path to the same library object."""
     if ref in _PACKAGES:
@@ -130,9 +133,10 @@ def _method_contract(world: World, function: FunctionInfo, cls: ClassInfo) -> Co
             return Contract(True, f"Lightning calls `{name}` for every batch")
         says = f"Lightning calls `{name}` for every batch, with the batch on the device"
         return Contract(True, says, Device.LIKELY, tensors=placed, origin=Origin.BATCH)
-    names = world.base_names(cls) if any(name in table.hot for table in hooks.HOOK_TABLES) else refs
-    for table in hooks.HOOK_TABLES:
-        if name in table.hot and any(_is_a(ref, table) for ref in names):
+    tables = [table for table in hooks.HOOK_TABLES if name in table.hot] if name in _IN_HOOK_TABLES else ()
+    names = world.base_names(cls) if tables else ()
+    for table in tables:
+        if any(_is_a(ref, table) for ref in names):
             return Contract(
                 True,
                 f"{table.framework} calls `{name}` for every batch",

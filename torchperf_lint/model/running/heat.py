@@ -68,12 +68,17 @@ class HeatMap:
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
         self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], tuple[Heat | None, int]] = {}
         self._known: dict[tuple[ast.stmt, bool], tuple[Heat | None, int]] = {}
+        self._warm_blocks: dict[int, tuple[bool, int]] = {}
         self._first_skips: dict[int, int] = {}
         self._asked: set[ast.expr] = set()
         self.warmth: dict[FunctionInfo, tuple[bool, int]] = {}  # each with its trail
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly cold; names alone tell that, and are asked before any value."""
+        block = id(self.world.index.places[statement].block)
+        return self.trail.kept(self._warm_blocks, block, lambda: self._may_be_hot(statement))
+
+    def _may_be_hot(self, statement: ast.stmt) -> bool:
         if not self.seeds.may_be_hot(statement):
             return False
         function = self.world.index.places[statement].function

@@ -63,6 +63,7 @@ class Seeds:
             for record in index.calls.get(name, ())
             for loop in self._around(record.statement)
         }
+        self._in_loops: dict[int, bool] = {}
         self._trail = trail
         self._functions, self._rests_on = trail.followed(self._reachable)
 
@@ -73,7 +74,12 @@ class Seeds:
 
     def in_loop(self, statement: ast.stmt) -> bool:
         """Whether a loop that may take batches stands around the statement, in its function."""
-        return bool(self._loops) and any(loop in self._loops for loop in self._around(statement))
+        block = id(self._index.places[statement].block)
+        known = self._in_loops.get(block)
+        if known is None:
+            known = any(loop in self._loops for loop in self._around(statement))
+            self._in_loops[block] = known
+        return known
 
     def _around(self, statement: ast.stmt) -> list[ast.stmt]:
         found: list[ast.stmt] = []
