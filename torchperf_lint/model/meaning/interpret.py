@@ -321,7 +321,9 @@ class World:
     def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression that stands in the function."""
         if function.index is self.index and slices_of(function).is_from_outside(node):
-            return Evaluator(self, Frame(function))(node, {})
+            name = function.self_name
+            env = {} if name is None else {name: parameters.own_object(self, function)}
+            return Evaluator(self, Frame(function))(node, env)
         value = self._frame_with(function, lambda slices: slices.of(node)).values.get(node, UNKNOWN)
         return value if function.index is self.index else located(value, function.index.path)
 

@@ -48,6 +48,11 @@ def initial(world: World, frame: Frame) -> Env:
     wanted = set(function.parameter_names)
     if frame.part is not None:
         wanted &= frame.part.names
+    if function.self_name in wanted:
+        env[function.self_name] = own_object(world, function)
+        wanted.remove(function.self_name)
+    if not wanted:
+        return env
     everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     annotations = {each.arg: each.annotation for each in everything if each.annotation and each.arg in wanted}
     promises = {name: annotated(annotation, world, None, function) for name, annotation in annotations.items()}
@@ -61,9 +66,6 @@ def initial(world: World, frame: Frame) -> Env:
     for argument in everything:
         name = argument.arg
         if name not in wanted:
-            continue
-        if name == function.self_name:
-            env[name] = _self(world, function)
             continue
         value = by_calls.get(name, UNKNOWN)
         if _is_mere_attribute(value):
@@ -129,7 +131,8 @@ def holds_unknown(value: Value) -> bool:
     return value.element is None or value.element.kind is Kind.UNKNOWN or holds_unknown(value.element)
 
 
-def _self(world: World, function: FunctionInfo) -> Value:
+def own_object(world: World, function: FunctionInfo) -> Value:
+    """What a method's first parameter is."""
     assert function.cls is not None
     value = world.instance(function.cls)
     if value.kind is Kind.MODULE and not world.cpu_only:

@@ -140,9 +140,18 @@ class Slices:
         return None if self._effects[binding[0]].parents or self._leaving else binding[0]
 
     def is_from_outside(self, node: ast.expr) -> bool:
-        """Whether it is a name, or an attribute of one, that nothing in the function has anything to do with."""
-        root = _root(dotted(node) or "")
-        if not root or self.may_bind(root) or root in self._narrowing:
+        """Whether it is a name, or an attribute of one, that nothing in the function has anything to do with.
+
+        The object that a method is called on comes from outside too.
+        """
+        path = dotted(node)
+        root = _root(path or "")
+        if path is None or root in self._narrowing or self._starred:
+            return False
+        if root == self._function.self_name:
+            if self._changing(path):
+                return False
+        elif self.may_bind(root):
             return False
         statement = self._statement_of(node)
         return statement is not None and not self._are_in_scopes(statement, (node,))
