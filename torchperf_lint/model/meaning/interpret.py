@@ -70,6 +70,7 @@ class _Outcome(NamedTuple):
     filled: tuple[tuple[str, Value], ...]
 
 
+_DEFINED = (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS)
 _NOTHING = _Outcome(UNKNOWN, ())
 
 
@@ -167,7 +168,9 @@ class World:
             return None
         definition = slices.definition(name) if function is self.index.module else None
         if definition is not None:
-            return self._defined(name, definition)
+            defined = self._defined(name, definition)
+            if defined is None or defined.kind in _DEFINED:
+                return defined
         value = self._frame_with(function, lambda slices: slices.at_end(name)).env.get(name)
         is_empty = value is not None and value.kind is Kind.CONTAINER and value.element is None
         return registries.entries(self.index, name) or value if is_empty and function is self.index.module else value

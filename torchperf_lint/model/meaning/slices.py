@@ -15,7 +15,7 @@ from torchperf_lint.syntax.tree import children, subtree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.index import FunctionInfo, Place
 
 GROWERS = frozenset("append add extend insert appendleft".split())
 """Methods by which a list or set gets more."""
@@ -34,6 +34,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
 _SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 _DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -133,11 +134,17 @@ class Slices:
         return _root(name) in self._binding or bool(self._starred) or name in self._function.parameter_names
 
     def definition(self, name: str) -> ast.stmt | None:
-        """The statement that alone binds the name, if that is a definition or import which runs in any case."""
+        """The statement of a module that alone binds the name, if that is a definition or an import.
+
+        It stands at the top; an import may also be tried, or be for type checkers.
+        """
         binding = self._binding.get(name, ())
         if len(binding) != 1 or self._starred or not isinstance(binding[0], _DEFINE):
             return None
-        return None if self._effects[binding[0]].parents or self._leaving else binding[0]
+        place = self._function.index.places[binding[0]]
+        while place.parent is not None and isinstance(binding[0], _IMPORTS) and _is_tried(place):
+            place = self._function.index.places[place.parent]
+        return binding[0] if place.parent is None else None
 
     def is_from_outside(self, node: ast.expr) -> bool:
         """Whether it is a name, or an attribute of one, that nothing in the function has anything to do with.
@@ -315,6 +322,17 @@ class Slices:
                 if bound == path or path.startswith(f"{bound}.") or (within and bound.startswith(within))
             ]
         return known
+
+
+def _is_tried(place: Place) -> bool:
+    """In the body of a `try:` or of an `if TYPE_CHECKING:`: what this imports is what the name is meant to be."""
+    parent = place.parent
+    return place.field == "body" and (isinstance(parent, ast.Try) or is_for_type_checkers(parent))
+
+
+def is_for_type_checkers(statement: ast.stmt | None) -> bool:
+    """`if TYPE_CHECKING:`: what it imports is what the other branch finds at run time, if it can."""
+    return isinstance(statement, ast.If) and (dotted(statement.test) or "").rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def _related(one: str, other: str) -> bool:

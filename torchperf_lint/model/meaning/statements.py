@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.meaning import batches, metrics, narrowing, parameters, walks
 from torchperf_lint.model.meaning.binding import bind
+from torchperf_lint.model.meaning.slices import is_for_type_checkers
 from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, join
 from torchperf_lint.model.running import frameworks
@@ -225,7 +226,7 @@ class Runner:
                 break
             node = rest
         outcome = self.block(node.orelse, env)
-        if len(arms) == 1 and arms[0][0] is not None and outcome is not None and _for_type_checkers(node.test):
+        if len(arms) == 1 and arms[0][0] is not None and outcome is not None and is_for_type_checkers(node):
             return _merge_imports([arms[0][0], outcome])
         return self._joined(arms, outcome)
 
@@ -354,11 +355,6 @@ class Runner:
 
     def _global(self, node: ast.Global | ast.Nonlocal, env: Env) -> Env:
         return env
-
-
-def _for_type_checkers(test: ast.expr) -> bool:
-    """`if TYPE_CHECKING:`: what it imports is what the other branch finds at run time, if it can."""
-    return (dotted(test) or "").rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def _declared_names(function: FunctionInfo) -> dict[str, ast.expr]:
