@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
-from torchperf_lint.model.meaning import batches, descent, metrics, optimizers, parameters
+from torchperf_lint.model.meaning import batches, descent, evidence, metrics, optimizers, parameters
 from torchperf_lint.model.meaning.answers import Answers
 from torchperf_lint.model.meaning.devices import default_device, moved_since
 from torchperf_lint.model.meaning.evaluate import Evaluator
@@ -226,14 +226,17 @@ class World:
         bound = parameters.bind(self, function, arguments, keywords)
         if not function.is_generator:
             bound = {name: value for name, value in bound.items() if name in part.names}
-        key = ("call", function, part, tuple(sorted(bound.items(), key=lambda pair: pair[0])))
+        bare, shown = evidence.set_apart(bound)
+        key = ("call", function, part, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
         self._depth += 1
         self._calling[function] = [*before, self._answers.depth]
         try:
-            return self._answers.ask(key, lambda: self._followed(function, bound, part), lambda: _NOTHING)
+            outcome = self._answers.ask(key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
         finally:
             self._depth -= 1
             self._calling[function] = before
+        filled = tuple((name, evidence.put_back(value, shown)) for name, value in outcome.filled)
+        return _Outcome(evidence.put_back(outcome.returned, shown), filled)
 
     def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> _Outcome:
         self._calls_followed += 1
