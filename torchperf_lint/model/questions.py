@@ -169,7 +169,7 @@ class Model(SiteModel):
         frame = self.world.frame(self.function_of(site))
         value = frame.env.get(name)
         if value is None:
-            value = self.world.free_name(frame, name)
+            value = self.world.names.free(frame, name)
         return UNKNOWN if value is None else value
 
     # -- flow ------------------------------------------------------------------------------------------------------

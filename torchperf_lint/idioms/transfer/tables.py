@@ -46,7 +46,7 @@ def _is_constant(model: Model, name: str, function: FunctionInfo) -> bool:
         outer = outer.outer
     if index.bound_names(index.module).count(name) != 1 or name in index.rebound_elsewhere:
         return False
-    value = model.world.at_top(name)
+    value = model.world.names.at_top(name)
     return value.kind is Kind.NUMPY and not _is_written(index.module.node, name)
 
 

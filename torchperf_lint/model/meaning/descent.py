@@ -53,7 +53,7 @@ def _base(home: World, cls: ClassInfo, node: ast.expr) -> Value:
         found = home.exports.meanings.get(root)
         if home.index.bound_names(module).count(root) == 1:
             if isinstance(found, Imported):
-                return home.imported(f"{found.ref}.{rest}" if rest else found.ref)
+                return home.names.imported(f"{found.ref}.{rest}" if rest else found.ref)
             if isinstance(found, ClassInfo) and not rest:
                 return Value(Kind.CLASS, cls=found)
     return home.seen_alone(cls.scope, node)

@@ -94,7 +94,7 @@ class Evaluator:
         name: str = node.id  # type: ignore[attr-defined]
         value = env.get(name)
         if value is None:
-            value = self.world.free_name(self.frame, name)
+            value = self.world.names.free(self.frame, name)
         if value is None:
             return Value(Kind.LIBRARY, ref="builtins." + name) if name in _BUILTINS else UNKNOWN
         return value
@@ -133,7 +133,7 @@ class Evaluator:
                 return Value(Kind.DTYPE, dtype=torch_api.DTYPES.get(ref))
             if ref in ("math.inf", "math.nan", "math.pi", "math.e", "math.tau"):
                 return Value(Kind.NUMBER, dtype="float")
-            return self.world.imported(ref)
+            return self.world.names.imported(ref)
         if base.holds_tensors:
             held = tensor_attribute(base, name)
             return self.trained(held, node) if name == "grad" and kind is Kind.TENSOR else held

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ast
-import functools
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.meaning import batches, descent, evidence, metrics, optimizers, parameters
 from torchperf_lint.model.meaning.answers import Answers
 from torchperf_lint.model.meaning.devices import default_device, moved_since
 from torchperf_lint.model.meaning.evaluate import Evaluator
+from torchperf_lint.model.meaning.names import Names
 from torchperf_lint.model.meaning.naming import conventional
 from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.statements import Runner, merge_all, names_sent_backward
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.project import registries
-from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.running import calling, frameworks
 
 if TYPE_CHECKING:
@@ -92,7 +90,7 @@ class World:
         self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
         self.transforms_samples = frameworks.transforms_samples(text)
         self._answers = Answers(unit.trail)
-        self._imports: dict[str, tuple[Value | Variable, int]] = {}
+        self.names = Names(self, unit)
         self._calls_up = MAX_CALLS_UP
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
@@ -168,21 +166,12 @@ class World:
             return None
         definition = slices.definition(name) if function is self.index.module else None
         if definition is not None:
-            defined = self._defined(name, definition)
+            defined = self.names.defined(name, definition)
             if defined is None or defined.kind in _DEFINED:
                 return defined
         value = self._frame_with(function, lambda slices: slices.at_end(name)).env.get(name)
         is_empty = value is not None and value.kind is Kind.CONTAINER and value.element is None
         return registries.entries(self.index, name) or value if is_empty and function is self.index.module else value
-
-    def _defined(self, name: str, definition: ast.stmt) -> Value | None:
-        """What the module knows by a name that one definition or import binds."""
-        if not isinstance(definition, (ast.Import, ast.ImportFrom)):
-            info = self.index.info_of[definition]
-            return Value(Kind.CLASS, cls=info) if isinstance(info, ClassInfo) else Value(Kind.FUNCTION, function=info)
-        found = self.exports.meanings[name]
-        assert isinstance(found, Imported)
-        return None if name in self.late_imports else self.imported(found.ref)
 
     def placed(self, function: FunctionInfo) -> tuple[Because, ...]:
         """What shows that the function's tensors live where a module's inputs live; nothing where nothing does."""
@@ -345,68 +334,6 @@ class World:
     def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
         """The values of what a statement of the function holds, but for the statements in it."""
         return self._frame_with(function, lambda slices: slices.of_statement(statement)).values
-
-    def imported(self, ref: str) -> Value:
-        """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
-        known = self._unit.trail.kept(self._imports, ref, lambda: self._looked_up(ref))
-        return self._held_by(known) if isinstance(known, Variable) else known
-
-    def _looked_up(self, ref: str) -> Value | Variable:
-        meaning = None if self.program is None else self.program.meaning(ref, self.index)
-        if isinstance(meaning, FunctionInfo):
-            return Value(Kind.FUNCTION, function=meaning)
-        if isinstance(meaning, ClassInfo):
-            return Value(Kind.CLASS, cls=meaning)
-        if isinstance(meaning, (ModuleName, LibraryName)):
-            return Value(Kind.LIBRARY, ref=frameworks.canonical(meaning.name))
-        if isinstance(meaning, Variable):
-            return meaning
-        if ref in torch_api.DTYPES:
-            return Value(Kind.DTYPE, dtype=torch_api.DTYPES[ref])
-        return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
-
-    def _held_by(self, variable: Variable) -> Value:
-        """What another file's variable is, once that file has run."""
-        home = self.home(variable.home)
-        value = None if home is None else home.at_end(variable.home.module, variable.name)
-        if home is None and self.program is not None:
-            value = registries.seen_as(self.program, variable)
-        value = UNKNOWN if value is None else value
-        return conventional(variable.name, located(value, variable.home.path))
-
-    def free_name(self, frame: Frame, name: str) -> Value | None:
-        """A name that the frame's function does not bind: from the functions around it, then the module."""
-        if name in self.index.rebound_elsewhere:
-            return conventional(name, UNKNOWN)
-        outer = frame.function.outer
-        while outer is not None:
-            value = self.at_end(outer, name)
-            if value is not None:
-                return value
-            outer = outer.outer
-        return self.imported_late(name)
-
-    @functools.cached_property
-    def late_imports(self) -> Mapping[str, str]:
-        """The module's imports that are looked up when a name is read: that of another file may have to be parsed."""
-        return {} if self.program is None else self.program.unit_of(self.index).late_imports
-
-    def imported_late(self, name: str) -> Value | None:
-        """What such an import, or one by `*` from the project, makes of the name; None if none of them binds it."""
-        ref = self.late_imports.get(name)
-        if ref is None and self.program is not None:
-            ref = self.program.starred(name, self.index)
-        return None if ref is None else self.imported(ref)
-
-    def at_top(self, name: str) -> Value:
-        """What the module knows by the name, once it has run."""
-        value = self.at_end(self.index.module, name) or self.imported_late(name)
-        return UNKNOWN if value is None else value
-
-    def all_at_top(self) -> list[Value]:
-        """All that the module knows by some name, but for what it imports by `*`."""
-        late = [value for value in map(self.imported_late, self.late_imports) if value is not None]
-        return [*self.frame(self.index.module).env.values(), *late]
 
     def handing_on(self, function: FunctionInfo) -> list[World]:
         """The files that may hand the function to others by its name: its own, and those that import it."""

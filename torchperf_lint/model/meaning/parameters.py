@@ -179,7 +179,7 @@ def _called_by_default(world: World, function: FunctionInfo, default: ast.expr |
     while outer is not None and value is None:
         value = world.at_end(outer, default.id)
         outer = outer.outer
-    value = value or world.imported_late(default.id) or UNKNOWN
+    value = value or world.names.late(default.id) or UNKNOWN
     return value if value.kind in (Kind.FUNCTION, Kind.CLASS) else UNKNOWN
 
 
@@ -420,7 +420,7 @@ def _resolve(
             value = world.at_end(outer, node.id)
             outer = outer.outer
     if value is None:
-        value = world.imported_late(node.id)
+        value = world.names.late(node.id)
     if value is None:
         return node.id if node.id in _ANNOTATED else "builtins." + node.id
     if value.kind is Kind.CLASS and value.cls is not None:

@@ -120,8 +120,8 @@ class Runner:
         return env
 
     def _bind_import(self, name: str, ref: str, env: Env) -> None:
-        if self.frame.function is not self.world.index.module or name not in self.world.late_imports:
-            env[name] = self.world.imported(ref)
+        if self.frame.function is not self.world.index.module or name not in self.world.names.late_imports:
+            env[name] = self.world.names.imported(ref)
 
     def _assign(self, node: ast.Assign, env: Env) -> Env:
         value = self.evaluate(node.value, env)

@@ -210,7 +210,7 @@ def _through_parameters(world: World, function: FunctionInfo) -> list[CallRecord
                 names = _given_as(home, record, callee, function)
                 found.update((id(each), each) for each in callee.calls_made if last_name(each.call.func) in names)
         for taker, name in home.index.defaults.get(function.name, ()):
-            if home.at_top(function.name).function is function:
+            if home.names.at_top(function.name).function is function:
                 found.update((id(each), each) for each in _calls_of_parameter(taker, name))
     return list(found.values())
 

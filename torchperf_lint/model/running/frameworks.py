@@ -193,7 +193,7 @@ def _by_annotation(world: World, function: FunctionInfo) -> Contract | None:
 
 def _engine(world: World, name: str) -> Value | None:
     """What the name stands for, if that is ignite's Engine or a class that descends from it."""
-    value = world.at_top(name)
+    value = world.names.at_top(name)
     names = [value.ref or ""] if value.cls is None else world.library_bases(value.cls)
     is_engine = any(each.startswith("ignite.") and each.endswith(".Engine") for each in names)
     return value if is_engine else None

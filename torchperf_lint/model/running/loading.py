@@ -149,11 +149,11 @@ class Loading:
             made = world.method(function.cls, "__init__")
             yield from () if made is None else (record.function for record in world.callers(made))
         is_module = function is world.index.module
-        if loader in all_sources(world.all_at_top() if is_module else frame.env.values()):
+        if loader in all_sources(world.names.all_at_top() if is_module else frame.env.values()):
             yield from (inner for inner in world.index.functions if inner.outer is function)
             if is_module and world.program is not None:
                 for unit in world.program.neighbours(world.index):
-                    if loader in all_sources(unit.world().all_at_top()):
+                    if loader in all_sources(unit.world().names.all_at_top()):
                         yield unit.index.module
 
     def _is_kept(self, loader: ast.Call, function: FunctionInfo) -> bool:
