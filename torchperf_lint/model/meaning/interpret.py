@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.meaning.slices import Slice, Slices
     from torchperf_lint.model.project.exports import Exports
+    from torchperf_lint.model.project.program import Program
     from torchperf_lint.model.unit import Unit
 
 Env = dict[str, Value]
@@ -81,8 +82,8 @@ class World:
 
     def __init__(self, unit: Unit, level: int) -> None:
         index, text, program = unit.index, unit.source.text, unit.program
-        self.index = index
-        self.program = program
+        self.index: Index = index
+        self.program: Program | None = program
         self.level = level
         self._unit = unit
         self.default_device: Device | None = default_device(index)

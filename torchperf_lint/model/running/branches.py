@@ -38,6 +38,14 @@ def demands(
     `steps` leads outwards from the function around the statement; with `node`, to this expression of the statement.
     None: they do not lead there, whatever is passed.
     """
+    if not steps and node is None:
+        return function.index.note(("demands", statement), lambda: _demands(statement, function, (), None))
+    return _demands(statement, function, steps, node)
+
+
+def _demands(
+    statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...], node: ast.expr | None
+) -> frozenset[Formula] | None:
     functions = [function, *(step.record.function for step in steps)]
     scope = Scope(functions[-1])
     needed: list[Formula] = []
