@@ -350,7 +350,7 @@ class World:
 
     def callers(self, function: FunctionInfo) -> list[CallRecord]:
         """The calls in the program that reach the function."""
-        return calling.callers(self, function)
+        return self._ask_by_calls_up(("callers", function), lambda: calling.callers(self, function), list)
 
     # -- running a function ----------------------------------------------------------------------------------------
 
