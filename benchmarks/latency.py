@@ -245,7 +245,7 @@ def checks_of(path: Path) -> tuple[Callable[[], float], Callable[[], float]]:
 def measure_editor(runs: int, files: list[tuple[str, Path]]) -> None:
     """A process that stays, and a file that changes; the collector as the command line sets it, and as Python does."""
     sys.path.insert(0, str(CHECKOUT))
-    from torchperf_lint.engine.project import calm_collector
+    from torchperf_lint.engine.executors import calm_collector
 
     for name, path in files:
         parse, check = checks_of(path)

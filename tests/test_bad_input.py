@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fake_rules import HINTS, TARGET, finds, swaps
-from torchperf_lint.engine import project, registry, runner
+from torchperf_lint.engine import jobs, registry, runner
 from torchperf_lint.engine.fixer import fix_source
-from torchperf_lint.engine.project import Action, Result, check_paths
+from torchperf_lint.engine.jobs import Action, Result
+from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.runner import check_source
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with one good file, `good.py`, and this process's jobs knowing the fake rule."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "all_rules", lambda: (ITEM,))
-    project._rules.cache_clear()
+    jobs._rules.cache_clear()
     (tmp_path / "good.py").write_text(GOOD)
     yield tmp_path
-    project._rules.cache_clear()
+    jobs._rules.cache_clear()
 
 
 def run(*paths: str, action: Action = Action.CHECK) -> list[Result]:
@@ -162,7 +163,7 @@ def test_a_file_that_cannot_be_read(here: Path, monkeypatch: pytest.MonkeyPatch)
             raise PermissionError(13, "Permission denied", path)
         return open(path, mode)
 
-    monkeypatch.setattr(project, "open", refused, raising=False)
+    monkeypatch.setattr(jobs, "open", refused, raising=False)
     assert failures(run()) == ["bad.py: error: cannot be read: Permission denied"]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from fake_rules import HINTS
 from torchperf_lint import cli
-from torchperf_lint.engine import gather, layout, project, registry, store
+from torchperf_lint.engine import gather, jobs, layout, registry, store
 from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.layout import root_of
 from torchperf_lint.engine.runner import FileReport, check_source
@@ -231,8 +231,8 @@ def test_what_is_not_saved_counts_and_is_not_kept(
 def test_what_is_fixed_in_a_file_does_not_count_for_the_others(here: Path) -> None:
     (here / "loop.py").write_text(LOOP)
     program = functools.cache(gather.gather(["loop.py", "train.py"], HINTS).program)
-    job = project.Job("loop.py", ("TPL102",), Target(), HINTS, project.Action.FIX)
-    result = project.run_on(job, LOOP.encode(), program)
+    job = jobs.Job("loop.py", ("TPL102",), Target(), HINTS, jobs.Action.FIX)
+    result = jobs.run_on(job, LOOP.encode(), program)
     assert len(result.applied) == 1
     assert program().unit(key_of("loop.py")).source.utf8 == LOOP.encode() != result.data
 
@@ -325,7 +325,7 @@ def test_no_project_is_looked_at_for_a_file_that_no_rule_is_about(
     (here / "idle.py").write_text("import torch\n\nx = 1\n")
     assert lint(capfd, "idle.py") == []
     assert lint_input(capfd, monkeypatch, "x = 1\n", "--stdin-filename", "idle.py") == []
-    monkeypatch.setattr(Plugin, "rules", project._rules(("TPL101", "TPL102")))
+    monkeypatch.setattr(Plugin, "rules", jobs._rules(("TPL101", "TPL102")))
     assert list(Plugin(None, "idle.py", ["x = 1\n"]).run()) == []
     with pytest.raises(AssertionError, match="is looked at"):
         lint(capfd, "train.py")

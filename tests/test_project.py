@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fake_rules import HINTS, TARGET, end_process, finds, swaps
-from torchperf_lint.engine import files, project, registry
+from torchperf_lint.engine import executors, files, jobs, registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, write_atomically
-from torchperf_lint.engine.project import Action, Result, check_paths
+from torchperf_lint.engine.jobs import Action, Result
+from torchperf_lint.engine.project import check_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +36,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def fake(monkeypatch: pytest.MonkeyPatch) -> Rule:
     """A rule that jobs of this process find under its code."""
     monkeypatch.setattr(registry, "all_rules", lambda: (ITEM,))
-    project._rules.cache_clear()
+    jobs._rules.cache_clear()
     yield ITEM
-    project._rules.cache_clear()
+    jobs._rules.cache_clear()
 
 
 def write(folder: Path, *paths: str, text: str = "y = x.item()\n") -> None:
@@ -54,6 +55,12 @@ def found(*paths: str, exclude: tuple[str, ...] = DEFAULT_EXCLUDE) -> list[str]:
 
 def check(*paths: str, rules_for: Callable[[str], list[Rule]] = lambda path: [ITEM], **options) -> list[Result]:
     return list(check_paths(list(paths) or ["."], rules_for, TARGET, HINTS, **options))
+
+
+def untimed(results: list[Result]) -> list[Result]:
+    """The results without what tells how long before it was read a file had changed."""
+    grounds = [each.ground and each.ground._replace(status=None) for each in results]
+    return [each._replace(ground=ground) for each, ground in zip(results, grounds, strict=True)]
 
 
 # -- discovery -----------------------------------------------------------------------------------------------------
@@ -230,8 +237,8 @@ def test_worker_processes_give_the_same_results(here: Path, monkeypatch: pytest.
         write(here, f"m{number}.py", text=f"x = 1  # noqa: {code}\ny = '{triggers}'\n")
     write(here, "n.py", text=f"def f(:  # {triggers}\n")
     serial = check(rules_for=lambda path: rules, jobs=1)
-    monkeypatch.setattr(project, "WORTH_A_POOL", 1)
-    assert check(rules_for=lambda path: rules, jobs=2) == serial
+    monkeypatch.setattr(executors, "WORTH_A_POOL", 1)
+    assert untimed(check(rules_for=lambda path: rules, jobs=2)) == untimed(serial)
     assert [each.code for each in serial[0].report.diagnostics] == ["TPL001"]
     assert serial[-1].report.failure is not None
 
@@ -241,9 +248,9 @@ def test_few_bytes_start_no_processes(here: Path, fake: Rule, monkeypatch: pytes
         raise AssertionError("a pool was started")
 
     write(here, "a.py")
-    monkeypatch.setattr(project, "_in_pool", forbidden)
+    monkeypatch.setattr(executors, "_in_pool", forbidden)
     check(jobs=8)
-    monkeypatch.setattr(project, "WORTH_A_POOL", 5)
+    monkeypatch.setattr(executors, "WORTH_A_POOL", 5)
     check(jobs=1)
     with pytest.raises(AssertionError, match="pool"):
         check(jobs=2)
@@ -253,8 +260,8 @@ def test_a_worker_that_dies_costs_a_line_per_file_that_was_not_reached(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(here, "a.py", "b.py")
-    monkeypatch.setattr(project, "WORTH_A_POOL", 1)
-    monkeypatch.setattr(project, "_work", end_process)
+    monkeypatch.setattr(executors, "WORTH_A_POOL", 1)
+    monkeypatch.setattr(executors, "_work", end_process)
     results = check(rules_for=lambda path: [], jobs=2)
     assert [str(each.report.failure) for each in results] == [
         f"{name}: error: not checked: a worker process was ended" for name in ("a.py", "b.py")
@@ -269,7 +276,7 @@ def test_an_interrupt_ends_the_workers_and_the_collector_is_put_back(
 
     for number in range(60):
         write(here, f"m{number:02}.py")
-    monkeypatch.setattr(project, "WORTH_A_POOL", 1)
+    monkeypatch.setattr(executors, "WORTH_A_POOL", 1)
     before = gc.get_threshold()
 
     def interrupt(done: int, total: int) -> None:
@@ -359,13 +366,13 @@ def test_a_file_that_cannot_be_written_is_reported_with_its_findings(
 _PARENT = """\
 import multiprocessing, time
 from concurrent.futures import ProcessPoolExecutor
-from torchperf_lint.engine import project
+from torchperf_lint.engine import executors
 from torchperf_lint.engine.gather import gather
 from torchperf_lint.knowledge.hints import Hints
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(1, context, project._begin, (gather([], Hints()),))
+    pool = ProcessPoolExecutor(1, context, executors._begin, (gather([], Hints()),))
     pool.submit(print, "at work", flush=True).result()
     pool.submit(time.sleep, 600).result()
 """

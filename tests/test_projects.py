@@ -20,10 +20,11 @@ import pytest
 from expectations import Commented, comments_of, disagreements, read_comments
 from linting import RESULTS, ROOT, assert_pair, bless_pair
 from torchperf_lint.config import Settings
-from torchperf_lint.engine import gather, project, registry
+from torchperf_lint.engine import executors, gather, registry
 from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.findings import Safety
-from torchperf_lint.engine.project import Action, check_paths
+from torchperf_lint.engine.jobs import Action
+from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
@@ -310,8 +311,8 @@ def test_a_file_that_breaks_is_the_only_one_to_fail(name: str, here: Path) -> No
 
 
 def test_the_number_of_processes_changes_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project, "WORTH_A_POOL", 0)
-    monkeypatch.setattr(project, "_FILES_PER_CALL", 1)
+    monkeypatch.setattr(executors, "WORTH_A_POOL", 0)
+    monkeypatch.setattr(executors, "_FILES_PER_CALL", 1)
     for name in CASES:
         load_case(name).lay_out(here / name)
     one, two = (_plain_case().run(action=Action.TRY, unsafe=True, jobs=jobs) for jobs in (1, 2))

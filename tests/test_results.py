@@ -10,7 +10,7 @@ import pytest
 
 from linting import RESULTS, ROOT
 from torchperf_lint.cli import main
-from torchperf_lint.engine import project, store
+from torchperf_lint.engine import executors, jobs, store
 from torchperf_lint.engine.files import CACHE_FOLDER
 
 PROJECTS = ROOT / "fixtures" / "projects"
@@ -93,13 +93,13 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are judged anew while a test runs."""
     seen: list[str] = []
-    real = project._checked
+    real = jobs._checked
 
-    def noting(job: project.Job, *rest: object) -> project.Result:
+    def noting(job: jobs.Job, *rest: object) -> jobs.Result:
         seen.append(job.path)
         return real(job, *rest)
 
-    monkeypatch.setattr(project, "_checked", noting)
+    monkeypatch.setattr(jobs, "_checked", noting)
     return seen
 
 
@@ -238,7 +238,7 @@ def test_worker_processes_keep_the_same(
     lay_out(here, helper=HELPER, train=TRAIN, other=OTHER, broken="x = (\n")
     plain = run("--no-cache")
     again(judged)
-    monkeypatch.setattr(project, "WORTH_A_POOL", 0)
+    monkeypatch.setattr(executors, "WORTH_A_POOL", 0)
     main(["-j", "2"])
     capfd.readouterr()
     assert run() == plain

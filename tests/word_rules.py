@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from torchperf_lint import config
-from torchperf_lint.engine import project, registry
+from torchperf_lint.engine import jobs, registry
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Edit, Finding, Fix, Safety, Severity
 
@@ -79,7 +79,7 @@ RULES = (slow_word, risky_word, quiet_word)
 def forget_rules() -> None:
     """Empty the caches that would keep rules from one test to the next."""
     config._selected_rules.cache_clear()
-    project._rules.cache_clear()
+    jobs._rules.cache_clear()
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
 from torchperf_lint.engine.findings import Safety
-from torchperf_lint.engine.project import Action, Job, Result, check_paths, run_in_project, run_on
+from torchperf_lint.engine.jobs import Action, Job, Result, run_on
+from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.report import Context, paint, printable
 from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff

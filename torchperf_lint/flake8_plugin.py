@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torchperf_lint import __version__
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import CACHE_FOLDER
-from torchperf_lint.engine.project import completed
+from torchperf_lint.engine.jobs import completed
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version

@@ -1,0 +1,207 @@
+"""One file of many: what is asked of it, and what comes of it, worked out from plain data wherever that happens."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.files import unreadable
+from torchperf_lint.engine.results import Ground
+from torchperf_lint.engine.runner import FileReport, check_source
+from torchperf_lint.engine.scan import rules_worth_running
+from torchperf_lint.engine.store import settled, status_of
+from torchperf_lint.syntax.identity import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.engine.findings import Failure
+    from torchperf_lint.engine.fixer import Applied, Withdrawn
+    from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.engine.requirements import Requirements
+    from torchperf_lint.engine.store import Status
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.project.program import Program
+
+
+class Action(enum.Enum):
+    """What is done with a file: CHECK it, FIX it on disk, or TRY the fixes and write nothing."""
+
+    CHECK = "check"
+    FIX = "fix"
+    TRY = "try"
+
+
+class Job(NamedTuple):
+    """One file and what to do with it: plain data, for it crosses processes; rules go by their codes.
+
+    `own_versions`: the project's own files are asked for versions that `target` leaves open.
+    """
+
+    path: str
+    codes: tuple[str, ...]
+    target: Target
+    hints: Hints
+    action: Action = Action.CHECK
+    unsafe: bool = False
+    report_unused: bool = True
+    own_versions: bool = True
+
+
+class Result(NamedTuple):
+    """What has come of one file.
+
+    `before` and `data` are its bytes before and after: positions in `report` refer to `data`. To spare the
+    way between processes both are empty where there is nothing to tell.
+    """
+
+    path: str
+    report: FileReport
+    before: bytes = b""
+    data: bytes = b""
+    applied: tuple[Applied, ...] = ()
+    withdrawn: tuple[Withdrawn, ...] = ()
+    unfixed: FileReport = FileReport()  # what is to be said if the fixed file cannot be written
+    ground: Ground | None = None  # what the report rests on; None if that is not known, or not asked for
+
+
+class Surroundings(Protocol):
+    """All that jobs learn of files, however it has come to where they are done."""
+
+    def read(self, path: str) -> tuple[bytes, Status | None]:
+        """The bytes of a job's file, with its status if that will show a later change; may raise OSError."""
+
+    def program(self) -> Program:
+        """The project around the files: the same one each time."""
+
+    def complete(self, target: Target, path: str) -> Target:
+        """`target` with what the project around a file states of versions."""
+
+
+class Disk:
+    """The surroundings where the files lie."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self.program = functools.cache(lambda: snapshot().program())
+
+    def read(self, path: str) -> tuple[bytes, Status | None]:
+        """As Surroundings says."""
+        with open(path, "rb") as file:
+            status = status_of(os.fstat(file.fileno()))
+            return file.read(), settled(status)
+
+    def complete(self, target: Target, path: str) -> Target:
+        """As Surroundings says."""
+        return requirements().complete(target, path)
+
+
+def run_job(job: Job, around: Surroundings) -> Result:
+    """Do one job, in whatever process; never raises for anything that the file is or holds."""
+    try:
+        data, status = around.read(job.path)
+    except OSError as error:
+        return failed(unreadable(job.path, error))
+    return run_on(job, data, around.program, status, around.complete)
+
+
+def run_on(
+    job: Job,
+    data: bytes,
+    program: Callable[[], Program] | None = None,
+    status: Status | None = None,
+    complete: Callable[[Target, str], Target] | None = None,
+) -> Result:
+    """Do a job on bytes that are at hand. Nothing is written: what a fix makes of the file is in the result.
+
+    `status` is what the file's was when they were read, if that will show a later change; `complete` is `completed`'s.
+    """
+    rules = _rules(job.codes)
+    target = completed(job.target, job.path, data, rules, complete) if job.own_versions else job.target
+    if job.action is Action.CHECK:
+        return _checked(job, data, rules, target, program, status)
+    from torchperf_lint.engine.fixer import fix_source
+
+    subject = (job.path, data, rules, target, job.hints)
+    fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
+    if program is not None and (fixed.applied or fixed.withdrawn):
+        program().close(job.path)  # what was tried in it must not count for other files
+    if fixed.data == data and not fixed.report.diagnostics:
+        return Result(job.path, fixed.report)
+    unfixed = fixed.unfixed if fixed.data != data else FileReport()
+    return Result(job.path, fixed.report, data, fixed.data, fixed.applied, fixed.withdrawn, unfixed)
+
+
+def _checked(
+    job: Job,
+    data: bytes,
+    rules: Sequence[Rule],
+    target: Target,
+    program: Callable[[], Program] | None,
+    status: Status | None,
+) -> Result:
+    asked: list[Program] = []
+
+    def noted() -> Program:
+        assert program is not None
+        around = program()
+        around.trail.begin()
+        asked.append(around)
+        return around
+
+    report = check_source(
+        *(job.path, data, rules, target, job.hints),
+        program=None if program is None else noted,
+        report_unused=job.report_unused,
+    )
+    basis = asked[0].trail.basis() if asked else None
+    ground = None
+    if basis is not None or not asked:
+        # The versions that were asked for are those that are not the job's.
+        ground = Ground(digest_of(data), status, name_of_target(target) if target is not job.target else None, basis)
+    kept = data if report.diagnostics else b""
+    return Result(job.path, report, kept, kept, ground=ground)
+
+
+def completed(
+    target: Target,
+    path: str,
+    data: bytes,
+    rules: Sequence[Rule],
+    complete: Callable[[Target, str], Target] | None = None,
+) -> Target:
+    """`target` with what the project around the file states of its versions, if one of the rules may ask for them.
+
+    `complete` knows what it states; without it, the files there are read.
+    """
+    versioned = [rule for rule in rules if rule.versions]
+    if not rules_worth_running(data, versioned, accelerated=True, metrics=True):
+        return target
+    return (requirements().complete if complete is None else complete)(target, path)
+
+
+def name_of_target(target: Target) -> str:
+    """A short name of the versions, equal for equal ones."""
+    return digest_of(repr(target).encode())[:16]
+
+
+def failed(failure: Failure) -> Result:
+    """The result of a file of which nothing but that can be said."""
+    return Result(failure.path, FileReport((), failure))
+
+
+@functools.cache
+def requirements() -> Requirements:
+    """What the projects' own files state, each read once; `cache_clear` forgets it."""
+    from torchperf_lint.engine.requirements import Requirements
+
+    return Requirements()
+
+
+@functools.cache
+def _rules(codes: tuple[str, ...]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in registry.all_rules() if rule.code in codes)
