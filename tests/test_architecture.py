@@ -57,7 +57,8 @@ INSIDE_OF_MODEL = frozenset(
     "ast_of function_of heats index loops seeds site_at sites source statement_of unit world".split()
 )
 FOREIGN_TO_RULES = ("ast", "libcst", "tokenize", "torch", "rich", "pathspec", "pathlib", "os", "sys", "io")
-NEVER_LOADED = ("torch", "numpy")
+NEVER_LOADED = ("torch", "numpy", "dask", "distributed")
+SPEAKS_TO_CLUSTERS = "engine.cluster"
 NOT_LOADED_WITHOUT_A_FINDING = (
     *NEVER_LOADED,
     "libcst",
@@ -108,6 +109,15 @@ def test_import_directions(path: Path) -> None:
         ours = imported.removeprefix(PACKAGE).lstrip(".")
         free = ours in ("", "__version__") or (key == "rules" and "._" in ours and ours.startswith("rules."))
         assert free or any(_covers(prefix, ours) for prefix in allowed), f"{name} must not import {imported}"
+
+
+@every_module
+def test_one_room_speaks_to_clusters(path: Path) -> None:
+    """And it is loaded only where a run names a cluster: no other room imports it at its top."""
+    loaded = {imported.split(".")[0] for imported in _imports(path)}
+    assert _name(path) == SPEAKS_TO_CLUSTERS or not loaded & {"dask", "distributed"}
+    at_top = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ImportFrom)]
+    assert f"{PACKAGE}.{SPEAKS_TO_CLUSTERS}" not in {node.module for node in at_top}
 
 
 @every_module

@@ -519,7 +519,7 @@ def test_a_process_that_stays_says_what_a_fresh_one_says(here: Path, monkeypatch
     assert len(seen) >= 5, "the changes change hardly anything"
 
     read = []
-    monkeypatch.setattr(gather, "_read", lambda key: read.append(key) or Path(key).read_bytes())
+    monkeypatch.setattr(gather, "read_file", lambda key: read.append(key) or Path(key).read_bytes())
     staying = gather.Projects(HINTS, None)
     for end in range(3):
         (here / "train.py").write_text(f"{train}\nEND = {end}\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
 from torchperf_lint.engine import registry
+from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.jobs import Action, Job, Result, run_on
@@ -39,7 +40,11 @@ def run(options: argparse.Namespace) -> int:
     except registry.UnknownSelector as error:
         return complain(f"torchperf-lint: error: {error}")
     if STANDARD_INPUT not in options.paths:
-        return _finish(_results(options, settings), options, sys.stdout)
+        try:
+            results = _results(options, settings)
+        except Unusable as error:
+            return complain(f"torchperf-lint: error: {error}")
+        return _finish(results, options, sys.stdout)
     if len(options.paths) > 1:
         return complain("torchperf-lint: error: `-` cannot stand beside other paths")
     if sys.stdin is None:  # closed by whoever started us
@@ -70,6 +75,7 @@ def _results(options: argparse.Namespace, settings: Settings) -> list[Result]:
                 root=settings.root,
                 cache=_cache(options),
                 jobs=options.jobs,
+                executor=options.executor or PROCESSES,
                 progress=progress,
                 own_versions=not options.isolated,
             )

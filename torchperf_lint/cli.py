@@ -89,6 +89,8 @@ def _check(arguments: Sequence[str]) -> int:
         parser.error("--stdin-filename names what is read from standard input: it needs the path `-`")
     if options.isolated and options.config is not None:
         parser.error("--isolated reads no configuration file: it cannot stand beside --config")
+    if options.jobs is not None and options.executor not in (None, "processes"):
+        parser.error("--jobs counts processes of this machine: it cannot stand beside --executor dask=...")
     return run(options)
 
 
@@ -123,6 +125,12 @@ def _check_parser() -> argparse.ArgumentParser:
     add("--exclude", action="extend", type=_globs, metavar="GLOBS", default=[], help="leave these files out, too")
     add("--stdin-filename", metavar="PATH", help="what standard input is called in the report")
     add("-j", "--jobs", type=_jobs, metavar="N", help="worker processes (default: as many as are worth it)")
+    add(
+        "--executor",
+        type=_executor,
+        metavar="NAME",
+        help="who judges them: processes (default), or dask=tcp://HOST:PORT",
+    )
     add("--no-cache", action="store_true", help="keep nothing of what was learnt of the project for the next run")
     add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
     add("--config", metavar="FILE", help="read [tool.torchperf-lint] from this file")
@@ -169,6 +177,15 @@ def _jobs(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"`{text}` is not a number of processes")
     return int(text)
+
+
+def _executor(text: str) -> str:
+    from torchperf_lint.engine.executors import BadExecutor, checked_executor
+
+    try:
+        return checked_executor(text)
+    except BadExecutor as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _explain(arguments: Sequence[str]) -> int:

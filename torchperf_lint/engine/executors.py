@@ -12,11 +12,12 @@ from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import Disk, failed, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Executor, Future
 
     from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.engine.jobs import Job, Result, Surroundings
+    from torchperf_lint.model.project.facts import Facts
 
 WORTH_A_POOL = 5_000_000
 """Bytes of source below which starting worker processes takes longer than it saves."""
@@ -25,8 +26,39 @@ _FILES_PER_CALL = 16
 _SECONDS_BETWEEN_LOOKS = 2.0
 
 
+PROCESSES, _DASK = "processes", "dask="
+
+
+class BadExecutor(ValueError):
+    """A text names no executor."""
+
+
+class Unusable(Exception):
+    """The executor that was asked for cannot do the work, or not go on with it; the text is one line."""
+
+
+def checked_executor(text: str) -> str:
+    """The name of an executor: `processes`, or `dask=` and the address of a scheduler. Raise BadExecutor otherwise."""
+    scheme, separator, rest = text.removeprefix(_DASK).partition("://")
+    if text != PROCESSES and not (text.startswith(_DASK) and scheme and separator and rest):
+        raise BadExecutor(f"`{text}` is no executor: `{PROCESSES}` is, and `{_DASK}tcp://HOST:PORT`")
+    return text
+
+
+def workers_of(executor: str, jobs: int | None) -> Workers:
+    """Who is meant by the name of an executor; `jobs` is Processes'. Raise Unusable where that is not installed."""
+    if executor == PROCESSES:
+        return Processes(jobs)
+    from torchperf_lint.engine.cluster import Cluster
+
+    return Cluster(executor.removeprefix(_DASK))
+
+
 class Workers(Protocol):
-    """Who does the jobs of a run."""
+    """Who does the work of a run: the facts of files, and the jobs."""
+
+    def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[Facts]:
+        """The facts of files' contents, in their order."""
 
     def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
         """The results in the order of the work; `snapshot` gives the project around the files."""
@@ -41,6 +73,12 @@ class Processes:
     def __init__(self, jobs: int | None) -> None:
         """`jobs` is the number of processes; None: as many as there are cores to use."""
         self._jobs = jobs or _cores()
+
+    def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[Facts]:
+        """As Workers says."""
+        from torchperf_lint.model.project.facts import facts_of
+
+        return map(facts_of, contents)
 
     def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
         """As Workers says."""

@@ -14,7 +14,7 @@ from torchperf_lint.model.project.program import Program
 from torchperf_lint.syntax.identity import digest_of, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from torchperf_lint.knowledge.hints import Hints
 
@@ -27,6 +27,12 @@ LARGEST = 20_000_000
 _FORMAT = 5
 
 
+def read_file(key: str) -> bytes:
+    """The bytes of a file of this machine."""
+    with open(key, "rb") as file:
+        return file.read()
+
+
 class Snapshot(NamedTuple):
     """The files of a project and what is known of them: plain data that can be sent to other processes."""
 
@@ -35,9 +41,21 @@ class Snapshot(NamedTuple):
     hints: Hints
     statuses: dict[str, Status | None]  # when the facts were taken; None: they would not show a later change
 
-    def program(self) -> Program:
-        """The project, ready to be asked."""
-        return Program(self.facts, self.layout.root, self.hints, _read, self.layout.name)
+    def program(self, read: Callable[[str], bytes] | None = None) -> Program:
+        """The project, ready to be asked; `read` gives a file's bytes and may raise OSError (None: from this machine).
+
+        Where all linted files are among its own, nothing of it but `read` asks this machine for any file.
+        """
+        keys = {path: key for key, path in self.layout.shown.items()}
+        layout = self.layout
+        return Program(
+            self.facts,
+            layout.root,
+            self.hints,
+            read or read_file,
+            layout.name,
+            lambda path: keys.get(path) or key_of(path),
+        )
 
 
 class Projects:
@@ -63,30 +81,53 @@ class Projects:
         return snapshot._replace(facts={**snapshot.facts, key: left_out.facts}).program()
 
 
-def gather(linted: Iterable[str], hints: Hints, cache: str | None = None) -> Snapshot:
+def gather(
+    linted: Iterable[str],
+    hints: Hints,
+    cache: str | None = None,
+    facts_of_all: Callable[[Iterator[bytes]], Iterable[Facts]] | None = None,
+) -> Snapshot:
     """Look at the whole project that the files belong to.
 
     `cache` is the folder to keep facts in, CACHE_FOLDER for that in the project's root (None: nothing is read or
-    written); a folder that cannot be used costs only time.
+    written); a folder that cannot be used costs only time. `facts_of_all` gives the facts of files' contents, in their
+    order; without it, this process works them out.
     """
-    return look_at(layout_of(linted), hints, cache)
+    return look_at(layout_of(linted), hints, cache, facts_of_all)
 
 
-def look_at(layout: Layout, hints: Hints, cache: str | None) -> Snapshot:
+def look_at(
+    layout: Layout,
+    hints: Hints,
+    cache: str | None,
+    facts_of_all: Callable[[Iterator[bytes]], Iterable[Facts]] | None = None,
+) -> Snapshot:
     """The same where it is known already which files those are."""
     store = None if cache is None else _Store(layout.root, cache)
     kept = {} if store is None else store.read()
     if store is None and _size(layout.found - layout.shown.keys()) > MOST_UNKEPT:
         layout = layout._replace(found=frozenset())
-    entries: dict[str, _Entry] = {}
-    for key in layout.keys:
-        entry = _looked_up(key, kept.get(key))
-        if entry is not None:
-            entries[key] = entry
+    found: dict[str, _Entry | Status | None] = {}
+
+    def unknown() -> Iterator[bytes]:
+        for key in layout.keys:
+            seen = _seen(key, kept.get(key))
+            if isinstance(seen, _Entry):
+                found[key] = seen
+            elif seen is not None:
+                found[key], data = seen
+                yield data
+
+    new = iter(list((facts_of_all or _facts_here)(unknown())))
+    entries = {key: each if isinstance(each, _Entry) else _Entry(each, next(new)) for key, each in found.items()}
     if store is not None and layout.found:
         store.write({key: entry for key, entry in entries.items() if key in layout.found})
     facts = {key: entry.facts for key, entry in entries.items()}
     return Snapshot(layout, facts, hints, {key: entry.status for key, entry in entries.items()})
+
+
+def _facts_here(contents: Iterator[bytes]) -> Iterator[Facts]:
+    return map(facts_of, contents)
 
 
 def _size(keys: Iterable[str]) -> int:
@@ -95,11 +136,6 @@ def _size(keys: Iterable[str]) -> int:
         with contextlib.suppress(OSError):
             size += os.stat(key).st_size
     return size
-
-
-def _read(key: str) -> bytes:
-    with open(key, "rb") as file:
-        return file.read()
 
 
 # -- facts kept on disk --------------------------------------------------------------------------------------------
@@ -114,17 +150,24 @@ class _Entry(NamedTuple):
 
 def _looked_up(key: str, kept: _Entry | None) -> _Entry | None:
     """The entry of a file as it is now; None if it cannot be read."""
+    seen = _seen(key, kept)
+    return seen if seen is None or isinstance(seen, _Entry) else _Entry(seen[0], facts_of(seen[1]))
+
+
+def _seen(key: str, kept: _Entry | None) -> _Entry | tuple[Status | None, bytes] | None:
+    """The same, but where the facts have to be worked out the file's status and bytes."""
     try:
         status = status_of(os.stat(key))
         if kept is not None and kept.status == status:
             return kept
         if status[0] > LARGEST:
             return None
-        data = _read(key)
+        data = read_file(key)
     except OSError:
         return None
-    known = kept is not None and kept.facts.digest == digest_of(data)
-    return _Entry(settled(status), kept.facts if kept is not None and known else facts_of(data))
+    if kept is not None and kept.facts.digest == digest_of(data):
+        return _Entry(settled(status), kept.facts)
+    return settled(status), data
 
 
 class _Store(Document):

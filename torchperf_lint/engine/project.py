@@ -7,7 +7,7 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.executors import Processes, calm_collector
+from torchperf_lint.engine.executors import PROCESSES, Processes, calm_collector, workers_of
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, write_atomically
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import Action, Job, Result, failed, name_of_target, requirements, run_on
@@ -39,6 +39,7 @@ def check_paths(
     root: str = ".",
     cache: str | None = None,
     jobs: int | None = None,
+    executor: str = PROCESSES,
     progress: Callable[[int, int], None] | None = None,
     own_versions: bool = True,
 ) -> Iterator[Result]:
@@ -47,8 +48,9 @@ def check_paths(
     The files are judged as parts of the project that they belong to, as the run finds it: with FIX, files are
     written only once all are judged. `rules_for` and `reports_unused` (whether TPL001 is on) are asked per file, in
     this process. `exclude` and `root` are `files.discover`'s, `cache` is `gather`'s. `jobs` None means as many
-    processes as there are cores to use; `progress` is called with the files judged and their total. What cannot be
-    read is a result with a failure. `own_versions` is Job's.
+    processes as there are cores to use, where `executor` (`checked_executor` says which there are) starts any;
+    `progress` is called with the files judged and their total. What cannot be read is a result with a failure.
+    `own_versions` is Job's. Raise `Unusable` where the executor fails, before anything is written.
     """
     requirements.cache_clear()
     found = discover(paths, exclude, root)
@@ -57,8 +59,8 @@ def check_paths(
         for path in found.files
         for codes in [tuple(rule.code for rule in rules_for(path))]
     ]
-    snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache))
-    workers: Workers = Processes(jobs)
+    workers = workers_of(executor, jobs)
+    snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers))
     if cache is not None and action is Action.CHECK and work:
         results = _with_kept(work, cache, snapshot, workers)
     else:
@@ -78,13 +80,13 @@ def check_paths(
 
 def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:
     """Do a job on bytes that stand in for the file at its path, in the project around it; `cache` is `gather`'s."""
-    return run_on(job, data, functools.cache(lambda: _gathered([job.path], job.hints, cache).program()))
+    return run_on(job, data, functools.cache(lambda: _gathered([job.path], job.hints, cache, Processes(1)).program()))
 
 
-def _gathered(paths: Sequence[str], hints: Hints, cache: str | None) -> Snapshot:
+def _gathered(paths: Sequence[str], hints: Hints, cache: str | None, workers: Workers) -> Snapshot:
     from torchperf_lint.engine.gather import gather
 
-    return gather(paths, hints, cache)
+    return gather(paths, hints, cache, workers.facts_of_all)
 
 
 # -- what an earlier run has said --------------------------------------------------------------------------------------

@@ -31,6 +31,30 @@ def program_stamp() -> str:
     return repr((__version__, sys.version, sys.platform, sorted(seen), _libcst()))
 
 
+@functools.cache
+def portable_stamp() -> str:
+    """The same where machines are to do the same: nothing in it depends on where the program lies, or since when.
+
+    It is told to the user: the versions of the program, of Python and of libcst, with a short name of its files.
+    """
+    from importlib.metadata import version
+
+    from torchperf_lint import __version__
+    from torchperf_lint.syntax.identity import digest_of
+
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    contents = []
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(place, name)
+                with open(path, "rb") as file:
+                    contents.append((os.path.relpath(path, folder).replace(os.sep, "/"), digest_of(file.read())))
+    files = digest_of(repr(sorted(contents)).encode())[:8]
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return f"torchperf-lint {__version__} ({files}) on Python {python} with libcst {version('libcst')}"
+
+
 def _libcst() -> list[tuple[str, int, int]]:
     """The files that change with libcst's version, found without importing it."""
     from importlib.machinery import PathFinder

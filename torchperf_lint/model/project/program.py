@@ -46,7 +46,7 @@ LARGEST = 2_000_000
 class Program:
     """Answers for all files of a project; `read` gives a file's bytes and may raise OSError.
 
-    Files go by absolute path, with slashes. `shown` is how a path is told to the user.
+    Files go by absolute path, with slashes. `shown` is how a path is told to the user, and `place_of` the way back.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Program:
         hints: Hints,
         read: Callable[[str], bytes],
         shown: Callable[[str], str] = str,
+        place_of: Callable[[str], str] = key_of,
     ) -> None:
         self._found = facts
         self._facts = dict(facts)  # but for what has been opened with another content
@@ -63,6 +64,7 @@ class Program:
         self._hints = hints
         self._read = read
         self._shown = shown
+        self._place_of = place_of
         self._links = Links(self._facts, root)
         self.trail = Trail()
         self._indexed: dict[str, tuple[Source, Index]] = {}
@@ -101,7 +103,7 @@ class Program:
 
         Raises Unreadable where it cannot be parsed.
         """
-        key = key_of(path)
+        key = self._place_of(path)
         known = self._facts.get(key)
         if known is None or known.digest != digest_of(data):
             self._learn(key, facts_of(data))
@@ -113,7 +115,7 @@ class Program:
 
     def close(self, path: str) -> None:
         """Take the file as the project has it, whatever it has been opened with."""
-        key = key_of(path)
+        key = self._place_of(path)
         if self._facts.get(key) != self._found.get(key):
             self._learn(key, self._found.get(key))
 
@@ -409,7 +411,7 @@ class Program:
 
     def reached(self, path: str) -> bool:
         """The same for a file that need not have been read."""
-        return self._reached(key_of(path))
+        return self._reached(self._place_of(path))
 
     def _reached(self, key: str) -> bool:
         found: bool = self._ask(key, "is_reached", key)
@@ -417,7 +419,7 @@ class Program:
 
     def may_have_metrics(self, path: str) -> bool:
         """Whether the file may have metrics of torchmetrics: it imports that, or other files that do, by some steps."""
-        key = key_of(path)
+        key = self._place_of(path)
         found: bool = self._ask(key, "is_near_metrics", key)
         return found
 

@@ -1,0 +1,296 @@
+"""Judging by the workers of a dask cluster: files travel to them by content, and facts and results come back.
+
+This process reads every file of the project. Each content is sent once, in packs that workers then get from each other;
+a pack is what a task was given, so that dask makes it again where the last worker that had it has died. What runs on
+a worker is given a `Project` for its surroundings, and asks its own machine for no file of the project.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from torchperf_lint.engine.executors import Unusable, calm_collector, drive
+from torchperf_lint.engine.jobs import Disk, requirements, run_job
+from torchperf_lint.engine.stamp import portable_stamp
+from torchperf_lint.engine.store import settled, status_of
+from torchperf_lint.syntax.identity import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.engine.jobs import Job, Result
+    from torchperf_lint.engine.store import Status
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.project.facts import Facts
+    from torchperf_lint.model.project.program import Program
+
+CONNECTING = 10.0
+"""Seconds in which the scheduler has to answer, and in which it has to have a worker."""
+
+PATIENCE = 30.0
+"""Seconds that a run goes on without any worker: one that has died may be started again."""
+
+_PACK = 4_000_000
+_LEAVING = 3.0
+
+
+# -- on a worker -------------------------------------------------------------------------------------------------------
+
+
+class Project:
+    """The surroundings of jobs, where their files do not lie: plain data of the client's.
+
+    What a worker makes of it stays with the object for the next jobs, goes with it once the run is over, and never
+    travels.
+    """
+
+    def __init__(
+        self,
+        stamp: str,
+        snapshot: Snapshot,
+        files: dict[str, tuple[str, Status | None]],
+        targets: dict[str, Target],
+    ) -> None:
+        """`files` are the digests of contents and the statuses by keys, `targets` the completed ones by jobs' paths."""
+        self._given = stamp, snapshot, files, targets
+        self.stamp = stamp
+        self._snapshot = snapshot
+        self._files = files
+        self._targets = targets
+        self._keys = {path: key for key, path in snapshot.layout.shown.items()}
+        self._contents: Mapping[str, bytes] = {}
+        self._program: Program | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Project, self._given
+
+    def unpack(self, packs: Sequence[dict[str, bytes]]) -> None:
+        """Take the contents that came beside it, unless it has them."""
+        self._contents = self._contents or {digest: data for pack in packs for digest, data in pack.items()}
+
+    def read(self, path: str) -> tuple[bytes, Status | None]:
+        """As Surroundings says."""
+        key = self._keys[path]
+        return self._content(key), self._files[key][1]
+
+    def program(self) -> Program:
+        """As Surroundings says."""
+        if self._program is None:
+            self._program = self._snapshot.program(self._content)
+        return self._program
+
+    def complete(self, target: Target, path: str) -> Target:
+        """As Surroundings says."""
+        return self._targets[path]
+
+    def _content(self, key: str) -> bytes:
+        if key not in self._files:
+            raise FileNotFoundError(key)  # as it was for the client
+        return self._contents[self._files[key][0]]
+
+
+_at_work = threading.Lock()
+"""A worker may have several threads, and a program answers one question at a time."""
+
+
+def judge(jobs: Sequence[Job], project: Project, *packs: dict[str, bytes]) -> list[Result]:
+    """Do jobs on a worker; raise Unusable if another program than the client's would do them."""
+    if project.stamp != portable_stamp():
+        raise Unusable(f"a worker has {portable_stamp()}; this is {project.stamp}")
+    with _at_work, calm_collector():
+        project.unpack(packs)
+        return [run_job(job, project) for job in jobs]
+
+
+def facts_in(pack: dict[str, bytes]) -> list[Facts]:
+    """The facts of all contents of a pack, which name them by their digests."""
+    from torchperf_lint.model.project.facts import facts_of
+
+    return [facts_of(data) for data in pack.values()]
+
+
+def held(data: Any) -> Any:
+    """What is given: a task, so that its result lies with workers and can be made again."""
+    return data
+
+
+# -- here --------------------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """The workers of a dask cluster, asked for only once there is something to do."""
+
+    def __init__(self, address: str) -> None:
+        """`address` is the scheduler's, such as `tcp://host:8786`; raise Unusable where dask is not installed."""
+        from importlib.util import find_spec
+
+        if find_spec("distributed") is None:
+            raise Unusable("dask is not installed: pip install 'torchperf-lint[dask]'")
+        self._address = address
+        self._client: Any = None
+        self._quiet = contextlib.ExitStack()
+        self._last_seen = 0.0
+        self._packs: list[Any] = []  # as dask knows them
+        self._sent: set[str] = set()
+        self._pack: dict[str, bytes] = {}  # the next one
+        self._size = 0
+
+    def close(self) -> None:
+        """As Workers says; what is still to be done is done by nobody."""
+        client, self._client = self._client, None
+        with self._quiet:
+            if client is not None:
+                with contextlib.suppress(Exception):  # there may be no scheduler to say goodbye to
+                    client.close(timeout=_LEAVING)
+
+    def facts_of_all(self, contents: Iterator[bytes]) -> list[Facts]:
+        """The facts of contents, in their order; those of a single pack are worked out sooner than they are sent."""
+        digests = [self._take(data) for data in contents]
+        if not self._packs:
+            known = facts_in({digest: self._pack[digest] for digest in digests})
+        else:
+            self._send()
+            with self._one_line():
+                asked = [self._client.get_executor(pure=False).submit(facts_in, pack) for pack in self._packs]
+                known = [each for future in asked for each in self._awaited(future)]
+        by_digest = {each.digest: each for each in known}
+        return [by_digest[digest] for digest in digests]
+
+    def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
+        """As Workers says; raise Unusable where the cluster cannot go on."""
+        if not work:
+            return
+        self._connect()
+        seen = snapshot()
+        files = self._files(seen)
+        keys = {path: key for key, path in seen.layout.shown.items()}
+        sent = {job.path for job in work if keys[job.path] in files}
+        project = Project(portable_stamp(), seen._replace(statuses={}), files, _targets(work))
+        here = Disk(lambda: seen)
+        with self._one_line():
+            from distributed import KilledWorker
+
+            shared = self._client.submit(held, project, pure=False)
+            jobs = [job for job in work if job.path in sent]
+            executor = self._client.get_executor(pure=False)
+            remote = drive(executor, judge, jobs, shared, *self._packs, ended=KilledWorker, look=self._look)
+            with contextlib.closing(remote):
+                for job in work:  # what could not be read, or is too large to be known, was not sent
+                    yield next(remote) if job.path in sent else run_job(job, here)
+
+    def _files(self, snapshot: Snapshot) -> dict[str, tuple[str, Status | None]]:
+        """The project's files as they are now, by their keys; what of them was not sent yet is."""
+        from torchperf_lint.engine.gather import read_file
+
+        found = {}
+        for key in snapshot.facts:
+            with contextlib.suppress(OSError):
+                status = status_of(os.stat(key))  # first: a change while it is read shows later
+                found[key] = self._take(read_file(key)), settled(status)
+        self._send()
+        return found
+
+    def _take(self, data: bytes) -> str:
+        """Have a content sent, if it has not been; its digest."""
+        digest = digest_of(data)
+        if digest not in self._sent:
+            self._sent.add(digest)
+            self._pack[digest] = data
+            self._size += len(data)
+            if self._size >= _PACK:
+                self._send()
+        return digest
+
+    def _send(self) -> None:
+        if self._pack:
+            self._connect()
+            with self._one_line():
+                self._packs.append(self._client.submit(held, self._pack, pure=False))
+            self._pack, self._size = {}, 0
+
+    # -- the connection --------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """Be connected to a cluster whose workers would say what this program would; raise Unusable otherwise."""
+        if self._client is not None:
+            return
+        self._quiet.enter_context(_without_logs())
+        with self._one_line():
+            import asyncio
+
+            import dask
+            from distributed import Client
+
+            # A file alone may be larger than what dask finds odd in a task.
+            self._quiet.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}))
+            try:
+                self._client = Client(self._address, timeout=CONNECTING, set_as_default=False)
+            except (OSError, ValueError) as error:
+                raise Unusable(f"the dask scheduler {self._address} cannot be reached: {_line(error)}") from None
+            try:
+                self._client.wait_for_workers(1, timeout=CONNECTING)
+            except asyncio.TimeoutError:
+                raise Unusable(f"the dask scheduler {self._address} has no workers") from None
+            for worker, stamp in self._client.run(portable_stamp, on_error="return").items():
+                if isinstance(stamp, str) and stamp != portable_stamp():
+                    raise Unusable(f"the worker {worker} has {stamp}; this is {portable_stamp()}")
+                if not isinstance(stamp, (str, OSError)):  # a worker that goes away says nothing of the others
+                    raise Unusable(f"the worker {worker} cannot run torchperf-lint: {_line(stamp)}")
+        self._last_seen = time.monotonic()
+
+    @contextlib.contextmanager
+    def _one_line(self) -> Iterator[None]:
+        """Make one line of whatever goes wrong with dask."""
+        from concurrent.futures import CancelledError
+
+        try:
+            yield
+        except Unusable:
+            raise
+        except CancelledError:
+            raise Unusable(f"the dask scheduler {self._address} is gone") from None
+        except Exception as error:
+            raise Unusable(f"the dask cluster {self._address} has failed: {_line(error)}") from error
+
+    def _awaited(self, future: Future[list[Facts]]) -> list[Facts]:
+        from concurrent.futures import wait
+
+        while not wait([future], 1).done:
+            self._look()
+        return future.result()
+
+    def _look(self) -> None:
+        """Raise Unusable if for a while there has been nobody to do the work."""
+        if self._client.status == "running":
+            with contextlib.suppress(OSError):
+                if self._client.nthreads():
+                    self._last_seen = time.monotonic()
+        if time.monotonic() - self._last_seen > PATIENCE:
+            raise Unusable(f"the dask cluster {self._address} has no workers any more")
+
+
+def _targets(work: Sequence[Job]) -> dict[str, Target]:
+    return {job.path: requirements().complete(job.target, job.path) for job in work if job.own_versions}
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+@contextlib.contextmanager
+def _without_logs() -> Iterator[None]:
+    """Let nothing be logged: dask would tell at length what we tell in one line."""
+    import logging
+
+    was = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(was)
