@@ -134,7 +134,7 @@ def _collected(
 
     try:
         while calls:
-            jobs, future = calls.popleft()
+            jobs, future = calls[0]
             try:
                 while look is not None and not wait([future], _SECONDS_BETWEEN_LOOKS).done:
                     look()
@@ -142,8 +142,7 @@ def _collected(
             except ended:
                 for job in jobs:
                     yield failed(Failure(job.path, None, None, "not checked: a worker process was ended"))
-            finally:
-                future.cancel()
+            calls.popleft()
     finally:
         for _, future in calls:
             future.cancel()
