@@ -10,6 +10,7 @@ import pickle
 import re
 import shutil
 import signal
+import socket
 import time
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
@@ -379,6 +380,18 @@ def test_a_scheduler_that_cannot_be_reached(
     assert error.startswith("torchperf-lint: error: the dask scheduler tcp://127.0.0.1:1 cannot be reached: ")
     assert sorted(os.listdir(here)) == [".git", "m00.py", "m01.py"]
     assert (here / "m00.py").read_text() == SUMS
+
+
+def test_an_address_where_nobody_speaks(
+    here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_room, "CONNECTING", 0.3)
+    many(here, 1)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
+        status, out, error = command(capfd, "--executor", f"dask={address}")
+    assert (status, out) == (2, "")
+    assert re.fullmatch(f"torchperf-lint: error: the dask [^\n]*{re.escape(address)}[^\n]*\n", error), error
 
 
 def test_a_scheduler_without_workers(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.program import Program
 
 CONNECTING = 10.0
-"""Seconds in which the scheduler has to answer, and in which it has to have a worker."""
+"""Seconds in which the scheduler has to be reached, and in which it has to have a worker."""
 
 PATIENCE = 30.0
 """Seconds that a run goes on without any worker: one that has died may be started again."""
@@ -230,19 +230,39 @@ class Cluster:
             # A file alone may be larger than what dask finds odd in a task.
             self._quiet.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}))
             try:
-                self._client = Client(self._address, timeout=CONNECTING, set_as_default=False)
+                self._client = self._answer(lambda: Client(self._address, timeout=CONNECTING, set_as_default=False))
             except (OSError, ValueError) as error:
                 raise Unusable(f"the dask scheduler {self._address} cannot be reached: {_line(error)}") from None
             try:
                 self._client.wait_for_workers(1, timeout=CONNECTING)
             except asyncio.TimeoutError:
                 raise Unusable(f"the dask scheduler {self._address} has no workers") from None
-            for worker, stamp in self._client.run(portable_stamp, on_error="return").items():
+            for worker, stamp in self._answer(lambda: self._client.run(portable_stamp, on_error="return")).items():
                 if isinstance(stamp, str) and stamp != portable_stamp():
                     raise Unusable(f"the worker {worker} has {stamp}; this is {portable_stamp()}")
                 if not isinstance(stamp, (str, OSError)):  # a worker that goes away says nothing of the others
                     raise Unusable(f"the worker {worker} cannot run torchperf-lint: {_line(stamp)}")
         self._last_seen = time.monotonic()
+
+    def _answer(self, asking: Callable[[], Any]) -> Any:
+        """What comes of asking the cluster, or Unusable: whoever listens at an address may say nothing for ever."""
+        from concurrent import futures
+
+        answer: futures.Future[Any] = futures.Future()
+
+        def ask() -> None:
+            try:
+                answer.set_result(asking())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            return answer.result(2 * CONNECTING)
+        except futures.TimeoutError:
+            if answer.done():
+                raise
+            raise Unusable(f"the dask cluster {self._address} does not answer") from None
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:
