@@ -14,7 +14,9 @@ from torchperf_lint.engine import stamp
 from torchperf_lint.engine.cluster import judge
 
 if TYPE_CHECKING:
-    from torchperf_lint.engine.jobs import Result
+    from collections.abc import Sequence
+
+    from torchperf_lint.engine.jobs import Job, Result
 
 asked: list[str] = []
 """What this process asked of files that it may not see."""
@@ -67,6 +69,13 @@ def slow_judge(*given: Any) -> list[Result]:
     """Judge, and take long enough for something to happen meanwhile."""
     time.sleep(0.05)
     return judge(*given)
+
+
+def judge_or_end(jobs: Sequence[Job], *shared: Any) -> list[Result]:
+    """Judge, but for a file that ends the process."""
+    if any(job.path == "poison.py" for job in jobs):
+        os._exit(1)
+    return judge(jobs, *shared)
 
 
 _own = stamp.portable_stamp

@@ -269,6 +269,23 @@ def test_a_worker_that_is_killed_in_mid_run_changes_nothing(here: Path, cluster:
         assert killed[0] not in client.run(os.getpid).values()
 
 
+def test_a_file_that_ends_every_worker_costs_a_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import dask
+
+    monkeypatch.setattr(executors, "_FILES_PER_CALL", 1)
+    monkeypatch.setattr(cluster_room, "judge", blind_worker.judge_or_end)
+    many(here, 2)
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), started(n_workers=1) as lonely:
+        plain = bare(run(cluster=lonely))
+        (here / "poison.py").write_text(SUMS)
+        results = bare(run(cluster=lonely))
+    lost = [failed(Failure(each.path, None, None, "not checked: a worker process was ended")) for each in results]
+    assert [each.path for each in results] == ["m00.py", "m01.py", "poison.py"]
+    assert results[-1] == lost[-1]
+    # Dask blames whatever waited for the same worker each time that it died.
+    assert all(each in known for each, known in zip(results, zip(plain, lost, strict=False), strict=False))
+
+
 def test_a_run_whose_workers_are_all_gone_ends_and_writes_nothing(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
