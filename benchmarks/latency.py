@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import argparse
 import ast
-import os
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from linter import CHECKOUT, environment
+from linter import CHECKOUT
+from processes import cost_of, medians
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,26 +155,12 @@ def long_file(every: int) -> str:
     return "".join(parts)
 
 
-def installed_environment() -> dict[str, str]:
-    """The linter's environment, in which Python may keep the byte code of modules, as it does of installed ones."""
-    return {name: value for name, value in environment().items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
 def cpu_of_process(command: list[str], folder: Path) -> float:
-    child = subprocess.Popen(command, cwd=folder, env=installed_environment(), stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode not in (0, 1):
-        raise SystemExit(f"exit status {child.returncode}: {' '.join(command)}")
-    return usage.ru_utime + usage.ru_stime
-
-
-def medians(measured: list[Callable[[], float]], runs: int) -> list[float]:
-    """The median of each, measured in turns, so that what else the machine does falls on all alike."""
-    for each in measured:
-        each()
-    turns = [[each() for each in measured] for _ in range(runs)]
-    return [statistics.median(times) for times in zip(*turns, strict=True)]
+    """CPU seconds of a run on a file, with findings or without."""
+    cost = cost_of(command, folder)
+    if cost.status not in (0, 1):
+        raise SystemExit(f"exit status {cost.status}: {' '.join(command)}")
+    return cost.cpu
 
 
 def report(name: str, base: float, measured: float, target: float | None) -> None:

@@ -8,20 +8,19 @@ of the sources is taken; `--full` takes all of them, which costs minutes.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from corpus import DEFAULT_CORPUS, python_files
-from linter import COMMAND, environment
+from linter import COMMAND
+from processes import median_cpu
 
 SAMPLE, SEED = 300, 0
 MANY_TARGET, ONE_TARGET = 0.3, 5.0
+FINE = (0, 2)  # 2: files of a newer grammar than the running Python's are complained about
 
 BARE_PARSE = """\
 import sys, libcst
@@ -47,20 +46,6 @@ def train(model, loader, optimizer):
 """
 
 
-def cpu_seconds(command: list[str], runs: int) -> float:
-    """Median user plus system time of `command` and of the processes that it waits for."""
-    times = []
-    for _ in range(runs):
-        child = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        # Files of a newer grammar than the running Python's are complained about with status 2.
-        if child.returncode not in (0, 2):
-            raise SystemExit(f"exit status {child.returncode}: {' '.join(command)}")
-        times.append(usage.ru_utime + usage.ru_stime)
-    return statistics.median(times)
-
-
 def report(name: str, base: float, measured: float, target: float) -> None:
     """Print one line: the yardstick, the linter, their ratio and the target."""
     ratio = measured / base
@@ -82,18 +67,18 @@ def measure_many(sources: Path, size: int | None, runs: int, scratch: Path) -> N
         shutil.copyfile(path, target)
     listed = scratch / "files.txt"
     listed.write_text("\n".join(map(str, python_files(copy))), encoding="utf-8")
-    base = cpu_seconds([sys.executable, "-c", BARE_PARSE, str(listed)], runs)
-    report(
-        f"{len(files)} files of torch", base, cpu_seconds([*COMMAND, "--no-cache", "-j1", str(copy)], runs), MANY_TARGET
-    )
+    base = median_cpu([sys.executable, "-c", BARE_PARSE, str(listed)], runs)
+    lint = [*COMMAND, "--no-cache", "-j1", str(copy)]
+    report(f"{len(files)} files of torch", base, median_cpu(lint, runs, fine=FINE), MANY_TARGET)
 
 
 def measure_one(runs: int, scratch: Path) -> None:
     """Lint one small file without a finding, and start Python for nothing."""
     small = scratch / "small.py"
     small.write_text(CLEAN_FILE, encoding="utf-8")
-    base = cpu_seconds([sys.executable, "-c", "pass"], runs)
-    report("one small clean file", base, cpu_seconds([*COMMAND, "--no-cache", "-j1", str(small)], runs), ONE_TARGET)
+    base = median_cpu([sys.executable, "-c", "pass"], runs)
+    lint = [*COMMAND, "--no-cache", "-j1", str(small)]
+    report("one small clean file", base, median_cpu(lint, runs), ONE_TARGET)
 
 
 def main() -> int:
