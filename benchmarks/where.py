@@ -1,0 +1,170 @@
+"""Tells where the time goes in a cold run on a folder: CPU seconds of each room of the linter.
+
+The linter runs in this process, on one core, without a cache and with all rules. A timer interrupts it every few
+milliseconds of CPU time; what has passed since the last time is counted for the innermost frame that belongs to a room
+of ours, to libcst or to `ast.parse`, so that what Python's own library does is its caller's. The collector's time is
+taken by its own callbacks. An interruption costs some microseconds: this is the run as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import io
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from linter import CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType, FrameType
+
+EVERY = 0.002
+
+ROOMS = {
+    "engine.files": "finding and reading files",
+    "engine.layout": "finding and reading files",
+    "engine.gather": "finding and reading files",
+    "engine.scan": "words that wake rules",
+    "model.project.facts": "facts of each file",
+    "model.project": "links between files",
+    "model.index": "index",
+    "model.flow": "index",
+    "model.scope": "index",
+    "model.unit": "index",
+    "model.meaning": "values",
+    "model.running": "heat",
+    "model": "the model's questions",
+    "idioms": "idioms",
+    "rules": "rules",
+    "syntax.site": "libcst",
+    "syntax.edits": "libcst",
+    "syntax.shape": "libcst",
+    "report": "report",
+    "": "the rest: engine, command line",
+}
+START, IMPORTS, PARSE, LIBCST, COLLECTOR = "Python's start", "imports", "ast.parse", "libcst", "garbage collector"
+ORDER = list(dict.fromkeys([START, IMPORTS, COLLECTOR, PARSE, *ROOMS.values()]))
+
+
+class Clock:
+    """Counts CPU seconds by room and by function while it runs."""
+
+    def __init__(self) -> None:
+        self.rooms: defaultdict[str, float] = defaultdict(float, {START: time.process_time()})
+        self.functions: defaultdict[str, float] = defaultdict(float)
+        self.samples = 0
+        self._last = time.process_time()
+        self._collecting = self._collected = 0.0
+        self._known: dict[CodeType, str | None] = {}
+
+    def start(self) -> None:
+        """Begin to count."""
+        signal.signal(signal.SIGPROF, self._interrupted)
+        gc.callbacks.append(self._collector)
+        signal.setitimer(signal.ITIMER_PROF, EVERY, EVERY)
+
+    def stop(self) -> None:
+        """Count no more."""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        gc.callbacks.remove(self._collector)
+
+    def _collector(self, phase: str, _: object) -> None:
+        if phase == "start":
+            self._collecting = time.process_time()
+        else:
+            self._collected += time.process_time() - self._collecting
+
+    def _interrupted(self, _: int, frame: FrameType | None) -> None:
+        now = time.process_time()
+        passed, collected = now - self._last, self._collected
+        self._last, self._collected = now, 0.0
+        self.samples += 1
+        room, function = self._place(frame)
+        self.rooms[room] += passed - collected
+        self.rooms[COLLECTOR] += collected
+        self.functions[f"{room}: {function}"] += passed - collected
+
+    def _place(self, frame: FrameType | None) -> tuple[str, str]:
+        """The room of the innermost frame that has one, and the name of its function; imports go before all."""
+        found = None
+        while frame is not None:
+            code = frame.f_code
+            if code not in self._known:
+                self._known[code] = room_of(code)
+            room = self._known[code]
+            if room == IMPORTS:
+                return IMPORTS, "import"
+            if found is None and room is not None:
+                name = f"{Path(code.co_filename).stem}.{getattr(code, 'co_qualname', code.co_name)}"
+                found = room, name
+            frame = frame.f_back
+        return found or (ROOMS[""], "?")
+
+
+def room_of(code: CodeType) -> str | None:
+    """The room that a function's own time is counted for; None: its caller's."""
+    file = code.co_filename
+    if file.startswith("<frozen importlib"):
+        return IMPORTS
+    if file == getattr(sys.modules.get("ast"), "__file__", None):
+        return PARSE if code.co_name == "parse" else None
+    place = file.replace(os.sep, "/")
+    if "/libcst/" in place:
+        return LIBCST
+    ours = f"{CHECKOUT.as_posix()}/torchperf_lint/"
+    if not place.startswith(ours):
+        return None
+    module = place.removeprefix(ours).removesuffix(".py").replace("/", ".")
+    key = max((key for key in ROOMS if key == "" or f"{module}.".startswith(f"{key}.")), key=len)
+    return ROOMS[key]
+
+
+def lint(folder: Path) -> Clock:
+    """Run the linter on the folder, as its command does."""
+    sys.path.insert(0, str(CHECKOUT))
+    os.chdir(folder)
+    options = ["--isolated", "--select=ALL", "--no-cache", "-j1", "--quiet", "--output-format=concise", "."]
+    sys.argv[:] = ["torchperf-lint", *options]
+    clock = Clock()
+    clock.start()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        from torchperf_lint.__main__ import run
+
+        run()
+    clock.stop()
+    return clock
+
+
+def report(clock: Clock, functions: int) -> None:
+    """Print the rooms, and as many of the functions that take most."""
+    total = sum(clock.rooms.values())
+    print(f"{'room':<36}{'CPU s':>9}{'share':>8}")
+    for room in ORDER:
+        print(f"{room:<36}{clock.rooms[room]:>9.2f}{clock.rooms[room] / total:>8.1%}")
+    print(f"{'all':<36}{total:>9.2f}{1:>8.1%}  {clock.samples:,} samples")
+    for name, seconds in sorted(clock.functions.items(), key=lambda each: -each[1])[:functions]:
+        print(f"{seconds:>9.2f}{seconds / total:>8.1%}  {name}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="what is linted")
+    parser.add_argument("--functions", type=int, default=0, metavar="N", help="the N functions that take most, too")
+    options = parser.parse_args(arguments)
+    folder: Path = options.folder.resolve()
+    files = [path for path in folder.rglob("*.py") if path.is_file()]
+    print(f"{len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB")
+    report(lint(folder), options.functions)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
