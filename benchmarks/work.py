@@ -1,0 +1,147 @@
+"""Counts what a cold run does on a fixed set of files, and holds it against the counts that `work.tsv` keeps.
+
+Counted are the calls of the linter's own functions, room by room, and the bytes that are parsed. No clock is read: the
+counts are the same in every run, on any machine, and under Python 3.10 to 3.12; under 3.13 they differ by a
+thousandth. So they tell a change that makes the linter do more from a machine that is busy. They do not tell how long
+a call takes: that is for `speed.py`.
+
+More than 1.05 times what is kept is too much; so is 1.25 times in one room, which another room's gain must not hide.
+Less than 0.85 times is to be kept with `--bless`, or it could be lost again unseen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import cProfile
+import os
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from linter import CHECKOUT
+from where import IMPORTS, PARSE, room_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import CodeType
+
+KEPT = Path(__file__).with_suffix(".tsv")
+FIXTURES = CHECKOUT / "fixtures"
+CASES = """
+base_trainer containers gan ignite_engine images_in_workers loaders look_alikes metric_update metrics_from_elsewhere
+micro_batches package_helper registries
+"""
+MOST, MOST_OF_ROOM, LEAST = 1.05, 1.25, 0.85
+ALL, PARSED, PARSED_BY_LIBCST = "all calls", "bytes parsed by ast", "bytes parsed by libcst"
+
+
+def lay_out(folder: Path) -> None:
+    """Copy the set of files: the workloads and some projects of the fixtures, without what fixes make of them."""
+    places = [FIXTURES / "workloads", *(FIXTURES / "projects" / case for case in CASES.split())]
+    for path in (path for place in places for path in sorted(place.rglob("*.py"))):
+        if not path.stem.endswith((".fixed", ".unsafe")):
+            target = folder / path.relative_to(FIXTURES)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    (folder / "pyproject.toml").touch()  # the project's root
+
+
+def counted(folder: Path) -> dict[str, int]:
+    """Lint the folder as one project, with all rules, and count."""
+    sys.path.insert(0, str(CHECKOUT))
+    import libcst
+
+    from torchperf_lint.engine import registry
+    from torchperf_lint.engine.project import check_paths
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.knowledge.versions import Target
+
+    os.chdir(folder)
+    rules = registry.select(["ALL"])
+    parsed: Counter[str] = Counter()
+    for module, name, row in ((ast, "parse", PARSED), (libcst, "parse_module", PARSED_BY_LIBCST)):
+        setattr(module, name, _measuring(getattr(module, name), parsed, row))
+    profile = cProfile.Profile()
+    profile.enable()
+    for result in check_paths(["."], lambda _: rules, Target(), Hints(), jobs=1, own_versions=False):
+        if result.report.failure is not None:
+            raise SystemExit(str(result.report.failure))
+    profile.disable()
+    calls: Counter[str] = Counter()
+    for entry in profile.getstats():
+        room = None if isinstance(entry.code, str) else _own_room(entry.code)
+        if room is not None:
+            calls[room] += entry.callcount
+    return {**dict(sorted(calls.items())), ALL: sum(calls.values()), **parsed}
+
+
+def _own_room(code: CodeType) -> str | None:
+    """The room of a function of ours; None for all that differs between versions of Python and libcst."""
+    if code.co_name.startswith("<") or "/libcst/" in code.co_filename.replace(os.sep, "/"):
+        return None
+    room = room_of(code)
+    return None if room in (IMPORTS, PARSE) else room
+
+
+def _measuring(parse: Any, parsed: Counter[str], row: str) -> Any:
+    def measured(source: str | bytes, *arguments: Any, **options: Any) -> Any:
+        parsed[row] += len(source)
+        return parse(source, *arguments, **options)
+
+    return measured
+
+
+def kept() -> dict[str, int]:
+    """The counts that the checkout keeps."""
+    rows = (line.split("\t") for line in KEPT.read_text("utf-8").splitlines())
+    return {name: int(count) for name, count in rows}
+
+
+def complaints(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """What is to be said of counts, held against those that are kept."""
+    said = []
+    for row in sorted({*before, *now}):
+        old, new = before.get(row, 0), now.get(row, 0)
+        whole = row in (ALL, PARSED, PARSED_BY_LIBCST)
+        # A room that does little in all may double what it does.
+        slack = 0 if whole else 0.01 * before.get(ALL, 0)
+        if new > old * (MOST if whole else MOST_OF_ROOM) + slack:
+            said.append(f"{row}: {new:,} instead of {old:,}, that is too much")
+        elif whole and new < old * LEAST:
+            said.append(f"{row}: {new:,} instead of {old:,}, keep that with: python benchmarks/work.py --bless")
+    return said
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bless", action="store_true", help="keep what is counted")
+    parser.add_argument("--counts", action="store_true", help="print the counts and nothing else")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place).resolve() / "set"
+        lay_out(folder)
+        now = counted(folder)
+        os.chdir(CHECKOUT)
+    if options.counts or options.bless:
+        text = "".join(f"{row}\t{count}\n" for row, count in now.items())
+        print(text, end="")
+        if options.bless:
+            KEPT.write_text(text, encoding="utf-8")
+        return 0
+    before = kept()
+    print(f"{'':<36}{'kept':>12}{'now':>12}{'ratio':>8}")
+    for row in now:
+        ratio = now[row] / before[row] if before.get(row) else float("inf")
+        print(f"{row:<36}{before.get(row, 0):>12,}{now[row]:>12,}{ratio:>8.3f}")
+    said = complaints(before, now)
+    for line in said:
+        print(line, file=sys.stderr)
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

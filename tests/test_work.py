@@ -1,0 +1,88 @@
+"""What a run does is counted, and no change may make it do more unseen: `pytest --bless` keeps what is counted."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linting import ROOT
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+SMALL = """\
+import sys
+sys.path.insert(0, "benchmarks")
+import work
+work.CASES = "containers"
+{change}
+sys.argv[1:] = ["--counts"]
+work.main()
+"""
+TWICE = """\
+sys.path.insert(0, ".")
+from torchperf_lint.engine import project
+once = project.check_source
+def twice(*arguments, **options):
+    once(*arguments, **options)
+    return once(*arguments, **options)
+project.check_source = twice
+"""
+
+
+@pytest.fixture(scope="module")
+def work() -> ModuleType:
+    """The script, which lies beside the modules that it imports."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+        return importlib.import_module("work")
+
+
+def counts(*arguments: str, seed: str = "random") -> dict[str, int]:
+    """What a process of its own counts."""
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = (line.split("\t") for line in done.stdout.splitlines())
+    return {name: int(count) for name, count in rows}
+
+
+def test_a_run_does_what_it_did(work: ModuleType, bless: bool) -> None:
+    now = counts("benchmarks/work.py", "--bless" if bless else "--counts")
+    assert not work.complaints(work.kept(), now), "`pytest --bless` keeps it, if it has to be"
+
+
+def test_the_counts_rest_on_nothing_random() -> None:
+    program = SMALL.format(change="")
+    assert counts("-c", program, seed="1") == counts("-c", program, seed="2")
+
+
+def test_work_that_is_done_twice_is_told(work: ModuleType) -> None:
+    usual = counts("-c", SMALL.format(change=""))
+    slow = counts("-c", SMALL.format(change=TWICE))
+    assert any(said.startswith(f"{work.ALL}: ") and "too much" in said for said in work.complaints(usual, slow))
+    assert not work.complaints(usual, usual)
+
+
+def test_what_one_room_saves_does_not_hide_what_another_takes(work: ModuleType) -> None:
+    before = {"index": 500, "values": 500, work.ALL: 1000}
+    assert not work.complaints(before, {"index": 520, "values": 520, work.ALL: 1040})
+    assert [said.split(":")[0] for said in work.complaints(before, {"index": 560, "values": 500, work.ALL: 1060})] == [
+        work.ALL
+    ]
+    assert [said.split(":")[0] for said in work.complaints(before, {"index": 700, "values": 300, work.ALL: 1000})] == [
+        "index"
+    ]
+
+
+def test_a_gain_is_to_be_kept(work: ModuleType) -> None:
+    before = {"index": 500, "values": 500, work.ALL: 1000}
+    (said,) = work.complaints(before, {"index": 300, "values": 500, work.ALL: 800})
+    assert "--bless" in said
+    assert not work.complaints(before, {"index": 450, "values": 450, work.ALL: 900})
