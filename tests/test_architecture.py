@@ -69,7 +69,19 @@ NOT_LOADED_WITHOUT_A_FINDING = (
     "multiprocessing",
     "importlib.metadata",
     "tokenize",
+    "_hashlib",
+    "difflib",
+    "subprocess",
     f"{PACKAGE}.engine.fixer",
+)
+NOT_LOADED_WHERE_NOTHING_IS_WRITTEN = ("tempfile", "shutil", "random", "pathlib", "textwrap", "urllib.parse")
+NOT_LOADED_BY_ONE_FILE = (
+    *NEVER_LOADED,
+    "rich",
+    "multiprocessing",
+    "concurrent.futures",
+    "asyncio",
+    "importlib.metadata",
 )
 CLEAN_FILE = "import torch\n\n\ndef add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:\n    return a + b\n"
 SLOW_FILE = """\
@@ -152,6 +164,21 @@ def test_clean_file_loads_nothing_heavy(tmp_path: Path) -> None:
     assert not [each for each in NOT_LOADED_WITHOUT_A_FINDING if each in loaded]
 
 
+def test_clean_file_of_which_nothing_is_kept_loads_nothing_that_writes(tmp_path: Path) -> None:
+    status, loaded = _loaded_by_run(tmp_path, CLEAN_FILE, "--no-cache")
+    assert status == 0
+    unwanted = (*NOT_LOADED_WITHOUT_A_FINDING, *NOT_LOADED_WHERE_NOTHING_IS_WRITTEN)
+    assert not [each for each in unwanted if each in loaded]
+
+
+def test_fixing_one_file_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    status, loaded = _loaded_by_run(tmp_path, SLOW_FILE, "--no-cache", "--fix", "--unsafe-fixes")
+    assert (tmp_path / "example.py").read_text(encoding="utf-8") != SLOW_FILE
+    assert status in (0, 1)
+    assert f"{PACKAGE}.engine.fixer" in loaded
+    assert not [each for each in NOT_LOADED_BY_ONE_FILE if each in loaded]
+
+
 def test_version_is_told_before_anything_is_loaded() -> None:
     program = (
         f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules)\n"
@@ -189,12 +216,12 @@ def test_finding_does_not_load_torch(tmp_path: Path) -> None:
     assert not [each for each in NEVER_LOADED if each in loaded]
 
 
-def _loaded_by_run(folder: Path, code: str) -> tuple[int, set[str]]:
+def _loaded_by_run(folder: Path, code: str, *options: str) -> tuple[int, set[str]]:
     """Exit status and loaded modules of one run of the command line on a file."""
     (folder / "example.py").write_text(code, encoding="utf-8")
     program = (
         "import json, sys; from torchperf_lint.cli import main\n"
-        "status = main(['--isolated', '--output-format', 'concise', '-j', '1', 'example.py'])\n"
+        f"status = main(['--isolated', '--output-format', 'concise', '-j', '1', 'example.py', *{options!r}])\n"
         "print(json.dumps([status, sorted(sys.modules)]))"
     )
     # -I and -S keep the test environment's own start-up hooks, which import what they like, out of the count.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TYPE_CHECKING
+
+try:  # `hashlib` has it, too, but loads OpenSSL for others: the slowest import of a clean run
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,4 +36,4 @@ def keys_of(paths: Iterable[str]) -> dict[str, str]:
 
 def digest_of(data: bytes) -> str:
     """The name of a content: equal for equal bytes, and for no others in practice."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return blake2b(data, digest_size=16).hexdigest()
