@@ -11,6 +11,7 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
+CORPUS_FOLDER = $(if $(CORPUS),$(CORPUS),$(HOME)/.cache/torchperf-lint-corpus)
 
 .PHONY: help demo test verify accuracy bench docs clean
 
@@ -20,7 +21,7 @@ help:
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
 	@echo "make docs     build the site of the README and the rules' pages, with a search, in build/site"
-	@echo "make bench    measure the linter's start-up and speed"
+	@echo "make bench    measure the linter's speed, beside other linters, on public projects, which it downloads"
 	@echo "make clean    remove what the other targets made"
 
 demo: $(VENV)/demo-stamp
@@ -44,9 +45,19 @@ accuracy: $(VENV)/demo-stamp
 docs: $(VENV)/test-stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# About half an hour. What takes longer: `growth.py --full` (5,000 files), `scale.py` (parts of transformers) and
+# `speed.py --full` (all of torch). `python benchmarks/readme.py` runs the same and writes benchmarks/README.md.
 bench: $(VENV)/test-stamp
+	$(BIN)/python benchmarks/work.py
+	$(BIN)/python benchmarks/imports.py
 	$(BIN)/python benchmarks/latency.py
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/corpus.py --pypi $(CORPUS_OPTION)
+	$(BIN)/python benchmarks/speed.py $(CORPUS_OPTION)
+	$(BIN)/python benchmarks/where.py $(CORPUS_FOLDER)/sentence-transformers
+	$(BIN)/python benchmarks/collector.py $(CORPUS_FOLDER)/sentence-transformers
+	$(BIN)/python benchmarks/cache.py $(CORPUS_FOLDER)/sentence-transformers --changes 6
+	$(BIN)/python benchmarks/growth.py $(CORPUS_OPTION)
+	$(BIN)/python benchmarks/peers.py $(CORPUS_OPTION)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

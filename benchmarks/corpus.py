@@ -1,8 +1,8 @@
 """The tuning set: what is in it, where it lies, and how it is brought in.
 
-`python benchmarks/corpus.py [--corpus DIR] [--project NAME]` fetches what is missing. Only Python files are kept,
-one folder per project; nothing of a project is built or run. A folder that exists is taken as it is, so a project
-whose origin is out of reach can be laid there by hand.
+`python benchmarks/corpus.py [--corpus DIR] [--project NAME] [--pypi]` fetches what is missing. Only Python files are
+kept, one folder per project; nothing of a project is built or run. A folder that exists is taken as it is, so a
+project whose origin is out of reach can be laid there by hand.
 """
 
 from __future__ import annotations
@@ -134,9 +134,13 @@ def corpus_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    options = corpus_parser(__doc__).parse_args()
+    parser = corpus_parser(__doc__)
+    parser.add_argument("--pypi", action="store_true", help="only those from PyPI: all that `make bench` needs")
+    options = parser.parse_args()
     failed = 0
     for project in projects(options.project):
+        if options.pypi and project.kind != "pypi":
+            continue
         folder = options.corpus / project.name
         try:
             if not folder.is_dir():

@@ -1,10 +1,10 @@
 """Measures how CPU time and memory grow with the files of a project, from 10 files to 5,000.
 
-Every tree is one project made of whole projects of the corpus, the smallest first, and holds the trees before it; of
-the last project in it, it has the first files by path. No file is in it twice. Each is linted cold, by a process of
-its own on one core, with all rules, and parsed by a bare `libcst.parse_module` in another. By default trees of up to
-1,000 files are linted; `--full` goes on to 5,000 files, or to as many as there are, which takes an hour or more. After
-`--limit` CPU seconds a run is given up.
+Every tree is one project, made of whole projects of the corpus that come from PyPI, the smallest first, and holds the
+trees before it; of the last project in it, it has the first files by path. No file is in it twice. Each is linted cold,
+by a process of its own on one core, with all rules, and parsed by a bare `libcst.parse_module` in another. By default
+trees of up to 1,000 files are linted; `--full` goes on to 5,000 files, or to as many as there are, which takes an hour
+or more. After `--limit` CPU seconds a run is given up.
 
 The exponents are the slopes of the logarithms over megabytes of source, from 100 files on, where start-up no longer
 counts: 1 is in proportion to the code.
@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from corpus import DEFAULT_CORPUS, present, python_files
+from corpus import DEFAULT_CORPUS, projects, python_files
 from linter import COMMAND
 from processes import cost_of
 from speed import BARE_PARSE
@@ -98,10 +98,16 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="go on to 5,000 files: an hour or more")
     parser.add_argument("--limit", type=int, default=3_600, metavar="S", help="CPU seconds of a run (default 3600)")
     options = parser.parse_args()
-    files = in_order(options.corpus, [project.name for project in present(options.corpus)])
+    names = [project.name for project in projects() if project.kind == "pypi"]
+    lacking = [name for name in names if not (options.corpus / name).is_dir()]
+    if lacking:
+        print(f"the trees lack {', '.join(lacking)}; benchmarks/corpus.py --pypi brings them")
+    files = in_order(options.corpus, names)
+    if not files:
+        raise SystemExit(f"none of the projects lies in {options.corpus}")
     sizes = (*SIZES, *(MORE_SIZES if options.full else ()))
-    print(f"the tuning set has {len(files):,} files here; up to {min(max(sizes), len(files)):,} are linted")
-    print(f"{'':14}{'CPU seconds':^36}{'peak MB':^20}")
+    print(f"{len(files):,} files are there, up to {min(max(sizes), len(files)):,} are linted")
+    print(f"{'':14}{'CPU seconds':^36}{'peak MB':>14}")
     print(f"{'files':>6}{'MB':>8}{'parse':>10}{'linter':>10}{'ratio':>8}{'per MB':>8}{'parse':>10}{'linter':>10}")
     points = []
     for size in sizes:

@@ -22,15 +22,16 @@ LINE = re.compile(r"import time: +(?P<own>\d+) \| +\d+ \| +(?P<name>\S+)", re.MU
 OURS, LIBCST = "torchperf_lint", "libcst"
 HEAVIEST = 4
 
-CASES: tuple[tuple[str, str | None, list[str]], ...] = (
-    ("python -c pass", None, []),
+# What is told, the file that lies in the folder, and the options; None: Python alone.
+CASES: tuple[tuple[str, str, list[str] | None], ...] = (
+    ("python -c pass", PLAIN, None),
     ("--version", PLAIN, ["--version"]),
-    ("a clean file without torch", PLAIN, ["--no-cache"]),
-    ("a clean file with torch", CLEAN, ["--no-cache"]),
-    ("a clean file with candidates", AWAKE, ["--no-cache"]),
-    ("a file with findings", SLOW, ["--no-cache"]),
-    ("  the same, whose report is kept", SLOW, []),
-    ("--fix of a file with findings", SLOW, ["--no-cache", "--fix", "--unsafe-fixes"]),
+    ("a clean file without torch", PLAIN, ["--no-cache", "."]),
+    ("a clean file with torch", CLEAN, ["--no-cache", "."]),
+    ("a clean file with candidates", AWAKE, ["--no-cache", "."]),
+    ("a file with findings", SLOW, ["--no-cache", "."]),
+    ("  the same, whose report is kept", SLOW, ["."]),
+    ("--fix of a file with findings", SLOW, ["--no-cache", "--fix", "--unsafe-fixes", "."]),
 )
 
 
@@ -43,12 +44,12 @@ def imported(command: list[str], folder: Path) -> dict[str, float]:
     return {match["name"]: int(match["own"]) / 1000 for match in LINE.finditer(done.stderr)}
 
 
-def shortest(command: list[str], folder: Path, runs: int, code: str | None) -> dict[str, float]:
+def shortest(command: list[str], folder: Path, runs: int, code: str) -> dict[str, float]:
     """The same, the shortest of some runs; each finds the file as it was, and old enough for its report to be kept."""
     best: dict[str, float] = {}
     for turn in range(runs + 2):
         path = folder / "example.py"
-        path.write_text(code or "", encoding="utf-8")
+        path.write_text(code, encoding="utf-8")
         os.utime(path, ns=(10**18, 10**18))
         found = imported(command, folder)
         if turn >= 2:  # before, byte code and reports are not kept yet
@@ -75,16 +76,14 @@ def main() -> int:
     print(f"{'milliseconds':<34}{'modules':>8}{'all':>8}{'ours':>8}{'libcst':>8}{'others':>8}  heaviest of these")
     python = [sys.executable, "-X", "importtime"]
     with tempfile.TemporaryDirectory() as scratch:
+        script = Path(scratch) / "torchperf-lint"
+        script.write_text(SCRIPT, encoding="utf-8")
         for place, (name, code, arguments) in enumerate(CASES):
             folder = Path(scratch) / str(place)
             folder.mkdir()
             (folder / "pyproject.toml").touch()
-            script = Path(scratch) / "torchperf-lint"
-            script.write_text(SCRIPT, encoding="utf-8")
-            lint = [*python, str(script), "--no-color", *arguments, *([] if "--version" in arguments else ["."])]
-            if "--version" in arguments:
-                lint.remove("--no-color")  # the version is told without a look at other options
-            report(name, shortest([*python, "-c", "pass"] if code is None else lint, folder, options.runs, code))
+            program = ["-c", "pass"] if arguments is None else [str(script), *arguments]
+            report(name, shortest([*python, *program], folder, options.runs, code))
     return 0
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 ENVIRONMENTS = CHECKOUT / "build" / "peers"
-PROJECTS = ("sentence-transformers", "examples")
-SAMPLE, SEED = 30, 0
+PROJECTS = ("sentence-transformers",)
+SAMPLE, SEED = 50, 0
 CHEAP, RUNS = 10.0, 3
 PLANTED = ("aaa_planted.py", "zzz_planted.py")
 PLANT = """\
