@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -47,11 +48,15 @@ def runs_eagerly(test: ast.expr) -> bool | None:
             return decisive
         return None if None in parts else not decisive
     path = dotted(test.func) if isinstance(test, ast.Call) else None
-    owner, _, name = (path or "").rpartition(".")
+    return False if path is not None and _asks_how_it_runs(path) else None
+
+
+@functools.lru_cache(maxsize=10_000)
+def _asks_how_it_runs(path: str) -> bool:
+    owner, _, name = path.rpartition(".")
     if owner and owner.partition(".")[0] not in _ASKED_OF:
-        return None  # a method of an object: what that traces is not known
-    asks = EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name)
-    return False if asks else None
+        return False  # a method of an object: what that traces is not known
+    return bool(EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name))
 
 
 def asks_about_accelerator(test: ast.expr) -> Device | None:

@@ -100,10 +100,12 @@ def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
     index = scope.function.index
     while True:
         place = index.places[statement]
-        for earlier in place.block[: place.position]:
+        for position, earlier in _passed(place.block, index):
+            if position >= place.position:
+                break
             if isinstance(earlier, ast.Assert):
                 yield terms.formula(earlier.test, earlier, scope)
-            elif _may_leave(earlier, index):
+            else:
                 yield _goes_on([earlier], scope)
         parent = place.parent
         if parent is None:
@@ -112,6 +114,18 @@ def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
             test = terms.formula(parent.test, parent, scope)
             yield test if place.field == "body" else terms.negated(test)
         statement = parent
+
+
+def _passed(block: list[ast.stmt], index: Index) -> list[tuple[int, ast.stmt]]:
+    """The statements of a block, with their positions, that the program does not come past in any case."""
+    return index.note(
+        ("passed", id(block)),
+        lambda: [
+            (position, each)
+            for position, each in enumerate(block)
+            if isinstance(each, ast.Assert) or _may_leave(each, index)
+        ],
+    )
 
 
 def _within(statement: ast.stmt, inner: ast.expr, scope: Scope) -> Iterator[Formula]:

@@ -258,6 +258,8 @@ _OPEN = _Spot(ast.Constant(None), ast.Pass(), Scope(None))  # type: ignore[arg-t
 def _reaching(spot: _Spot, name: str) -> _Spot | None:
     """The assignment whose value a name has where it is read; _OPEN if that cannot be told, None for none."""
     index = spot.scope.function.index
+    if name not in _assigned(spot.scope.function) and name not in index.rebound_elsewhere:
+        return None
     statement = spot.statement
     while True:
         place = index.places[statement]
@@ -270,6 +272,12 @@ def _reaching(spot: _Spot, name: str) -> _Spot | None:
         if not isinstance(parent, ast.If) and _binds(parent, name, index):
             return _OPEN
         statement = parent
+
+
+def _assigned(function: FunctionInfo) -> frozenset[str]:
+    """The names that the function binds, but for those that are only parameters."""
+    index, parameters = function.index, len(function.parameter_names)
+    return index.note(("assigned", function), lambda: frozenset(index.bound_names(function)[parameters:]))
 
 
 def _last_binding(block: list[ast.stmt], name: str, scope: Scope) -> _Spot | None:
