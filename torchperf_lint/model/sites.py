@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.versions import Stated
 from torchperf_lint.model import scope
+from torchperf_lint.model.hostdata import is_host_data
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value
 from torchperf_lint.syntax.edits import code_of
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
@@ -259,7 +260,8 @@ def _is_scalar_read(record: CallRecord) -> bool:
     call = record.call
     if isinstance(call.func, ast.Attribute):
         return call.func.attr == "item" and not call.args
-    return isinstance(call.func, ast.Name) and call.func.id in ("float", "int") and len(call.args) == 1
+    is_conversion = isinstance(call.func, ast.Name) and call.func.id in ("float", "int")
+    return is_conversion and len(call.args) == 1 and not is_host_data(call.args[0])
 
 
 def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:

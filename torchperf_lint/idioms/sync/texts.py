@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model.hostdata import is_host_data
 from torchperf_lint.model.index import last_name
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import children
@@ -32,13 +33,24 @@ def hot_texts(model: Model) -> Iterator[Site]:
 
 def _texts(statement: ast.stmt) -> Iterator[ast.expr]:
     """The texts of a statement, without names of files and what only one arm of a choice puts together."""
-    pending: list[ast.AST] = [statement]
+    # An assertion's text is made when it fails.
+    pending: list[ast.AST] = [statement.test if isinstance(statement, ast.Assert) else statement]
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.expr) and (isinstance(node, ast.JoinedStr) or _is_filled(node)):
-            yield node
+            if not _tells_of_host(node):
+                yield node
         elif not _names_file(node) and not isinstance(node, ast.IfExp):
             pending.extend(children(node))
+
+
+def _tells_of_host(text: ast.expr) -> bool:
+    """Whether all that the text is filled with is data of the host by its form."""
+    if isinstance(text, ast.BinOp):
+        return is_host_data(text.right)
+    if not isinstance(text, ast.Call):
+        return is_host_data(text)
+    return all(map(is_host_data, (*text.args, *(keyword.value for keyword in text.keywords))))
 
 
 def _names_file(node: ast.AST) -> bool:

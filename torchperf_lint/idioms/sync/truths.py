@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
+from torchperf_lint.model.hostdata import is_host_data
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind
 from torchperf_lint.syntax.tree import children
@@ -110,9 +111,18 @@ def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool
             pending += [(node.iter, False), *((condition, True) for condition in node.ifs)]
             continue
         calls = isinstance(node, ast.Call) and called.may_compare(node)
-        if isinstance(node, ast.expr) and (calls or _may_ask(node, is_test)):
+        if isinstance(node, ast.expr) and (calls or _may_ask(node, is_test)) and not _asks_the_host(node):
             yield node, calls
         pending += [(child, False) for child in children(node) if not isinstance(child, ast.stmt)]
+
+
+def _asks_the_host(node: ast.expr) -> bool:
+    """Whether what is asked, compared or read is data of the host by its form."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], _WITHIN):
+        return is_host_data(node.comparators[0])
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BUILTINS:
+        return bool(node.args) and all(map(is_host_data, node.args))
+    return is_host_data(node)
 
 
 def _may_ask(node: ast.expr, is_test: bool) -> bool:

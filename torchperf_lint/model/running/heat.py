@@ -79,10 +79,12 @@ class HeatMap:
         return self.trail.kept(self._warm_blocks, block, lambda: self._may_be_hot(statement))
 
     def _may_be_hot(self, statement: ast.stmt) -> bool:
+        place = self.world.index.places[statement]
+        if isinstance(place.parent, ast.If) and _leaves(place.block) is ast.Raise:
+            return False  # an error ends the run
         if not self.seeds.may_be_hot(statement):
             return False
-        function = self.world.index.places[statement].function
-        return self.seeds.in_loop(statement) or warmth.may_be_hot(self, function)
+        return self.seeds.in_loop(statement) or warmth.may_be_hot(self, place.function)
 
     def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""

@@ -1,0 +1,37 @@
+"""Expressions that are plain data of the host whatever their names stand for: told by their form, before any value."""
+
+from __future__ import annotations
+
+import ast
+
+from torchperf_lint.knowledge.torch_api import METADATA_ATTRIBUTES, METADATA_METHODS
+
+_ATTRIBUTES = METADATA_ATTRIBUTES - {"grad_fn"} | {"device", "training", "__name__", "__class__"}
+_FUNCTIONS = frozenset("len isinstance issubclass hasattr callable type str repr id".split())
+
+
+def is_host_data(node: ast.expr) -> bool:
+    """Whether it is a literal, a size, a type or another answer that no device is asked for, or made of such alone."""
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.JoinedStr):
+        return all(is_host_data(part.value) for part in node.values if isinstance(part, ast.FormattedValue))
+    if isinstance(node, ast.Attribute):
+        return node.attr in _ATTRIBUTES
+    if isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name):
+            return node.func.id in _FUNCTIONS
+        return isinstance(node.func, ast.Attribute) and node.func.attr in METADATA_METHODS
+    if isinstance(node, (ast.Subscript, ast.Starred)):
+        return is_host_data(node.value)
+    if isinstance(node, ast.UnaryOp):
+        return is_host_data(node.operand)
+    if isinstance(node, ast.BinOp):
+        return is_host_data(node.left) and is_host_data(node.right)
+    if isinstance(node, ast.Compare):
+        return is_host_data(node.left) and all(map(is_host_data, node.comparators))
+    if isinstance(node, ast.BoolOp):
+        return all(map(is_host_data, node.values))
+    if isinstance(node, ast.IfExp):
+        return is_host_data(node.body) and is_host_data(node.orelse)
+    return isinstance(node, (ast.Tuple, ast.List)) and all(map(is_host_data, node.elts))
