@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.narrowing import asks_about_accelerator
-from torchperf_lint.model.running import calling, frameworks
+from torchperf_lint.model.running import calling
 from torchperf_lint.model.running.loops import LoopKind
 from torchperf_lint.syntax.tree import subtree
 
@@ -129,7 +129,7 @@ def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | No
             continue
         if found:
             return (*way, *found)
-        contract = frameworks.contract_of(there.world(), function)
+        contract = there.world().contract(function)
         if contract is not None and contract.hot:
             row = getattr(function.node, "lineno", 1)
             if function.name in _TRAINS:

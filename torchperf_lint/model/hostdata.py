@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from torchperf_lint.knowledge.torch_api import METADATA_ATTRIBUTES, METADATA_METHODS
+from torchperf_lint.knowledge.torch_api import (
+    ASKS_KIND,
+    COMPARES_ON_HOST,
+    DTYPES,
+    METADATA_ATTRIBUTES,
+    METADATA_METHODS,
+)
+from torchperf_lint.model.index import dotted
 
 _ATTRIBUTES = METADATA_ATTRIBUTES - {"grad_fn"} | {"device", "training", "__name__", "__class__"}
 _FUNCTIONS = frozenset("len isinstance issubclass hasattr callable type str repr id".split())
@@ -17,11 +24,13 @@ def is_host_data(node: ast.expr) -> bool:
     if isinstance(node, ast.JoinedStr):
         return all(is_host_data(part.value) for part in node.values if isinstance(part, ast.FormattedValue))
     if isinstance(node, ast.Attribute):
-        return node.attr in _ATTRIBUTES
+        return node.attr in _ATTRIBUTES or dotted(node) in DTYPES
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name):
             return node.func.id in _FUNCTIONS
-        return isinstance(node.func, ast.Attribute) and node.func.attr in METADATA_METHODS
+        return isinstance(node.func, ast.Attribute) and (
+            node.func.attr in METADATA_METHODS or _asks_torch(node.func.attr, dotted(node.func) or "")
+        )
     if isinstance(node, (ast.Subscript, ast.Starred)):
         return is_host_data(node.value)
     if isinstance(node, ast.UnaryOp):
@@ -35,3 +44,8 @@ def is_host_data(node: ast.expr) -> bool:
     if isinstance(node, ast.IfExp):
         return is_host_data(node.body) and is_host_data(node.orelse)
     return isinstance(node, (ast.Tuple, ast.List)) and all(map(is_host_data, node.elts))
+
+
+def _asks_torch(name: str, path: str) -> bool:
+    """`torch.jit.is_scripting()`, `torch.is_tensor(x)`."""
+    return name.startswith(ASKS_KIND) and name not in COMPARES_ON_HOST and path.startswith("torch.")

@@ -118,7 +118,7 @@ class Model(SiteModel):
 
     def framework(self, site: Site) -> str | None:
         """What a framework promises about the function around the site (`Lightning calls ...`), if one does."""
-        contract = frameworks.contract_of(self.world, self.function_of(site))
+        contract = self.world.contract(self.function_of(site))
         return None if contract is None else contract.says
 
     def function_name(self, site: Site) -> str:
@@ -129,7 +129,7 @@ class Model(SiteModel):
         """Whether the site stands in a test: a function `test_...` that no framework calls, a method of a TestCase."""
         function = self.function_of(site)
         is_hook = (function.cls is not None and function.name in DATALOADER_HOOKS) or (
-            frameworks.contract_of(self.world, function) is not None
+            self.world.contract(function) is not None
         )
         if function.name.startswith("test_") and not is_hook:
             return True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.meaning.values import Kind
-from torchperf_lint.model.running import calling, frameworks
+from torchperf_lint.model.running import calling
 from torchperf_lint.model.running.loops import LoopKind
 from torchperf_lint.syntax.tree import subtree
 
@@ -165,7 +165,7 @@ def _is_plain(model: Model, function: FunctionInfo) -> bool:
         return False
     if _decorated(function) is not False or function.name.startswith("test_"):
         return False
-    return frameworks.contract_of(model.world, function) is None
+    return model.world.contract(function) is None
 
 
 def _decorated(function: FunctionInfo) -> bool | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
 from torchperf_lint.model.hostdata import is_host_data
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind
 from torchperf_lint.syntax.tree import children
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.meaning.values import Value
 
 _ASKS_ITS_ARGUMENT = frozenset({"builtins.bool"})
@@ -65,7 +66,7 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         asks_at = statement.body[0] if isinstance(statement, ast.While) else statement
         if isinstance(statement, _MADE_OF_STATEMENTS) or not model.heats.may_be_hot(asks_at):
             continue
-        asked = list(_asked(statement, called))
+        asked = [pair for pair in _asked(statement, called) if not _is_flag(pair[0], place.function)]
         if not asked:
             continue
         values = model.world.values_of(place.function, statement)
@@ -114,6 +115,20 @@ def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool
         if isinstance(node, ast.expr) and (calls or _may_ask(node, is_test)) and not _asks_the_host(node):
             yield node, calls
         pending += [(child, False) for child in children(node) if not isinstance(child, ast.stmt)]
+
+
+def _is_flag(node: ast.expr, function: FunctionInfo) -> bool:
+    """Whether it is a parameter that says of itself that it is true or false, and is bound to nothing else."""
+    if not isinstance(node, ast.Name) or node.id not in function.parameter_names:
+        return False
+    default = function.defaults.get(node.id)
+    if not (isinstance(default, ast.Constant) and isinstance(default.value, bool)):
+        arguments = function.arguments
+        named = [] if arguments is None else [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        annotations = [each.annotation for each in named if each.arg == node.id and each.annotation is not None]
+        if not any(dotted(each) == "bool" for each in annotations):
+            return False
+    return function.index.bound_names(function).count(node.id) == 1
 
 
 def _asks_the_host(node: ast.expr) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.meaning.slices import Slice, Slices
     from torchperf_lint.model.project.exports import Exports
     from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.running.frameworks import Contract
     from torchperf_lint.model.unit import Unit
 
 Env = dict[str, Value]
@@ -347,6 +348,12 @@ class World:
         if self.program is None or self.level == 0 or maker is None:
             return []
         return [unit.world(self.level - 1) for unit in self.program.making(maker, taker)]
+
+    def contract(self, function: FunctionInfo) -> Contract | None:
+        """What a framework promises of the function, if it calls it."""
+        return self._ask_by_calls_up(
+            ("contract", function), lambda: frameworks.contract_of(self, function), lambda: None
+        )
 
     def callers(self, function: FunctionInfo) -> list[CallRecord]:
         """The calls in the program that reach the function."""

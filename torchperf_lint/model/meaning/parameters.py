@@ -61,7 +61,7 @@ def initial(world: World, frame: Frame) -> Env:
     by_calls, on_host = nothing
     if open_to_calls:
         by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, open_to_calls)) or nothing
-    contract = frameworks.contract_of(world, function)
+    contract = world.contract(function)
     defaults = function.defaults
     for argument in everything:
         name = argument.arg
@@ -185,7 +185,7 @@ def _called_by_default(world: World, function: FunctionInfo, default: ast.expr |
 
 def placing(world: World, function: FunctionInfo) -> tuple[Because, ...]:
     """What shows that tensors of the function live where a module's inputs live: a contract, or that of a caller."""
-    contract = frameworks.contract_of(world, function)
+    contract = world.contract(function)
     if contract is not None and contract.device.on_accelerator:
         return (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
     return world.one_call_up(lambda: _placing_callers(world, function)) or ()

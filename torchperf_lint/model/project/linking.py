@@ -20,9 +20,10 @@ _INNER = ("ao", "distributed", "testing", "export", "fx", "onnx", "package", "qu
 
 def is_library(name: str) -> bool:
     """Whether a dotted name is one that the knowledge tables speak of; of torch's inner parts they say little."""
-    root, *parts = name.split(".")
-    inner = any(part.startswith("_") for part in parts) or (parts[:1] and parts[0] in _INNER)
-    return root in LIBRARIES and not (root == "torch" and inner)
+    root, _, rest = name.partition(".")
+    if root not in LIBRARIES or root != "torch":
+        return root in LIBRARIES
+    return not (rest.startswith("_") or "._" in rest or rest.partition(".")[0] in _INNER)
 
 
 class Modules:

@@ -77,6 +77,8 @@ class Links:
         self._root = root
         self.modules = Modules(facts, root)
         self._links_of: dict[str, dict[str, str]] = {}
+        self._refs_by_end: dict[str, tuple[list[int], dict[str, list[int]]]] = {}
+        self._tests: dict[str, bool] = {}
         self._stars_of: dict[str, list[str]] = {}
         self._offered: dict[str, set[str]] = {}
         self._imported: dict[str, set[str]] = {}
@@ -135,14 +137,25 @@ class Links:
 
     def refs_with(self, name: str, key: str) -> list[str]:
         """Which of the file's imports may bring in something of that name, or a module with it."""
-        wanted = {"*", *self.names(name)}
-        last = [ref.rpartition(".")[2] for ref in self._facts[key].imports]
-        modules, new_names = self.modules.last_names, self._new_names
-        return [
-            ref
-            for ref, end in zip(self._facts[key].imports, last, strict=True)
-            if end in wanted or end in modules or end in new_names
-        ]
+        known = self._refs_by_end.get(key)
+        if known is None:
+            known = self._refs_by_end[key] = self._sorted_by_end(key)
+        always, by_end = known
+        places = {place for each in self.names(name) for place in by_end.get(each, ())}
+        imports = self._facts[key].imports
+        return [imports[place] for place in sorted(places.union(always))]
+
+    def _sorted_by_end(self, key: str) -> tuple[list[int], dict[str, list[int]]]:
+        """The places of a file's imports: of those that may bring in anything, and of the others by their last name."""
+        always: list[int] = []
+        by_end: dict[str, list[int]] = {}
+        for place, ref in enumerate(self._facts[key].imports):
+            end = ref.rpartition(".")[2]
+            if end == "*" or end in self.modules.last_names or end in self._new_names:
+                always.append(place)
+            else:
+                by_end.setdefault(end, []).append(place)
+        return always, by_end
 
     def called_by(self, name: str, key: str) -> list[str]:
         """The other files that call something of the name, or of one given to it; tests count for tests alone."""
@@ -251,7 +264,10 @@ class Links:
 
     def is_test(self, key: str) -> bool:
         """Whether what the file calls tells nothing of how a program runs."""
-        return _TESTS.search(key.removeprefix(self._root)) is not None
+        known = self._tests.get(key)
+        if known is None:
+            known = self._tests[key] = _TESTS.search(key.removeprefix(self._root)) is not None
+        return known
 
     @functools.cached_property
     def _imported_by(self) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
-from torchperf_lint.model.running import calling, frameworks, warmth
+from torchperf_lint.model.running import calling, warmth
 from torchperf_lint.model.running.branches import Step, demands
 from torchperf_lint.model.running.loops import LoopKind, Loops
 from torchperf_lint.model.running.throttles import throttles
@@ -238,7 +238,7 @@ class HeatMap:
         if isinstance(function.node, ast.Module):
             return None
         row = function.node.lineno
-        contract = frameworks.contract_of(self.world, function)
+        contract = self.world.contract(function)
         if contract is not None and contract.hot:
             says = Because(contract.row or row, contract.says, contract.path or self.world.index.path)
             return Heat(None, f"`{function.name}`", (says,))
