@@ -25,6 +25,7 @@ ANY_FACTS = st.builds(
     accelerated=st.booleans(),
     bound=st.frozensets(st.text()),
     handed=st.frozensets(st.text()),
+    callers=st.frozensets(st.text()),
 )
 
 
@@ -142,6 +143,23 @@ def test_no_import_of_this_package_is_left_out() -> None:
 def test_what_stands_before_a_parenthesis_is_called() -> None:
     code = "a(1)\nb.c (2)\nx = [d(e) for e in f]\n@g(1)\ndef h(i): pass\nclass J(K): pass\n"
     assert facts_of(code.encode()).called == {"a", "c", "d", "g"}
+
+
+def test_functions_that_may_call_what_they_are_given() -> None:
+    code = """
+def run(loader, step=None, *, hook: Callable[[int], None] = noop):
+    hook(step)
+def keep(step): return step
+def take(*functions, **others):
+    return others["a"](functions)
+class Runner:
+    def each(
+        self,
+        function,  # run(twice)
+    ) -> None:
+        self.function(function)
+"""
+    assert facts_of(code.encode()).callers == {"run", "each"}
 
 
 def test_renamed_imports_are_pairs_of_names() -> None:

@@ -10,9 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linting import ROOT, label
+from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.index import Index
-from torchperf_lint.model.meaning.values import MAX_ITEMS, MAX_NESTING, UNKNOWN, Device, Kind, Value, container, join
+from torchperf_lint.model.meaning import evidence
+from torchperf_lint.model.meaning.values import (
+    MAX_ITEMS,
+    MAX_NESTING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    container,
+    join,
+    located,
+)
 from torchperf_lint.model.unit import Unit
 from torchperf_lint.syntax.source import Source
 
@@ -22,6 +34,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.meaning.interpret import World
 
+STEP = st.builds(Because, st.integers(1, 99), st.sampled_from(["a", "b"]), st.none())
+STEPS, SOME_STEPS = (st.lists(STEP, min_size=least, max_size=2).map(tuple) for least in (0, 1))
 FILES = sorted((ROOT / "fixtures" / "model").glob("*.py"))
 
 PLAIN = st.builds(
@@ -41,6 +55,33 @@ VALUES = st.recursive(
     lambda inner: st.builds(container, inner, st.lists(st.tuples(st.integers(0, 2), inner), max_size=2)),
     max_leaves=4,
 )
+
+
+SHOWN = st.builds(lambda value, because: value._replace(because=because), VALUES, STEPS)
+
+
+@given(st.dictionaries(st.sampled_from("xyz"), SHOWN))
+def test_evidence_that_is_set_apart_comes_back(values: dict[str, Value]) -> None:
+    bare, shown = evidence.set_apart(values)
+    assert {name: evidence.put_back(value, shown) for name, value in bare.items()} == values
+
+
+@given(VALUES, SOME_STEPS, SOME_STEPS)
+def test_values_that_differ_in_evidence_alone_are_the_same_without_it(
+    value: Value, one: tuple[Because, ...], other: tuple[Because, ...]
+) -> None:
+    bare = [evidence.set_apart({"x": value._replace(because=because)})[0] for because in (one, other)]
+    assert bare[0] == bare[1]
+    pair = {"x": value._replace(because=one), "y": value._replace(because=other)}
+    apart = evidence.set_apart(pair)[0]
+    assert (apart["x"] == apart["y"]) is (one == other)
+
+
+def test_evidence_keeps_the_file_that_a_token_was_seen_from() -> None:
+    step = Because(3, "moved here")
+    bare, shown = evidence.set_apart({"x": Value(Kind.TENSOR, because=(step,))})
+    elsewhere = located(bare["x"], "other.py")
+    assert evidence.put_back(elsewhere, shown).because == (Because(3, "moved here", "other.py"),)
 
 
 @given(VALUES)

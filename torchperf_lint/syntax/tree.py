@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 _PLAIN = frozenset(
-    "arg asname attr conversion ctx id is_async kind level lineno module n name rest s simple tag type_comment".split()
+    "arg asname attr conversion ctx id is_async kind kwd_attrs level lineno module name rest simple str tag "
+    "type_comment".split()
 )
 """Fields that hold texts and numbers, and contexts, which an expression's own `ctx` tells."""
 
