@@ -44,6 +44,7 @@ ROOMS = {
     "model": "the model's questions",
     "idioms": "idioms",
     "rules": "rules",
+    "syntax.tree": "walks over trees",
     "syntax.site": "libcst",
     "syntax.edits": "libcst",
     "syntax.shape": "libcst",

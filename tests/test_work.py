@@ -26,12 +26,12 @@ work.main()
 """
 TWICE = """\
 sys.path.insert(0, ".")
-from torchperf_lint.engine import project
-once = project.check_source
+from torchperf_lint.engine import jobs
+once = jobs.check_source
 def twice(*arguments, **options):
     once(*arguments, **options)
     return once(*arguments, **options)
-project.check_source = twice
+jobs.check_source = twice
 """
 
 
