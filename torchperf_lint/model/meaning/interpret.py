@@ -144,7 +144,7 @@ class World:
     def _frame_with(self, function: FunctionInfo, part: Callable[[Slices], Slice | None]) -> Frame:
         """The function as it is run in general, as far as that slice of it goes, or further.
 
-        Slices have much in common: once more has been run than the function has statements, all of it is.
+        Slices have much in common: once half as much has been run as the function has statements, all of it is.
         """
         home = self.home(function.index)
         if home is not self:
@@ -158,7 +158,7 @@ class World:
         if asked is None:
             return self.frame(function)
         self._asked[function] = self._asked.get(function, 0) + len(asked.run)
-        goes_on = self._answers.depth or self._asked[function] <= slices.size
+        goes_on = self._answers.depth or 2 * self._asked[function] <= slices.size
         return self.frame(function, asked if goes_on else None)
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
