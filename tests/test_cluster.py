@@ -292,12 +292,12 @@ def test_a_run_whose_workers_are_all_gone_ends_and_writes_nothing(
     monkeypatch.setattr(cluster_room, "PATIENCE", 0.5)
     many(here, 100)
     with started(n_workers=1) as lonely, asked(lonely) as client:
+        (pid,) = client.run(os.getpid).values()
 
-        def end(*_: object) -> None:
+        def end() -> None:
             for nanny in lonely.workers.values():
                 nanny.auto_restart = False
-            for pid in client.run(os.getpid).values():
-                os.kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
         once(monkeypatch, end)
         status, out, error = command(capfd, "--fix", "--executor", f"dask={lonely.scheduler_address}")
@@ -323,14 +323,12 @@ def test_a_run_whose_scheduler_is_gone_ends_and_writes_nothing(
 
 
 def once(monkeypatch: pytest.MonkeyPatch, happening: Callable[[], None]) -> None:
-    """Let something happen when the first results have come."""
+    """Let something happen when all has been asked for, and before the first results can be there."""
     real = executors._collected
 
     def collected(*given: Any) -> Iterator[Result]:
-        for number, result in enumerate(real(*given)):
-            if number == 0:
-                happening()
-            yield result
+        happening()
+        yield from real(*given)
 
     monkeypatch.setattr(executors, "_collected", collected)
 
