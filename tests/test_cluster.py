@@ -294,9 +294,12 @@ def test_a_run_whose_workers_are_all_gone_ends_and_writes_nothing(
     with started(n_workers=1) as lonely, asked(lonely) as client:
         (pid,) = client.run(os.getpid).values()
 
+        async def start_none() -> None:
+            pass
+
         def end() -> None:
             for nanny in lonely.workers.values():
-                nanny.auto_restart = False
+                nanny.instantiate = start_none
             os.kill(pid, signal.SIGKILL)
 
         once(monkeypatch, end)
