@@ -162,6 +162,27 @@ class Runner:
     assert facts_of(code.encode()).callers == {"run", "each"}
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        'def run(a, sep="#", fn=None):\n    fn(a)',
+        'def run(sep="):", fn=None):\n    fn(sep)',
+        "def run(a=(lambda q=(2): q), fn=None):\n    fn(a)",
+        "def run(a: dict[(1): 2], fn):\n    fn(a)",
+        "def run(a, # it's (\n fn):\n    fn(a)",
+        "def run(a, fn \\\n):\n    fn(a)",
+        "def run(fn):\n    (fn)(1)",
+        "def run(fn):\n    x = fn\\\n(1)",
+        "def run(fün):\n    fün(1)",
+        "def run[T](fn, x: T):\n    fn(x)",
+        "def run(a='''\n(''', fn=1):\n    fn(a)",
+        "def  run(fn):\n    fn(1)",
+    ],
+)
+def test_a_function_whose_parameters_are_hard_to_read_may_call_them(code: str) -> None:
+    assert facts_of(code.encode()).callers == {"run"}
+
+
 def test_renamed_imports_are_pairs_of_names() -> None:
     assert facts_of(b"from helper import read as number\nnumber(x)\n").renamed == (("read", "number"),)
     assert facts_of(b"from helper import read\n").renamed == ()

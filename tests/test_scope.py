@@ -12,6 +12,8 @@ from torchperf_lint.model.scope import binds
 BINDING = """
 iter = 1
 def iter(x): pass
+def  iter(x): pass
+async  def  iter(x): pass
 class iter: pass
 import iter
 from a import b as iter
@@ -26,6 +28,8 @@ if (iter := f()): pass
 match x:\\n    case [*iter]: pass
 match x:\\n    case {"a": 1, **iter}: pass
 match x:\\n    case (1 | 2) as iter: pass
+class	iter(A): pass
+ｉter = 3
 """.strip().splitlines()
 
 FREE = """

@@ -202,3 +202,16 @@ def test_what_a_function_does_not_return_is_not_run_for_a_call_of_it() -> None:
     assert not silent.run
     assert [statement.lineno for statement in giving.run] == [6]
     assert "a" not in giving.names
+
+
+def test_class_bodies_in_a_function_are_told_apart() -> None:
+    """What one class binds may be what another one reads: all that binds the name is run, in whichever class."""
+    body = "    class C{0}:\n        for x in loader:\n            loss = model(x).sum()\n            print(loss)\n"
+    code = "def main(model, loader):\n" + "    x = 1\n" * 600 + "".join(map(body.format, range(40)))
+    unit = unit_of(code)
+    (main,) = (each for each in unit.index.functions if each.name == "main")
+    sums = [record.call for record in main.calls_made if record.call.args == []]
+    shown = main.calls_made[-1].statement
+    values = unit.world().frame(main, slices_of(main).of_statement(shown)).values
+    assert len(sums) == 40
+    assert all(call in values for call in sums)

@@ -18,8 +18,10 @@ _NAMED = (ast.stmt, ast.excepthandler, ast.pattern, *([ast.type_param] if hasatt
 
 def binds(index: Index, name: str, text: str) -> bool:
     """Whether anything in the file with this text binds the name: an assignment, a parameter, an import, ..."""
-    # Names of builtins are mostly called: where they are not so much as written otherwise, nothing binds them.
-    if re.search(rf"{name}(?<![\w.]{name})(?:(?![\w(])|(?<=\bdef {name})|(?<=\bclass {name}))", text) is None:
+    # Names of builtins are mostly called: where they are neither written otherwise nor defined, nothing binds them.
+    written = rf"{name}(?<![\w.]{name})(?![\w(])"  # the name first, which is what is sought fast
+    defined = rf"\b(?:def|class)[\s\\]+{name}\b"
+    if text.isascii() and not re.search(written, text) and not re.search(defined, text):
         return False
     return name in index.note("every name that is bound", lambda: frozenset(_bound_in(index.module.nodes)))
 

@@ -320,7 +320,7 @@ class World:
         if function.index is self.index and slices_of(function).is_from_outside(node):
             name = function.self_name
             env = {} if name is None else {name: parameters.own_object(self, function)}
-            return Evaluator(self, Frame(function))(node, env)
+            return self.in_general(lambda: Evaluator(self, Frame(function))(node, env))
         value = self._frame_with(function, lambda slices: slices.of(node)).values.get(node, UNKNOWN)
         return value if function.index is self.index else located(value, function.index.path)
 
@@ -355,9 +355,9 @@ class World:
             ("contract", function), lambda: frameworks.contract_of(self, function), lambda: None
         )
 
-    def callers(self, function: FunctionInfo) -> list[CallRecord]:
+    def callers(self, function: FunctionInfo) -> tuple[CallRecord, ...]:
         """The calls in the program that reach the function."""
-        return self._ask_by_calls_up(("callers", function), lambda: calling.callers(self, function), list)
+        return self._ask_by_calls_up(("callers", function), lambda: tuple(calling.callers(self, function)), tuple)
 
     # -- running a function ----------------------------------------------------------------------------------------
 

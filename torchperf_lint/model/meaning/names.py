@@ -31,7 +31,7 @@ class Names:
         self._imports: dict[str, tuple[Value | Variable, int]] = {}
 
     def defined(self, name: str, definition: ast.stmt) -> Value | None:
-        """What the module knows by a name that one definition or import binds."""
+        """What the module knows by a name that one definition or import binds; None for what is looked up late."""
         if not isinstance(definition, (ast.Import, ast.ImportFrom)):
             info = self._index.info_of[definition]
             return Value(Kind.CLASS, cls=info) if isinstance(info, ClassInfo) else Value(Kind.FUNCTION, function=info)

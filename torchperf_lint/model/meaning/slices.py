@@ -58,17 +58,18 @@ class Slice:
         self.names = names
         self.at: ast.stmt | None = None
         self.asked: tuple[ast.expr, ...] = ()
-        self._steps: dict[int, list[ast.stmt]] = {}
+        self._steps: dict[int, tuple[list[ast.stmt], list[ast.stmt]]] = {}
 
     def steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a block of which something has to be run, and those that leave it."""
+        """The statements of a block of the tree of which something has to be run, and those that leave it."""
         known = self._steps.get(id(block))
         if known is None:
             run, entered, at = self.run, self.entered, self.at
-            known = self._steps[id(block)] = [
+            steps = [
                 each for each in block if each in run or each in entered or each is at or isinstance(each, _LEAVES)
             ]
-        return known
+            known = self._steps[id(block)] = block, steps  # while the block is held, nothing else has its number
+        return known[1]
 
 
 class _Effect(NamedTuple):

@@ -99,7 +99,11 @@ class Runner:
                 self.evaluate(each, env)
             given = None if self.frame.function is self.world.index.module else metrics.base_given(bases)
             env[node.name] = Value(Kind.CLASS, ref=given, cls=info)
-        self.block([s for s in node.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))], env.copy())
+        own: list[ast.stmt] = self.world.index.note(
+            ("without functions", node),
+            lambda: [s for s in node.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))],
+        )
+        self.block(own, env.copy())
         return env
 
     def _import(self, node: ast.Import, env: Env) -> Env:

@@ -24,14 +24,18 @@ _FROM = re.compile(
 _IMPORT = re.compile(_BEFORE + rb"(import)[ \t]+(" + _REST + rb")", re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\n]*")
 _ALIAS = re.compile(rb"([\w.]+|\*)(?:\s+as\s+(\w+))?")
-_CALLED = re.compile(rb"\b(?:(?:def|class) \w+|([A-Za-z_]\w*)[ \t]*\()")
+_CALLED = re.compile(rb"\b(?:(?:def|class) \w+|([A-Za-z_]\w*)[ \t]*\)?[ \t]*(?:\\\r?\n[ \t]*)?\()")
 _DEFINED = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _BLOCK_AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[ \t]*[(\[:\\]", re.MULTILINE)
 _LINE_AT_TOP = re.compile(rb"^[^\s#)\]},]", re.MULTILINE)
 _BOUND = re.compile(rb"\b(?:def|class)[ \t]+(\w+)|\b([A-Za-z_]\w*)[\s\\]*(?:[-+*/%@&|^<>]{0,2}=(?!=)|[:,)\]\[]|in\b)")
 _HANDED = re.compile(rb"[(,=]\s*([A-Za-z_]\w*)\s*(?=[,)#])")
-_HEAD = re.compile(rb"\bdef[ \t]+(\w+)[\s\\]*\((.*?)\)[\s\\]*(?::|->)", re.DOTALL)
-_PARAMETER = re.compile(rb"(?:^|[,*])\s*(\w+)\s*(?=[:=,]|$)")
+_STRING_OR_COMMENT = rb"'[^'\n]*'|\"[^\"\n]*\"|#[^\n]*"
+_WITHIN_HEAD = rb"(?:[^()'\"#]|" + _STRING_OR_COMMENT + rb"%s)*"
+_NESTED = rb"|\(" + _WITHIN_HEAD % (rb"|\(" + _WITHIN_HEAD % rb"" + rb"\)") + rb"\)"
+_HEAD = re.compile(rb"\bdef[\s\\]+(\w+)(?:[\s\\]*\((" + _WITHIN_HEAD % _NESTED + rb")\)[\s\\]*(?::|->))?")
+_PARAMETER = re.compile(rb"(?:^|[,*])[\s\\]*(\w+)[\s\\]*(?=[:=,]|$)")
+_LEFT_OUT = re.compile(_STRING_OR_COMMENT)
 _BACKWARD = re.compile(rb"\b(?:manual_)?backward[ \t]*\(")
 _ACCELERATOR = re.compile(b"|".join(re.escape(word.encode()) for word in ACCELERATOR_WORDS))
 
@@ -43,8 +47,8 @@ class Facts(NamedTuple):
     `called` are the names that stand before a parenthesis, `renamed` the pairs of old and new name of `as`;
     `steps` are functions that send something backward, by themselves or through another one of the file; `bound` are
     the names that its top level may bind otherwise than by an import, `handed` the imported ones that may be arguments
-    as they are; `callers` are functions that may call a parameter of theirs; `links` are the names that it imports,
-    each with what it stands for at the top level, or with an empty text where that is not certain.
+    as they are; `callers` are functions that may call a parameter of theirs by its name; `links` are the names that it
+    imports, each with what it stands for at the top level, or with an empty text where that is not certain.
     """
 
     digest: str
@@ -192,12 +196,19 @@ def _bound(data: bytes) -> set[str]:
 
 
 def _callers(data: bytes, called: set[str]) -> set[str]:
-    """Names of the functions with a parameter that has the name of something that is called in the file."""
-    return {
-        head.group(1).decode(errors="replace")
-        for head in _HEAD.finditer(data)
-        if any(name.decode(errors="replace") in called for name in _PARAMETER.findall(_COMMENT.sub(b"", head.group(2))))
-    }
+    """Names of the functions with a parameter that has the name of something that is called in the file.
+
+    Those whose parameters cannot be read so are among them.
+    """
+    found = set()
+    for head in _HEAD.finditer(data):
+        parameters = head.group(2)
+        if parameters is not None and parameters.isascii():
+            names = _PARAMETER.findall(_LEFT_OUT.sub(b"", parameters))
+            if not any(name.decode() in called for name in names):
+                continue
+        found.add(head.group(1).decode(errors="replace"))
+    return found
 
 
 def _steps(data: bytes) -> set[str]:
