@@ -247,24 +247,27 @@ def test_a_worker_with_threads_gives_the_same(here: Path) -> None:
 # -- workers that die --------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_is_killed_in_mid_run_changes_nothing(here: Path, cluster: LocalCluster) -> None:
+def test_a_worker_that_is_killed_in_mid_run_changes_nothing(
+    here: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "_FILES_PER_CALL", 1)  # both workers have some to do
     many(here, 40)
     lay_out(here)
+    plain = bare(run(action=Action.TRY))
     killed: list[int] = []
     with asked(cluster) as client:
-        pids: dict[str, int] = client.run(os.getpid)
+        pids: list[int] = list(client.run(os.getpid).values())
+        assert len(pids) == 2
 
-        def kill(done: int, total: int) -> None:
-            at_work = [each for each, tasks in client.processing().items() if tasks]
-            if not killed and at_work:
-                assert len(pids) == 2
-                assert done < total
-                killed.append(pids[at_work[0]])
-                os.kill(killed[0], signal.SIGKILL)
+        def kill() -> None:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
 
-        remote = run(cluster=cluster, action=Action.TRY, progress=kill)
-        assert len(killed) == 1
-        assert bare(remote) == bare(run(action=Action.TRY))
+        with monkeypatch.context() as patched:
+            once(patched, kill)
+            remote = run(cluster=cluster, action=Action.TRY)
+        assert killed == pids[:1]
+        assert bare(remote) == plain
         client.wait_for_workers(2, timeout=30)
         assert killed[0] not in client.run(os.getpid).values()
 
