@@ -41,6 +41,11 @@ x if x.ndim else 0
 (x.shape, x)
 x.dtype in kinds
 x.grad_fn
+str(loss)
+f"{repr(loss)}"
+tracker.size(loss)
+tracker.names
+f"{x.ndim:{loss}}"
 """.strip().splitlines()
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from torchperf_lint.knowledge.torch_api import (
-    ASKS_KIND,
-    COMPARES_ON_HOST,
-    DTYPES,
-    METADATA_ATTRIBUTES,
-    METADATA_METHODS,
-)
+from torchperf_lint.knowledge.torch_api import ASKS_KIND, COMPARES_ON_HOST, DTYPES
 from torchperf_lint.model.index import dotted
 
-_ATTRIBUTES = METADATA_ATTRIBUTES - {"grad_fn"} | {"device", "training", "__name__", "__class__"}
-_FUNCTIONS = frozenset("len isinstance issubclass hasattr callable type str repr id".split())
+# Names that hardly anything but a tensor has, or that mean the same of whatever has them.
+_ATTRIBUTES = frozenset("shape dtype ndim is_cuda is_leaf requires_grad device training __name__ __class__".split())
+_METHODS = frozenset("size dim ndimension numel nelement data_ptr is_contiguous is_floating_point is_complex".split())
+_FUNCTIONS = frozenset("len isinstance issubclass hasattr callable type id".split())
 
 
 def is_host_data(node: ast.expr) -> bool:
@@ -22,14 +18,17 @@ def is_host_data(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.JoinedStr):
-        return all(is_host_data(part.value) for part in node.values if isinstance(part, ast.FormattedValue))
+        return all(map(is_host_data, node.values))
+    if isinstance(node, ast.FormattedValue):
+        return is_host_data(node.value) and (node.format_spec is None or is_host_data(node.format_spec))
     if isinstance(node, ast.Attribute):
         return node.attr in _ATTRIBUTES or dotted(node) in DTYPES
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Name):
             return node.func.id in _FUNCTIONS
         return isinstance(node.func, ast.Attribute) and (
-            node.func.attr in METADATA_METHODS or _asks_torch(node.func.attr, dotted(node.func) or "")
+            (node.func.attr in _METHODS and all(map(is_host_data, node.args)))
+            or _asks_torch(node.func.attr, dotted(node.func) or "")
         )
     if isinstance(node, (ast.Subscript, ast.Starred)):
         return is_host_data(node.value)
