@@ -14,7 +14,7 @@ class BadVersion(ValueError):
 
 def parse_version(text: str) -> Version:
     """`"2.13.0"` as `(2, 13, 0)`; local and pre-release parts are dropped; raises BadVersion."""
-    match = re.match(r"\s*v?(\d+(?:\.\d+)*)(?:[.\-_]?(?:a|b|rc|alpha|beta|dev|post)\.?\d*|\+.*)*\s*$", text)
+    match = re.match(r"\s*v?(\d+(?:\.\d+)*)(?:[.\-_]?(?:a|b|rc|alpha|beta|dev|post)(?:\.?\d+)?)*(?:\+.*)?\s*$", text)
     if match is None:
         raise BadVersion(f"`{text}` is not a version such as 2.13 or 1.6.2")
     return tuple(int(part) for part in match.group(1).split("."))

@@ -7,6 +7,7 @@ code. So a file that they leave out cannot matter to a question, and one that th
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _REST = rb"[^\n#;\\]*(?:\\\r?\n[^\n#;\\]*)*"
 _BEFORE = rb"(?:^|[^\n]*?[;:])[ \t]*"
 _FROM = re.compile(
-    _BEFORE + rb"(from)[ \t]+([.\w][.\w \t]*?)[ \t]+import[ \t]*(\((?:[^)#]|#[^\n]*)*\)|" + _REST + rb")",
+    _BEFORE + rb"(from)[ \t]+([.\w][.\w \t]*?)[ \t]+import[ \t]*(\((?:[^)#]|#[^\n]*\n)*\)|" + _REST + rb")",
     re.MULTILINE,
 )
 _IMPORT = re.compile(_BEFORE + rb"(import)[ \t]+(" + _REST + rb")", re.MULTILINE)
@@ -30,12 +31,10 @@ _BLOCK_AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[ \t]*[(\
 _LINE_AT_TOP = re.compile(rb"^[^\s#)\]},]", re.MULTILINE)
 _BOUND = re.compile(rb"\b(?:def|class)[ \t]+(\w+)|\b([A-Za-z_]\w*)[\s\\]*(?:[-+*/%@&|^<>]{0,2}=(?!=)|[:,)\]\[]|in\b)")
 _HANDED = re.compile(rb"[(,=]\s*([A-Za-z_]\w*)\s*(?=[,)#])")
-_STRING_OR_COMMENT = rb"'[^'\n]*'|\"[^\"\n]*\"|#[^\n]*"
-_WITHIN_HEAD = rb"(?:[^()'\"#]|" + _STRING_OR_COMMENT + rb"%s)*"
-_NESTED = rb"|\(" + _WITHIN_HEAD % (rb"|\(" + _WITHIN_HEAD % rb"" + rb"\)") + rb"\)"
-_HEAD = re.compile(rb"\bdef[\s\\]+(\w+)(?:[\s\\]*\((" + _WITHIN_HEAD % _NESTED + rb")\)[\s\\]*(?::|->))?")
+_FUNCTION = re.compile(rb"\bdef[\s\\]+(\w+)")
+_OPENS, _ENDS = re.compile(rb"[\s\\]*\("), re.compile(rb"[\s\\]*(?::|->)")
+_IN_HEAD = re.compile(rb"[()]|#[^\n]*|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|['\"]", re.DOTALL)
 _PARAMETER = re.compile(rb"(?:^|[,*])[\s\\]*(\w+)[\s\\]*(?=[:=,]|$)")
-_LEFT_OUT = re.compile(_STRING_OR_COMMENT)
 _BACKWARD = re.compile(rb"\b(?:manual_)?backward[ \t]*\(")
 _ACCELERATOR = re.compile(b"|".join(re.escape(word.encode()) for word in ACCELERATOR_WORDS))
 
@@ -201,14 +200,37 @@ def _callers(data: bytes, called: set[str]) -> set[str]:
     Those whose parameters cannot be read so are among them.
     """
     found = set()
-    for head in _HEAD.finditer(data):
-        parameters = head.group(2)
+    for head in _FUNCTION.finditer(data):
+        parameters = _parameters(data, head.end())
         if parameters is not None and parameters.isascii():
-            names = _PARAMETER.findall(_LEFT_OUT.sub(b"", parameters))
+            names = _PARAMETER.findall(parameters)
             if not any(name.decode() in called for name in names):
                 continue
         found.add(head.group(1).decode(errors="replace"))
     return found
+
+
+def _parameters(data: bytes, place: int) -> bytes | None:
+    """What stands between the parentheses that open here, but for texts and comments; None if that is hard to tell."""
+    opening = _OPENS.match(data, place)
+    if opening is None:
+        return None
+    kept, start, depth = [], opening.end(), 1
+    for mark in islice(_IN_HEAD.finditer(data, start), _MOST_MARKS):
+        text = mark.group()
+        if text == b"(":
+            depth += 1
+        elif text != b")":
+            if len(text) == 1 and text != b"#":
+                return None  # a quote that nothing closes
+            kept.append(data[start : mark.start()])
+            start = mark.end()
+        elif depth > 1:
+            depth -= 1
+        else:
+            kept.append(data[start : mark.start()])
+            return b"".join(kept) if _ENDS.match(data, mark.end()) else None
+    return None
 
 
 def _steps(data: bytes) -> set[str]:
@@ -229,3 +251,4 @@ def _steps(data: bytes) -> set[str]:
 
 
 _MOST_STEPS = 100
+_MOST_MARKS = 5_000

@@ -1,0 +1,121 @@
+"""No text makes a scan hang: every regular expression of the package, on matches with a part of them said many times.
+
+What is repeated is what such an expression may read in several ways; where it may, each repetition doubles the time,
+and thirty of them never end. No speed is measured: an expression has seconds for what takes a good one microseconds.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import pkgutil
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import torchperf_lint
+from torchperf_lint.model.project.facts import facts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 5
+TIMES = 40
+ASKS = frozenset({"compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer"})
+OPENINGS = ["def f(", "(", "'", '"', "from a import (", "import ", "@f(", "f(x, ", "x = [", "class A(", "if x:\n  "]
+PIECES = [" ", "\\\n", "\n", "\r", "#a", "'#", '"a', "a=", "a, ", "(", ")", ");", "a.", "\t", "*", "lambda: ", "é"]
+
+
+class Hangs(Exception):
+    """A scan has not come to its end."""
+
+
+@contextlib.contextmanager
+def patience() -> Iterator[None]:
+    """Raise Hangs in what takes longer than any scan of a short text may."""
+
+    def give_up(*_: object) -> None:
+        raise Hangs
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def expressions() -> dict[str, re.Pattern[Any]]:
+    """The package's regular expressions by where they stand: those that a module holds, and those written in a call."""
+    found: dict[str, re.Pattern[Any]] = {}
+    for module in pkgutil.walk_packages(torchperf_lint.__path__, "torchperf_lint."):
+        if ".verify" in module.name or module.name.endswith("__main__"):
+            continue
+        held = importlib.import_module(module.name)
+        own = module.name.removeprefix("torchperf_lint.")
+        found.update((f"{own}.{name}", each) for name, each in vars(held).items() if isinstance(each, re.Pattern))
+        for node in ast.walk(ast.parse(Path(str(held.__file__)).read_bytes())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ASKS:
+                pattern = node.args[0] if node.args else None
+                if ast.unparse(node.func.value) == "re" and isinstance(pattern, ast.Constant):
+                    flags = re.MULTILINE if "MULTILINE" in ast.unparse(node) else 0
+                    found.setdefault(f"{own}:{node.lineno}", re.compile(pattern.value, flags))
+    return {name: each for name, each in found.items() if re.search(r"[*+{]", str(each.pattern))}
+
+
+def hangs(pattern: re.Pattern[Any], text: Any) -> bool:
+    """Whether the expression does not come to its end on a text."""
+    try:
+        with patience():
+            pattern.search(text)
+            pattern.fullmatch(text)
+    except Hangs:
+        return True
+    return False
+
+
+@st.composite
+def swollen(draw: st.DrawFn, pattern: re.Pattern[Any]) -> Any:
+    """A match with some of it repeated, that ends as no match does."""
+    any_text = st.lists(st.sampled_from([*OPENINGS, *PIECES]), min_size=1, max_size=6).map("".join)
+    texts = any_text if isinstance(pattern.pattern, str) else any_text.map(str.encode)
+    looks_around = re.search(r"\(\?<?[=!]", str(pattern.pattern)) is not None
+    text = draw(texts if looks_around else st.from_regex(pattern, fullmatch=True))
+    end = draw(st.integers(0, len(text)))
+    start = draw(st.integers(max(0, end - 6), end))
+    strange = "\0!" if isinstance(text, str) else b"\0!"
+    return text[:start] + text[start:end] * TIMES + draw(st.sampled_from([strange, strange[:0], text[end:]]))
+
+
+EXPRESSIONS = expressions()
+
+
+def test_the_expressions_are_found() -> None:
+    assert "model.project.facts._FROM" in EXPRESSIONS
+    assert any(name.startswith("knowledge.versions:") for name in EXPRESSIONS)
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+@settings(max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_no_expression_hangs(name: str, data: st.DataObject) -> None:
+    assert not hangs(EXPRESSIONS[name], data.draw(swollen(EXPRESSIONS[name])))
+
+
+def test_an_ambiguous_expression_would_be_told() -> None:
+    assert hangs(re.compile(r"\((?:[^()\"]|#[^\n]*)*\)"), "(" + "#a" * TIMES + "\0!")
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_scan_of_a_file_hangs(opening: str, piece: str) -> None:
+    for text in (opening + piece * 3_000, (opening + piece) * 1_000, (opening + piece * 3 + "\n") * 1_000):
+        with patience():
+            facts_of(text.encode())
