@@ -33,7 +33,7 @@ else:
 from corpus import DEFAULT_CORPUS, python_files
 from linter import CHECKOUT, COMMAND
 from processes import cost_of, installed_environment
-from speed import BARE_PARSE, MANY_TARGET
+from speed import BARE_PARSE, TARGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -202,7 +202,7 @@ def report(measured: Sequence[Contender]) -> None:
     for each in measured:
         peer, target = each.peer, ""
         if each is measured[1]:
-            target = f"{'<= ' + str(MANY_TARGET):>8}  {'met' if ours / base <= MANY_TARGET else 'missed'}"
+            target = f"{'<= ' + str(TARGET):>8}  {'met' if ours / base <= TARGET else 'missed'}"
         elif peer.target is not None:
             target = f"{'>= ' + str(peer.target):>8}  {'met' if each.cpu / ours >= peer.target else 'missed'}"
         files = "" if each.files is None else each.files

@@ -1,8 +1,8 @@
-"""Measures the linter's CPU time, whole processes from start to end, against two yardsticks.
+"""Measures the linter's CPU time on torch's sources against a bare `libcst.parse_module` of the same files.
 
-On torch's sources, with all rules: a bare `libcst.parse_module` of the same files in one process. On one small clean
-file: `python -c pass`. Each figure is the median of user plus system time over some runs. By default a fixed random
-sample of the sources is taken; `--full` takes all of them, which costs minutes.
+Both are whole processes from start to end, the linter with all rules. Each figure is the median of user plus system
+time over some runs. By default a fixed random sample of the sources is taken; `--full` takes all of them, which costs
+minutes. One small file is `latency.py`'s.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from linter import COMMAND
 from processes import median_cpu
 
 SAMPLE, SEED = 300, 0
-MANY_TARGET, ONE_TARGET = 0.3, 5.0
+TARGET = 0.3
 FINE = (0, 2)  # 2: files of a newer grammar than the running Python's are complained about
 
 BARE_PARSE = """\
@@ -31,18 +31,6 @@ for path in open(sys.argv[1], encoding="utf-8").read().splitlines():
         libcst.parse_module(code)
     except Exception as error:
         print(path, type(error).__name__, file=sys.stderr)
-"""
-
-CLEAN_FILE = """\
-import torch
-
-
-def train(model, loader, optimizer):
-    for images, labels in loader:
-        loss = torch.nn.functional.cross_entropy(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
 """
 
 
@@ -69,16 +57,7 @@ def measure_many(sources: Path, size: int | None, runs: int, scratch: Path) -> N
     listed.write_text("\n".join(map(str, python_files(copy))), encoding="utf-8")
     base = median_cpu([sys.executable, "-c", BARE_PARSE, str(listed)], runs)
     lint = [*COMMAND, "--select=ALL", "--no-cache", "-j1", str(copy)]
-    report(f"{len(files)} files of torch", base, median_cpu(lint, runs, fine=FINE), MANY_TARGET)
-
-
-def measure_one(runs: int, scratch: Path) -> None:
-    """Lint one small file without a finding, and start Python for nothing."""
-    small = scratch / "small.py"
-    small.write_text(CLEAN_FILE, encoding="utf-8")
-    base = median_cpu([sys.executable, "-c", "pass"], runs)
-    lint = [*COMMAND, "--no-cache", "-j1", str(small)]
-    report("one small clean file", base, median_cpu(lint, runs), ONE_TARGET)
+    report(f"{len(files)} files of torch", base, median_cpu(lint, runs, fine=FINE), TARGET)
 
 
 def main() -> int:
@@ -88,11 +67,10 @@ def main() -> int:
     size.add_argument("--full", action="store_true", help="all of torch's sources")
     parser.add_argument("--torch", type=Path, metavar="DIR", help="torch's sources (default: those of the corpus)")
     parser.add_argument("--corpus", type=Path, default=DEFAULT_CORPUS, metavar="DIR", help="where the projects lie")
-    parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs of the large measurement (default 3)")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="runs (default 3)")
     options = parser.parse_args()
     print(f"{'CPU seconds':<24}{'yardstick':>12}{'linter':>12}{'ratio':>10}{'target':>9}")
     with tempfile.TemporaryDirectory() as scratch:
-        measure_one(5 * options.runs, Path(scratch))
         sources = options.torch or options.corpus / "torch"
         measure_many(sources, None if options.full else SAMPLE, options.runs, Path(scratch))
     return 0
