@@ -72,6 +72,11 @@ class FunctionInfo:
         self._is_static: bool | None = None
 
     @property
+    def place(self) -> tuple[int, str]:
+        """Its row and name, which no other function of its file has; plain data, that outlasts the tree."""
+        return (0 if isinstance(self.node, ast.Module) else self.node.lineno), self.name
+
+    @property
     def nodes(self) -> tuple[ast.AST, ...]:
         """The nodes of its tree, its own first, in the order of `ast.walk`; those of functions in it as well."""
         if self._nodes is None:
@@ -208,6 +213,15 @@ class Index:
         self._objects: dict[str, list[CallRecord]] | None = None
         self.rebound_elsewhere: set[str] = set()  # names that some function declares global or nonlocal
         self._block(tree.body, self.module, None, "body", None)
+
+    def take_apart(self) -> None:
+        """Let go of the tree at once; nothing may be asked after that. The collector needs far longer for it."""
+        for function in self.functions:
+            function.calls_made.clear()
+        for cls in self.classes:
+            cls.methods.clear()
+            cls.attributes.clear()
+        vars(self).clear()
 
     def calls_named(self, name: str) -> list[CallRecord]:
         """Calls whose function ends in `name`, or in a name that the file binds to something of that name."""

@@ -44,6 +44,12 @@ class Unit:
             known = self._worlds[level] = World(self, level)
         return known
 
+    def take_apart(self) -> None:
+        """Let go of all answers at once; nothing may be asked after that. The collector needs far longer for it."""
+        for world in self._worlds.values():
+            vars(world).clear()
+        vars(self).clear()
+
     @functools.cached_property
     def exports(self) -> Exports:
         """What the names at its top level stand for."""
@@ -75,14 +81,16 @@ class Unit:
     @functools.cached_property
     def heat(self) -> HeatMap:
         """What runs in every step."""
-        return HeatMap(self.world(), self.loops, self.seeds, self.hints.hot_functions, self.trail)
+        known = {} if self.program is None else self.program.warmth(self.index, from_afar=False)
+        return HeatMap(self.world(), self.loops, self.seeds, self.hints.hot_functions, self.trail, known)
 
     @functools.cached_property
     def heat_from_afar(self) -> HeatMap:
         """The same as another file asks for it: from what can be learnt of values nearby."""
         world = self.world(FARTHEST - 1)
         loops = Loops(world, self.hints.loader_names, self.trail)
-        return HeatMap(world, loops, self.seeds, self.hints.hot_functions, self.trail)
+        known = {} if self.program is None else self.program.warmth(self.index, from_afar=True)
+        return HeatMap(world, loops, self.seeds, self.hints.hot_functions, self.trail, known)
 
     @functools.cached_property
     def loading(self) -> Loading:

@@ -43,8 +43,8 @@ MAX_CALLS_UP = 4
 TO_THE_END = MAX_CALLS_UP + 1
 """Stands for an answer that would have asked further callers."""
 
-MAX_CALLS_FOLLOWED = 120
-"""How many calls are followed for one function's frame."""
+MAX_STATEMENTS_FOLLOWED = 300
+"""How many statements are run in the calls that are followed for one function's frame."""
 
 
 class Frame:
@@ -100,7 +100,7 @@ class World:
         self._reaches: dict[object, tuple[int, int]] = {}  # question -> where it was asked, how far up it looked
         self._asked: dict[FunctionInfo, int] = {}  # how many statements were to be run for questions so far
         self._depth_origin = 0
-        self._calls_followed = 0
+        self._followed_so_far = 0
         self._calling: dict[FunctionInfo, list[int]] = {}
 
     # -- questions -----------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class World:
             there = home.in_general(lambda: home._outcome(function, given, named, part))
             filled = tuple((name, located(value, home.index.path)) for name, value in there.filled)
             return _Outcome(located(there.returned, home.index.path), filled)
-        if self._depth >= MAX_CALL_DEPTH or self._calls_followed >= MAX_CALLS_FOLLOWED:
+        if self._depth >= MAX_CALL_DEPTH or self._followed_so_far >= MAX_STATEMENTS_FOLLOWED:
             self._answers.rest_on(self._depth_origin)
             return _NOTHING
         before = self._calling.get(function, [])
@@ -230,7 +230,7 @@ class World:
         return _Outcome(evidence.put_back(outcome.returned, shown), filled)
 
     def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> _Outcome:
-        self._calls_followed += 1
+        self._followed_so_far += len(part.run)
         frame = self.alone(lambda: self._run(function, bound, part))
         if function.is_generator:
             return _Outcome(batches.generated(frame, bound), ())
@@ -369,12 +369,12 @@ class World:
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """An answer that does not depend on how many calls were followed until it was asked for."""
-        before = self._depth, self._depth_origin, self._calls_followed, self._calling
-        self._depth, self._depth_origin, self._calls_followed, self._calling = 0, self._answers.depth - 1, 0, {}
+        before = self._depth, self._depth_origin, self._followed_so_far, self._calling
+        self._depth, self._depth_origin, self._followed_so_far, self._calling = 0, self._answers.depth - 1, 0, {}
         try:
             return answer()
         finally:
-            self._depth, self._depth_origin, self._calls_followed, self._calling = before
+            self._depth, self._depth_origin, self._followed_so_far, self._calling = before
 
     def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression as the function alone shows it, without regard to its callers."""

@@ -8,7 +8,6 @@ answer depends on which file is looked at first, and the work grows with the cod
 from __future__ import annotations
 
 import ast
-import gc
 import itertools
 import posixpath
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.project.exports import Meaning
+    from torchperf_lint.model.running.warmth import Warmth
     from torchperf_lint.model.unit import Unit
 
 FEW_FILES = 3
@@ -41,6 +41,10 @@ MOST_LOADED = 12_000_000
 
 LARGEST = 2_000_000
 """Bytes of the largest file that is read for what another one asks."""
+
+
+_Place = tuple[str, int, str]
+"""A function, by its file, row and name: as good as the function itself as long as no file changes."""
 
 
 class Program:
@@ -69,16 +73,25 @@ class Program:
         self.trail = Trail()
         self._indexed: dict[str, tuple[Source, Index]] = {}
         self._loaded = 0
+        self._asked_at: dict[str, int] = {}  # file -> when it was last asked for, in files linted
+        self._linted = 0
         self._forget()
+        self._forget_what_lasts()
 
     def _forget(self) -> None:
-        """Forget all answers. Trees say nothing of other files, and stay."""
+        """Forget all answers that name trees. Trees say nothing of other files, and stay."""
         self._units: dict[str, Unit | None] = {}
         self._by_index: dict[Index, tuple[str, Unit]] = {}
         # Each with its trail:
         self._meanings: dict[tuple[str, str], tuple[Meaning | None, int]] = {}
         self._calls: dict[FunctionInfo, tuple[list[CallRecord], int]] = {}
-        self._files: dict[FunctionInfo, tuple[list[str], int]] = {}
+
+    def _forget_what_lasts(self) -> None:
+        """Forget the answers that name no tree, which stay when trees go."""
+        # Each with its trail:
+        self._files: dict[_Place, tuple[list[str], int]] = {}
+        self._handing: dict[_Place, tuple[list[str], int]] = {}
+        self._warmth: dict[tuple[str, bool], Warmth] = {}
 
     def _ask(self, key: str, question: str, *texts: str) -> Any:
         """What facts tell: all that is learnt of them goes through here, in the name of the file that it is for."""
@@ -88,15 +101,23 @@ class Program:
     def _key(self, index: Index) -> str:
         return self._by_index[index][0]
 
+    def _lasting(self, function: FunctionInfo) -> _Place:
+        return self._key(function.index), *function.place
+
     # -- files -----------------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Let go of all trees if there are too many; to be called between files, for it changes no answer."""
+        """Let go of the trees that were not asked for lately, if there are too many; to be called between files."""
+        self._linted += 1
         if self._loaded > MOST_LOADED:
+            for unit in filter(None, self._units.values()):
+                unit.take_apart()
             self._forget()
-            self._indexed.clear()
-            self._loaded = 0
-            gc.collect()  # frames, values and trees name each other, and the collector is told to come seldom
+            for key in sorted(self._indexed, key=lambda key: self._asked_at.get(key, 0)):
+                if self._loaded <= MOST_LOADED * 3 // 4:
+                    break
+                self._indexed[key][1].take_apart()
+                self._let_go(key)
 
     def open(self, path: str, data: bytes, source: Source) -> Unit:
         """The file at `path` with the content that it has now; what else is known of it gives way.
@@ -131,6 +152,7 @@ class Program:
         self.trail.certain = False
         self._let_go(key)
         self._forget()
+        self._forget_what_lasts()
 
     def _let_go(self, key: str) -> None:
         if key in self._indexed:
@@ -149,6 +171,7 @@ class Program:
     def unit(self, key: str) -> Unit | None:
         """The file, read and indexed; None if that cannot be done."""
         self.trail.opened(key)
+        self._asked_at[key] = self._linted
         if key not in self._units:
             self._units[key] = None
             known = self._indexed.get(key)
@@ -178,6 +201,10 @@ class Program:
     def world(self, index: Index, level: int) -> World:
         """The values of the file that an index belongs to."""
         return self.unit_of(index).world(level)
+
+    def warmth(self, index: Index, *, from_afar: bool) -> Warmth:
+        """What is known of the warmth of the file's functions, to be added to; it stays when the tree goes."""
+        return self._warmth.setdefault((self._key(index), from_afar), {})
 
     def steps_called_in(self, index: Index) -> frozenset[str]:
         """Names that are called in the file, of functions anywhere that make a training step."""
@@ -293,7 +320,7 @@ class Program:
         if isinstance(function.node, ast.Module):
             return []
         name = _called_name(function)
-        files = self.trail.kept(self._files, function, lambda: self._callers(function, name))
+        files = self.trail.kept(self._files, self._lasting(function), lambda: self._callers(function, name))
         if len(files) > most:
             return []
         known = self.trail.kept(self._calls, function, lambda: self._find_calls(function, name, files))
@@ -359,11 +386,15 @@ class Program:
 
     def handing_on(self, function: FunctionInfo) -> list[Unit]:
         """The other files that import the function by its name and hand it on."""
+        keys = self.trail.kept(self._handing, self._lasting(function), lambda: self._handing_on(function))
+        return [unit for unit in map(self.unit, keys) if unit is not None]
+
+    def _handing_on(self, function: FunctionInfo) -> list[str]:
         own = self._key(function.index)
         handing = self._ask(own, "handed_on_by", function.name, own)
-        keys = (key for key in handing if self._imports(key, function.name, function))
-        units = (unit for unit in map(self.unit, keys) if unit is not None)
-        return list(itertools.islice(units, MOST_FILES))
+        return list(
+            itertools.islice((key for key in handing if self._imports(key, function.name, function)), MOST_FILES)
+        )
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[Unit]:
         """The other files that import the function or class, and call it as well as something of the other name."""

@@ -59,7 +59,15 @@ MOST_CALLERS_OF_CALLERS = 200
 class HeatMap:
     """Answers for one file, on demand."""
 
-    def __init__(self, world: World, loops: Loops, seeds: Seeds, hot_functions: tuple[str, ...], trail: Trail) -> None:
+    def __init__(
+        self,
+        world: World,
+        loops: Loops,
+        seeds: Seeds,
+        hot_functions: tuple[str, ...],
+        trail: Trail,
+        known: warmth.Warmth,
+    ) -> None:
         self.world = world
         self.loops = loops
         self.seeds = seeds
@@ -71,7 +79,7 @@ class HeatMap:
         self._warm_blocks: dict[int, tuple[bool, int]] = {}
         self._first_skips: dict[int, int] = {}
         self._asked: set[ast.expr] = set()
-        self.warmth: dict[FunctionInfo, tuple[bool, int]] = {}  # each with its trail
+        self.warmth = known
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly cold; names alone tell that, and are asked before any value."""

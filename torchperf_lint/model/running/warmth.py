@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, FunctionInfo
     from torchperf_lint.model.running.heat import HeatMap
 
+Warmth = dict[tuple[int, str], tuple[bool, int]]
+"""The functions of a file, each by its row and name: whether it may be hot, and on which trail that rests."""
+
 MOST_FUNCTIONS = 200
 """How many functions are looked at for one; with more callers of callers it counts as warm."""
 
@@ -23,13 +26,13 @@ MOST_FUNCTIONS = 200
 def may_be_hot(heats: HeatMap, function: FunctionInfo) -> bool:
     """Whether a loop or a hook may lead to the function over calls that mean it by their names."""
     trail = heats.trail
-    known = heats.home(function).warmth.get(function)
+    known = heats.home(function).warmth.get(function.place)
     if known is not None:
         trail.here |= known[1]
         return known[0]
     (warm, told), rests_on = trail.followed(lambda: _search(heats, function))
     for each in told:
-        heats.home(each).warmth[each] = warm, rests_on
+        heats.home(each).warmth[each.place] = warm, rests_on
     return warm
 
 
@@ -39,7 +42,7 @@ def _search(heats: HeatMap, function: FunctionInfo) -> tuple[bool, Iterable[Func
     while pending:
         current = pending.pop()
         home = heats.home(current)
-        known = home.warmth.get(current)
+        known = home.warmth.get(current.place)
         if known is not None:
             heats.trail.here |= known[1]
             if not known[0]:
