@@ -14,14 +14,17 @@ from torchperf_lint.config import Settings
 from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.versions import Target
+from torchperf_lint.model.project import program
 from torchperf_lint.model.project.facts import facts_of
 from torchperf_lint.model.project.links import QUESTIONS, Links
+from torchperf_lint.model.project.program import MOST_LOADED
 from torchperf_lint.model.project.trail import Trail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from torchperf_lint.engine.findings import FileReport
     from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.model.project.program import Program
     from torchperf_lint.model.project.trail import Basis, Question
@@ -30,22 +33,22 @@ PROJECTS = ROOT / "fixtures" / "projects"
 CASES = sorted(each.name for each in PROJECTS.iterdir() if each.is_dir())
 
 
-def judge(path: str, program: Program) -> Basis | None:
-    """What the report of a file rests on; None if it asks nothing of the project."""
+def judge(path: str, project: Program) -> tuple[Basis | None, FileReport]:
+    """What the report of a file rests on, None if it asks nothing of the project, and the report."""
     asked = []
 
     def noted() -> Program:
-        asked.append(program)
-        program.trail.begin()
-        return program
+        asked.append(project)
+        project.trail.begin()
+        return project
 
     with open(path, "rb") as file:
-        check_source(path, file.read(), Settings().rules, Target(), Settings().hints, program=noted)
+        report = check_source(path, file.read(), Settings().rules, Target(), Settings().hints, program=noted)
     if not asked:
-        return None
-    basis = program.trail.basis()
+        return None, report
+    basis = project.trail.basis()
     assert basis is not None
-    return basis
+    return basis, report
 
 
 @functools.cache
@@ -59,16 +62,22 @@ def laid_out(folder: Path, name: str) -> Snapshot:
     return gather([str(folder / path.relative_to(PROJECTS / name)) for path in paths], Settings().hints)
 
 
+@pytest.mark.parametrize("most_loaded", [0, MOST_LOADED])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", CASES)
-def test_answers_that_are_kept_hide_nothing(name: str, seed: int, tmp_path: Path) -> None:
+def test_answers_that_are_kept_hide_nothing(
+    name: str, seed: int, most_loaded: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither those that are kept from file to file, nor those that outlast the trees of a large project."""
+    monkeypatch.setattr(program, "MOST_LOADED", most_loaded)
     snapshot = laid_out(tmp_path, name)
     shared = snapshot.program()
     told: set[tuple[str, Question]] = set()
     order = sorted(snapshot.layout.shown.values())
     random.Random(seed).shuffle(order)
     for path in order:
-        alone, after_others = judge(path, snapshot.program()), judge(path, shared)
+        (alone, by_itself), (after_others, report) = judge(path, snapshot.program()), judge(path, shared)
+        assert by_itself == report, path
         assert (alone is None) == (after_others is None)
         if alone is None or after_others is None:
             continue
@@ -85,7 +94,7 @@ def test_all_questions_are_known_and_can_be_asked_again(tmp_path: Path) -> None:
         snapshot = laid_out(tmp_path / name, name)
         program = snapshot.program()
         bases = [judge(path, program) for path in snapshot.layout.shown.values()]
-        questions = {question for basis in bases if basis is not None for _, question in basis.questions}
+        questions = {question for basis, _ in bases if basis is not None for _, question in basis.questions}
         links = Links(snapshot.facts, snapshot.layout.root)
         for kind, *texts in questions:
             assert QUESTIONS[kind] == len(texts)

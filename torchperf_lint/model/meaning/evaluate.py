@@ -12,9 +12,10 @@ from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.meaning import calls, choices, narrowing, optimizers
 from torchperf_lint.model.meaning.binding import bind, subscript_path
 from torchperf_lint.model.meaning.devices import as_device, inside_module, moved
+from torchperf_lint.model.meaning.effects import GROWERS
 from torchperf_lint.model.meaning.modules import module_attribute
 from torchperf_lint.model.meaning.naming import conventional
-from torchperf_lint.model.meaning.slices import GROWERS, slices_of
+from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.tensors import (
     element_of,
     element_of_mapping,

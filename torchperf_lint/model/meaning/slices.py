@@ -4,38 +4,26 @@ from __future__ import annotations
 
 import ast
 import bisect
-import builtins
+import functools
+import operator
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.knowledge.torch_api import TENSOR_ONLY_METHODS
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning import walks
-from torchperf_lint.syntax.tree import children, subtree
+from torchperf_lint.model.meaning.effects import FUNCTIONS, blocks, holders, may_place, narrowed_path, own_parts, read
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from torchperf_lint.model.index import FunctionInfo, Place
 
-GROWERS = frozenset("append add extend insert appendleft".split())
-"""Methods by which a list or set gets more."""
-
-_CHANGE_RECEIVER = GROWERS | frozenset("update setdefault to cuda cpu".split())
-_PLACE_NOTHING = frozenset(
-    "no_grad enable_grad set_grad_enabled inference_mode autocast open nullcontext suppress profile record_function "
-    "no_sync accumulate join catch_warnings patch raises warns".split()
-)
-"""Contexts by name that are no devices."""
-
-_MAKE_HOLDERS = frozenset({"list", "dict", "defaultdict", "OrderedDict"})
-_BUILTINS = frozenset(dir(builtins))
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
 _SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 _DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def slices_of(function: FunctionInfo) -> Slices:
@@ -81,6 +69,17 @@ class _Effect(NamedTuple):
     narrows: str | None
 
 
+class _Rest(NamedTuple):
+    """What has to be run, and what has to be entered, by the statements' numbers, and what is read, by the names'.
+
+    A set of numbers is an int with these bits.
+    """
+
+    run: int = 0
+    entered: int = 0
+    names: int = 0
+
+
 class Slices:
     """The slices of one function, found on demand."""
 
@@ -92,11 +91,21 @@ class Slices:
         self._narrowing: dict[str, list[ast.stmt]] = {}
         self._starred: list[ast.stmt] = []
         self._leaving: list[ast.stmt] = []
-        self._own_holders = set(_holders(function.body))
+        self._taken_along: dict[ast.stmt, list[ast.stmt]] = {}  # those that leave from within it, past what follows
+        self._known_direct: dict[int, _Rest] = {}
+        self._known_within: dict[ast.stmt, _Rest] = {}
+        self._known_behind: dict[str, _Rest] = {}
+        self._closed: dict[ast.stmt | str | None, _Rest] = {}
+        self._known_statements: dict[int, frozenset[ast.stmt]] = {}
+        self._known_names: dict[int, frozenset[str]] = {}
+        self._roots: dict[str, int] = {}
+        self._own_holders = set(holders(function.body))
         self._in_scopes: dict[ast.stmt, set[ast.AST]] = {}
         self._known: dict[object, Slice] = {}
         self._same: dict[object, Slice] = {}
         self._collect(function.body, ())
+        self._all = list(self._effects)
+        self._numbers = {statement: number for number, statement in enumerate(self._all)}
         self._in_order = sorted(self._effects, key=_begins)
         self._beginnings = [_begins(statement) for statement in self._in_order]
 
@@ -121,7 +130,7 @@ class Slices:
         """Whether one of the expressions reads names that only a comprehension or lambda around it knows."""
         inside = self._in_scopes.get(statement)
         if inside is None:
-            scopes = (each for part in _own(statement) for each in subtree(part) if isinstance(each, _SCOPES))
+            scopes = (each for part in own_parts(statement) for each in subtree(part) if isinstance(each, _SCOPES))
             inside = self._in_scopes[statement] = {each for scope in scopes for each in subtree(scope)}
         return not inside.isdisjoint(nodes)
 
@@ -194,7 +203,9 @@ class Slices:
                 if statement.value is not None:
                     yield statement
             elif self._function.is_generator and any(
-                isinstance(inner, (ast.Yield, ast.YieldFrom)) for part in _own(statement) for inner in subtree(part)
+                isinstance(inner, (ast.Yield, ast.YieldFrom))
+                for part in own_parts(statement)
+                for inner in subtree(part)
             ):
                 yield statement
 
@@ -224,12 +235,12 @@ class Slices:
         for statement in block:
             reads: set[str] = set()
             binds: set[str] = set()
-            for part in _own(statement):
-                _read(part, reads, binds, self._own_holders)
+            for part in own_parts(statement):
+                read(part, reads, binds, self._own_holders)
             self._bind_names(statement, binds)
             if parents and walks.is_move(statement, parents[-1]):
                 binds.update(walks.paths_moved(parents[-1]))
-            narrows = _narrowed_path(statement.test) if isinstance(statement, ast.If) else None
+            narrows = narrowed_path(statement.test) if isinstance(statement, ast.If) else None
             self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)
             for path in binds:
                 self._binding.setdefault(_root(path), []).append(statement)
@@ -237,8 +248,12 @@ class Slices:
                 self._narrowing.setdefault(_root(narrows), []).append(statement)
             if isinstance(statement, _LEAVES):
                 self._leaving.append(statement)
-            if not isinstance(statement, _FUNCTIONS):
-                for inner in _blocks(statement):
+                of_loop = isinstance(statement, (ast.Break, ast.Continue))
+                for parent in parents:
+                    if isinstance(parent, _LOOPS) or not of_loop:
+                        self._taken_along.setdefault(parent, []).append(statement)
+            if not isinstance(statement, FUNCTIONS):
+                for inner in blocks(statement):
                     self._collect(inner, (*parents, statement))
 
     def _bind_names(self, statement: ast.stmt, binds: set[str]) -> None:
@@ -261,55 +276,114 @@ class Slices:
     def _close_parts(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> Slice:
         reads: set[str] = set()
         for node in nodes:
-            _read(node, reads, set(), self._own_holders)
-        part = self._close([], list(reads), [statement])
+            read(node, reads, set(), self._own_holders)
+        part = self._close([], reads, [statement])
         part.at, part.asked = statement, nodes
         return part
 
-    def _close(self, statements: list[ast.stmt], paths: list[str], leaves: Iterable[ast.stmt] = ()) -> Slice:
-        run: set[ast.stmt] = set()
-        entered: set[ast.stmt] = set()
-        read: set[str] = set()
-        pending = list(statements)
-        asked = [*paths]
+    def _close(self, statements: Iterable[ast.stmt], paths: Iterable[str], reached: Iterable[ast.stmt] = ()) -> Slice:
+        """What has to be run for statements that are run, for what is found at paths, and to reach statements."""
+        rests = [
+            *(self._closure(each, _Rest(self._bit(each))) for each in statements),
+            *(self._closure(each, self._behind(each)) for each in paths),
+            *(self._closure(None, self._around(each)) for each in reached),
+        ]
+        run, entered, names = (functools.reduce(operator.or_, bits, 0) for bits in zip(_Rest(), *rests, strict=True))
+        return Slice(self._statements_in(run), self._statements_in(entered), self._names_in(names))
 
-        def enter(statement: ast.stmt) -> None:
-            for parent in self._effects[statement].parents:
-                if parent in entered:
-                    continue
-                entered.add(parent)
-                if self._effects[parent].narrows is not None or _may_place(parent):
-                    pending.append(parent)
-                # A path that leaves takes what it has bound with it.
-                for leave in self._leaving:
-                    of_loop = isinstance(leave, (ast.Break, ast.Continue))
-                    if parent in self._effects[leave].parents and (isinstance(parent, _LOOPS) or not of_loop):
-                        enter(leave)
+    def _closure(self, question: ast.stmt | str | None, begin: _Rest) -> _Rest:
+        """All that has to be run, to begin with that; the answer is kept for the question, if there is one."""
+        known = self._closed.get(question)
+        if known is None:
+            pending, entered, names = begin
+            run = 0
+            while pending:
+                number = pending.bit_length() - 1
+                rest = self._direct(number)
+                run |= 1 << number
+                entered |= rest.entered
+                names |= rest.names
+                pending = (pending | rest.run) & ~run
+            known = _Rest(run, entered, names)
+            if question is not None:
+                self._closed[question] = known
+        return known
 
-        for leave in leaves:
-            enter(leave)
-        while pending or asked:
-            if pending:
-                statement = pending.pop()
-                if statement not in run:
-                    run.add(statement)
-                    enter(statement)
-                    asked += self._effects[statement].reads
-                continue
-            path = asked.pop()
-            if path in read:
-                continue
-            read.add(path)
-            pending += self._starred
-            pending += self._changing(path)
-            for branch in self._narrowing.get(_root(path), ()):
+    def _direct(self, number: int) -> _Rest:
+        """What has to be run for a statement that is run."""
+        known = self._known_direct.get(number)
+        if known is None:
+            statement = self._all[number]
+            run, entered, names = self._around(statement)
+            for path in self._effects[statement].reads:
+                rest = self._behind(path)
+                run |= rest.run
+                entered |= rest.entered
+                names |= rest.names
+            known = self._known_direct[number] = _Rest(run, entered, names)
+        return known
+
+    def _around(self, statement: ast.stmt) -> _Rest:
+        """What has to be run for a statement that is reached."""
+        run = entered = 0
+        for parent in self._effects[statement].parents:
+            rest = self._within(parent)
+            run |= rest.run
+            entered |= rest.entered
+        return _Rest(run, entered)
+
+    def _within(self, parent: ast.stmt) -> _Rest:
+        """What has to be run and entered of a compound statement that is entered, whatever is around it."""
+        known = self._known_within.get(parent)
+        if known is None:
+            entered = self._bit(parent)
+            run = entered if self._effects[parent].narrows is not None or may_place(parent) else 0
+            # A path that leaves takes what it has bound with it.
+            for leave in self._taken_along.get(parent, ()):
+                parents = self._effects[leave].parents
+                for inner in parents[parents.index(parent) + 1 :]:
+                    if not entered & self._bit(inner):
+                        rest = self._within(inner)
+                        run |= rest.run
+                        entered |= rest.entered
+            known = self._known_within[parent] = _Rest(run, entered)
+        return known
+
+    def _behind(self, path: str) -> _Rest:
+        """What has to be run for what is found at the path."""
+        known = self._known_behind.get(path)
+        if known is None:
+            root = _root(path)
+            run = entered = 0
+            for each in (*self._starred, *self._changing(path)):
+                run |= self._bit(each)
+            for branch in self._narrowing.get(root, ()):
                 # What is known of a value behind the branch rests on whether the branch leaves.
                 leaves = [leave for leave in self._leaving if branch in self._effects[leave].parents]
                 if leaves and _related(self._effects[branch].narrows or "", path):
-                    pending.append(branch)
-                    for leave in leaves:
-                        enter(leave)
-        return Slice(frozenset(run), frozenset(entered), frozenset(map(_root, read)))
+                    run |= self._bit(branch)
+                    for rest in map(self._around, leaves):
+                        run |= rest.run
+                        entered |= rest.entered
+            name = 1 << self._roots.setdefault(root, len(self._roots))
+            known = self._known_behind[path] = _Rest(run, entered, name)
+        return known
+
+    def _bit(self, statement: ast.stmt) -> int:
+        return 1 << self._numbers[statement]
+
+    def _statements_in(self, bits: int) -> frozenset[ast.stmt]:
+        known = self._known_statements.get(bits)
+        if known is None:
+            known = self._known_statements[bits] = frozenset(map(self._all.__getitem__, _numbers_in(bits)))
+        return known
+
+    def _names_in(self, bits: int) -> frozenset[str]:
+        known = self._known_names.get(bits)
+        if known is None:
+            names = list(self._roots)
+            known = self._known_names[bits] = frozenset(map(names.__getitem__, _numbers_in(bits)))
+        return known
 
     def _changing(self, path: str) -> list[ast.stmt]:
         """The statements that may change what is found at the path: by the path itself, a part, or what holds it."""
@@ -323,6 +397,13 @@ class Slices:
                 if bound == path or path.startswith(f"{bound}.") or (within and bound.startswith(within))
             ]
         return known
+
+
+def _numbers_in(bits: int) -> Iterator[int]:
+    while bits:
+        number = bits.bit_length() - 1
+        yield number
+        bits ^= 1 << number
 
 
 def _is_tried(place: Place) -> bool:
@@ -348,91 +429,3 @@ def _begins(statement: ast.stmt) -> tuple[int, int]:
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     first = min(((each.lineno, each.col_offset) for each in decorators), default=None)
     return first or (statement.lineno, statement.col_offset)
-
-
-def _own(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The parts of a statement that are run before (or instead of) the statements in it."""
-    if isinstance(statement, _FUNCTIONS):
-        yield from statement.decorator_list
-        yield from (each for each in (*statement.args.defaults, *statement.args.kw_defaults) if each is not None)
-        return
-    for child in children(statement):
-        if isinstance(child, (ast.expr, ast.withitem, ast.keyword)):
-            yield child
-        elif isinstance(child, ast.ExceptHandler) and child.type is not None:
-            yield child.type
-        elif isinstance(child, ast.match_case) and child.guard is not None:
-            yield child.guard
-
-
-def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(statement, field, None)
-        if block:
-            yield block
-    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-        yield part.body
-
-
-def _holders(block: list[ast.stmt]) -> Iterator[str]:
-    """The names that statements of the block give a list or dict made there."""
-    for statement in block:
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            for target in targets:
-                pairs = [(target, statement.value)]
-                if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
-                    pairs = list(zip(target.elts, statement.value.elts, strict=False))
-                for name, made in pairs:
-                    is_made = isinstance(made, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or (
-                        isinstance(made, ast.Call) and last_name(made.func) in _MAKE_HOLDERS
-                    )
-                    if is_made and isinstance(name, ast.Name):
-                        yield name.id
-        elif not isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
-            for inner in _blocks(statement):
-                yield from _holders(inner)
-
-
-def _read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> None:
-    pending = [part]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _BUILTINS):
-            binds.update(given.id for given in node.args if isinstance(given, ast.Name) and given.id in holders)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGE_RECEIVER:
-            changed = node.func.value
-            while isinstance(changed, ast.Subscript) and node.func.attr in GROWERS:
-                changed = changed.value
-            receiver = dotted(changed)
-            if receiver is not None:
-                binds.add(receiver)
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            path = dotted(node)
-            if path is not None:
-                if not isinstance(node.ctx, ast.Load):
-                    binds.add(path)
-                reads.add(path)
-                if isinstance(node, ast.Attribute) and node.attr in TENSOR_ONLY_METHODS:
-                    binds.add(path.rpartition(".")[0])
-                continue
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            holder = dotted(node.value)
-            if holder is not None:
-                binds.add(holder)
-        pending += children(node)
-
-
-def _narrowed_path(test: ast.expr) -> str | None:
-    """`x` of a test such as `isinstance(x, T)`, which tells what `x` is behind it."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test = test.operand
-    return dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
-
-
-def _may_place(statement: ast.stmt) -> bool:
-    """`with device:`, `with torch.device(...):`: what is built inside is built there."""
-    if not isinstance(statement, (ast.With, ast.AsyncWith)):
-        return False
-    made = (item.context_expr for item in statement.items)
-    return any(not isinstance(each, ast.Call) or last_name(each.func) not in _PLACE_NOTHING for each in made)
