@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model.running import calling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from torchperf_lint.model.index import CallRecord, FunctionInfo
     from torchperf_lint.model.running.heat import HeatMap
@@ -38,7 +38,8 @@ def may_be_hot(heats: HeatMap, function: FunctionInfo) -> bool:
 
 def _search(heats: HeatMap, function: FunctionInfo) -> tuple[bool, Iterable[FunctionInfo]]:
     """Whether it may be hot, and the functions that this answer holds for."""
-    pending, seen = [function], {function}
+    pending = [function]
+    calls: dict[FunctionInfo, FunctionInfo | None] = {function: None}  # each with what it calls on the way to this one
     while pending:
         current = pending.pop()
         home = heats.home(current)
@@ -47,18 +48,26 @@ def _search(heats: HeatMap, function: FunctionInfo) -> tuple[bool, Iterable[Func
             heats.trail.here |= known[1]
             if not known[0]:
                 continue
-        if known is not None or len(seen) > MOST_FUNCTIONS or home.own_heat(current) is not None:
+        if known is not None or home.own_heat(current) is not None:
+            return True, _way(current, calls)
+        if len(calls) > MOST_FUNCTIONS:
             return True, (function,)
         for record in _callers(home, current):
             there = heats.home(record.function)
             if not there.seeds.may_be_hot(record.statement):
                 continue
             if there.seeds.in_loop(record.statement):
-                return True, (function,)
-            if record.function not in seen:
-                seen.add(record.function)
+                return True, _way(current, calls)
+            if record.function not in calls:
+                calls[record.function] = current
                 pending.append(record.function)
-    return False, seen
+    return False, calls
+
+
+def _way(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionInfo | None]) -> Iterator[FunctionInfo]:
+    while function is not None:
+        yield function
+        function = calls[function]
 
 
 def _callers(home: HeatMap, function: FunctionInfo) -> list[CallRecord]:
