@@ -131,7 +131,11 @@ class Program:
         self.trail.opened(key)
         unit = self._units.get(key)
         if unit is None or unit.source.utf8 != source.utf8:
-            unit = self._keep(key, source, Index(source.parse(), source.path))
+            held = self._indexed.get(key)
+            if held is None or held[0].utf8 != source.utf8:
+                held = source, Index(source.parse(), source.path)
+            held[1].path = source.path
+            unit = self._keep(key, *held)
         return unit
 
     def close(self, path: str) -> None:
