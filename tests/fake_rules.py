@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from torchperf_lint.engine import pool
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.engine.jobs import Job, Result
     from torchperf_lint.model import Model, Site
 
 TARGET = Target()
@@ -86,3 +88,10 @@ def raises(error: Exception, code: str = "TPL191") -> Rule:
 def end_process(_: object) -> None:
     """End a worker process in the midst of its work; stands here for the worker to import it."""
     os._exit(1)
+
+
+def end_process_at_poison(jobs: Sequence[Job]) -> list[Result]:
+    """Do the jobs of a worker process, but for a file that ends it."""
+    if any(job.path == "poison.py" for job in jobs):
+        os._exit(1)
+    return pool._work(jobs)

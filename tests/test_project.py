@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fake_rules import HINTS, TARGET, end_process, finds, swaps
-from torchperf_lint.engine import executors, files, jobs, registry
+from fake_rules import HINTS, TARGET, end_process, end_process_at_poison, finds, swaps
+from torchperf_lint.engine import executors, files, jobs, pool, registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, write_atomically
-from torchperf_lint.engine.jobs import Action, Result
+from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.jobs import Action, Result, failed
 from torchperf_lint.engine.project import check_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import ProcessPoolExecutor
     from pathlib import Path
 
     from torchperf_lint.engine.declare import Rule
@@ -248,7 +250,7 @@ def test_few_bytes_start_no_processes(here: Path, fake: Rule, monkeypatch: pytes
         raise AssertionError("a pool was started")
 
     write(here, "a.py")
-    monkeypatch.setattr(executors, "_in_pool", forbidden)
+    monkeypatch.setattr(pool, "in_pool", forbidden)
     check(jobs=8)
     monkeypatch.setattr(executors, "WORTH_A_POOL", 5)
     check(jobs=1)
@@ -256,16 +258,42 @@ def test_few_bytes_start_no_processes(here: Path, fake: Rule, monkeypatch: pytes
         check(jobs=2)
 
 
-def test_a_worker_that_dies_costs_a_line_per_file_that_was_not_reached(
-    here: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("files_per_call", [1, 3, 16])
+def test_a_file_that_ends_its_worker_costs_a_line_and_the_others_are_linted(
+    here: Path, monkeypatch: pytest.MonkeyPatch, files_per_call: int
 ) -> None:
-    write(here, "a.py", "b.py")
+    rules = registry.all_rules()  # those of a test are not known to a spawned process
+    text = f"x = 1  # noqa: {rules[0].code}\ny = '{' '.join(group[0].decode() for group in rules[0].triggers)}'\n"
+    write(here, *(f"m{number:02}.py" for number in range(20)), "poison.py", "z.py", text=text)
+    plain = check(rules_for=lambda path: rules, jobs=1)
     monkeypatch.setattr(executors, "WORTH_A_POOL", 1)
-    monkeypatch.setattr(executors, "_work", end_process)
+    monkeypatch.setattr(executors, "FILES_PER_CALL", files_per_call)
+    monkeypatch.setattr(pool, "_work", end_process_at_poison)
+    results = untimed(check(rules_for=lambda path: rules, jobs=2))
+    lost = failed(Failure("poison.py", None, None, "not checked: a worker process was ended"))
+    assert [each.code for each in plain[0].report.diagnostics] == ["TPL001"]
+    assert results == [lost if each.path == "poison.py" else each for each in untimed(plain)]
+
+
+def test_processes_that_only_end_are_not_started_for_ever(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"m{number:02}.py" for number in range(20)]
+    write(here, *names)
+    monkeypatch.setattr(executors, "WORTH_A_POOL", 1)
+    monkeypatch.setattr(executors, "_MOST_ENDED", 2)
+    monkeypatch.setattr(pool, "_work", end_process)
+    begun: list[object] = []
+    start = pool._Pool._start
+
+    def counted(self: pool._Pool) -> ProcessPoolExecutor:
+        begun.append(self)
+        return start(self)
+
+    monkeypatch.setattr(pool._Pool, "_start", counted)
     results = check(rules_for=lambda path: [], jobs=2)
     assert [str(each.report.failure) for each in results] == [
-        f"{name}: error: not checked: a worker process was ended" for name in ("a.py", "b.py")
+        f"{name}: error: not checked: a worker process was ended" for name in names
     ]
+    assert len(begun) == 2 + 2 + 2  # at first, for each of two calls, and for the two files that were tried alone
 
 
 def test_an_interrupt_ends_the_workers_and_the_collector_is_put_back(
@@ -366,13 +394,13 @@ def test_a_file_that_cannot_be_written_is_reported_with_its_findings(
 _PARENT = """\
 import multiprocessing, time
 from concurrent.futures import ProcessPoolExecutor
-from torchperf_lint.engine import executors
+from torchperf_lint.engine import pool as room
 from torchperf_lint.engine.gather import gather
 from torchperf_lint.knowledge.hints import Hints
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(1, context, executors._begin, (gather([], Hints()),))
+    pool = ProcessPoolExecutor(1, context, room._begin, (gather([], Hints()),))
     pool.submit(print, "at work", flush=True).result()
     pool.submit(time.sleep, 600).result()
 """

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from torchperf_lint.engine.gather import Snapshot
-    from torchperf_lint.engine.jobs import Job, Result, Surroundings
+    from torchperf_lint.engine.jobs import Job, Result
     from torchperf_lint.model.project.facts import Facts
 
 WORTH_A_POOL = 5_000_000
 """Bytes of source below which starting worker processes takes longer than it saves."""
 
-_FILES_PER_CALL = 16
-_SECONDS_BETWEEN_LOOKS = 2.0
+FILES_PER_CALL = 16
+"""How many files are sent to a worker at a time."""
 
+_SECONDS_BETWEEN_LOOKS = 2.0
+_MOST_ENDED = 8  # files that end a process each, all alone; after that many, nothing is tried again
 
 PROCESSES, _DASK = "processes", "dask="
 
@@ -83,12 +85,23 @@ class Processes:
     def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
         """As Workers says."""
         if self._jobs > 1 and _is_worth_a_pool(work):
-            return _in_pool(work, self._jobs, snapshot)
+            from torchperf_lint.engine.pool import in_pool
+
+            return in_pool(work, self._jobs, snapshot)
         around = Disk(snapshot)
         return (run_job(job, around) for job in work)
 
     def close(self) -> None:
         """Nothing is left of processes once their results have been taken."""
+
+
+class _Call:
+    """Jobs that an executor does together, and what comes of them."""
+
+    def __init__(self, jobs: Sequence[Job], *, suspected: bool = False) -> None:
+        self.jobs = jobs
+        self.suspected = suspected  # a process has ended at it, or at what it was called with: it is done alone
+        self.future: Future[list[Result]] | None = None
 
 
 def drive(
@@ -101,54 +114,72 @@ def drive(
 ) -> Generator[Result, None, None]:
     """Have an executor call `function` with some of the jobs at a time, and with all of `shared`; give the results.
 
-    They come in the order of the work, in whatever order they are there. `ended` is what the executor raises where a
-    process has ended at work, which costs a line for each file of the call. `look` is called every few seconds while
-    nothing comes, and may raise what ends the run. What is called for no longer is cancelled.
+    They come in the order of the work, in whatever order they are there. `ended` is what the executor's futures raise
+    where a process has ended at work. The jobs of such a call are done one by one, and one that ends a process again
+    costs a line. `look` is called every few seconds while nothing comes, and may raise what ends the run. What is
+    called for no longer is cancelled.
     """
-    calls: deque[tuple[Sequence[Job], Future[list[Result]]]] = deque()
-    for first in range(0, len(work), _FILES_PER_CALL):
-        jobs = work[first : first + _FILES_PER_CALL]
-        calls.append((jobs, _submitted(executor, ended, function, jobs, *shared)))
-    return _collected(calls, ended, look)
+    calls = deque(_Call(work[first : first + FILES_PER_CALL]) for first in range(0, len(work), FILES_PER_CALL))
 
+    def submit(some: Iterable[_Call]) -> None:
+        for call in some:
+            call.future = call.future or executor.submit(function, call.jobs, *shared)
 
-def _submitted(
-    executor: Executor, ended: type[Exception], function: Callable[..., list[Result]], *given: Any
-) -> Future[list[Result]]:
-    from concurrent.futures import Future
-
-    try:
-        return executor.submit(function, *given)
-    except ended as error:  # a call before this one has broken it
-        broken: Future[list[Result]] = Future()
-        broken.set_exception(error)
-        return broken
+    submit(calls)
+    return _collected(calls, submit, ended, look)
 
 
 def _collected(
-    calls: deque[tuple[Sequence[Job], Future[list[Result]]]],
+    calls: deque[_Call],
+    submit: Callable[[Iterable[_Call]], None],
     ended: type[Exception],
     look: Callable[[], None] | None,
 ) -> Generator[Result, None, None]:
-    from concurrent.futures import wait
-
+    patience = _MOST_ENDED
     try:
         while calls:
-            jobs, future = calls[0]
+            call = calls[0]
             try:
-                while look is not None and not wait([future], _SECONDS_BETWEEN_LOOKS).done:
-                    look()
-                yield from future.result()
+                if call.future is None and patience == 0:
+                    yield from map(_lost, call.jobs)
+                else:
+                    if call.future is None:
+                        submit([call] if call.suspected else calls)
+                    yield from _awaited(call, look).result()
+                calls.popleft()
             except ended:
-                for job in jobs:
-                    yield failed(Failure(job.path, None, None, "not checked: a worker process was ended"))
-            calls.popleft()
+                calls.popleft()
+                if call.suspected:
+                    patience -= 1
+                    yield from map(_lost, call.jobs)
+                else:
+                    _forget_ended(calls, ended, look)
+                    calls.extendleft(_Call([job], suspected=True) for job in reversed(call.jobs))
     finally:
-        for _, future in calls:
-            future.cancel()
+        for call in calls:
+            if call.future is not None:
+                call.future.cancel()
 
 
-# -- processes of this machine -----------------------------------------------------------------------------------------
+def _forget_ended(calls: Iterable[_Call], ended: type[Exception], look: Callable[[], None] | None) -> None:
+    """Wait until nothing is being done, and have done again what has ended along with another call."""
+    for call in calls:
+        if call.future is not None and isinstance(_awaited(call, look).exception(), ended):
+            call.future = None
+
+
+def _awaited(call: _Call, look: Callable[[], None] | None) -> Future[list[Result]]:
+    from concurrent.futures import wait
+
+    assert call.future is not None
+    while not wait([call.future], None if look is None else _SECONDS_BETWEEN_LOOKS).done:
+        if look is not None:
+            look()
+    return call.future
+
+
+def _lost(job: Job) -> Result:
+    return failed(Failure(job.path, None, None, "not checked: a worker process was ended"))
 
 
 def _cores() -> int:
@@ -167,73 +198,7 @@ def _is_worth_a_pool(work: Sequence[Job]) -> bool:
     return False
 
 
-_around: Surroundings | None = None
-"""What a worker process knows besides its jobs."""
-
-
-def _begin(snapshot: Snapshot) -> None:
-    """Make a worker process ready."""
-    global _around
-    _end_with_parent()
-    _tune_collector()
-    _around = Disk(lambda: snapshot)
-
-
-def _end_with_parent() -> None:
-    """Have the worker end when its parent is gone: one that was killed can tell it nothing any more."""
-    import multiprocessing
-    import threading
-    from multiprocessing.connection import wait
-
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _work(jobs: Sequence[Job]) -> list[Result]:
-    assert _around is not None
-    return [run_job(job, _around) for job in jobs]
-
-
-def _in_pool(work: Sequence[Job], workers: int, snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
-    """The results from worker processes that read the files by themselves."""
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-
-    # Not fork: it is unsafe beside threads, and no longer the default anywhere from Python 3.14.
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (snapshot(),))
-    try:
-        with _without_interrupts():  # the processes start here, and take this over
-            results = drive(pool, _work, work, ended=BrokenProcessPool)
-        yield from results
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Leave ctrl-C to the parent, which then lets every worker end by itself."""
-    import signal
-    import threading
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # no other thread is interrupted, nor may it say so
-        return
-    was = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, was)
-
-
-def _tune_collector() -> None:
+def tune_collector() -> None:
     """Trees die by reference counting, and frequent searches for cycles in them cost a tenth of the run."""
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
@@ -243,7 +208,7 @@ def _tune_collector() -> None:
 def calm_collector() -> Iterator[None]:
     """Have the garbage collector come seldom, as long as many files are judged."""
     thresholds = gc.get_threshold()
-    _tune_collector()
+    tune_collector()
     try:
         yield
     finally:

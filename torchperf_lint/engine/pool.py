@@ -1,0 +1,116 @@
+"""Processes of this machine that judge files: how they begin, how they end, and what becomes of one that is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from torchperf_lint.engine import executors
+from torchperf_lint.engine.jobs import Disk, run_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from concurrent.futures import Future
+
+    from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.engine.jobs import Job, Result, Surroundings
+
+_around: Surroundings | None = None
+"""What a worker process knows besides its jobs."""
+
+
+def _begin(snapshot: Snapshot) -> None:
+    """Make a worker process ready."""
+    global _around
+    _end_with_parent()
+    executors.tune_collector()
+    _around = Disk(lambda: snapshot)
+
+
+def _end_with_parent() -> None:
+    """Have the worker end when its parent is gone: one that was killed can tell it nothing any more."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _work(jobs: Sequence[Job]) -> list[Result]:
+    assert _around is not None
+    return [run_job(job, _around) for job in jobs]
+
+
+def in_pool(work: Sequence[Job], workers: int, snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
+    """The results from worker processes that read the files by themselves."""
+    pool = _Pool(min(workers, -(-len(work) // executors.FILES_PER_CALL)), snapshot())
+    try:
+        yield from executors.drive(pool, _work, work, ended=BrokenProcessPool)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class _Pool(ThreadPoolExecutor):
+    """A thread for each worker process, and each process alone in an executor of Python's.
+
+    So one that ends takes no other along: its executor gives way to a new one. And none is started in an executor that
+    is at work already, for which it waits for ever if a process ends just then.
+    """
+
+    def __init__(self, workers: int, snapshot: Snapshot) -> None:
+        super().__init__(workers)
+        self._snapshot = snapshot
+        self._idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
+        with _without_interrupts():  # the processes start here, and take this over
+            for _ in range(workers):
+                self._idle.put(self._start())
+
+    def _start(self) -> ProcessPoolExecutor:
+        # Not fork: it is unsafe beside threads, and no longer the default anywhere from Python 3.14.
+        process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (self._snapshot,))
+        process.submit(os.getpid)
+        return process
+
+    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        return super().submit(self._do, function, *given, **named)
+
+    def _do(self, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        process = self._idle.get()
+        try:
+            return process.submit(function, *given, **named).result()
+        except BrokenProcessPool:
+            process.shutdown()
+            process = self._start()
+            raise
+        finally:
+            self._idle.put(process)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        while not self._idle.empty():
+            self._idle.get().shutdown(wait)
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Leave ctrl-C to the parent, which then lets every worker end by itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no other thread is interrupted, nor may it say so
+        return
+    was = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, was)
