@@ -131,7 +131,7 @@ def test_a_folder_that_leaves_itself_out_is_told_without_pathspec(
     assert discover(["made"]).files == ()
 
 
-@pytest.mark.parametrize("text", ["*\n!b.py\n", "#*\n", "# all: *\n"])
+@pytest.mark.parametrize("text", ["*\n!b.py\n", "#*\n", "# all: *\n", " *\n", "\n\t*"])
 def test_a_gitignore_that_says_more_is_read_to_its_end(text: str, here: Path) -> None:
     write(here, "made/b.py")
     write(here, "made/.gitignore", text=text)

@@ -28,6 +28,7 @@ from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
+from torchperf_lint.model.project import program as program_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -255,6 +256,24 @@ def test_the_order_of_files_changes_nothing(name: str, here: Path) -> None:
             assert report.diagnostics == whole[path], f"{path} is judged otherwise in another order"
 
 
+def test_a_file_that_is_too_large_to_be_asked_is_so_in_any_order(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = _plain_case()
+    write(here / "helper.py", HELPER)
+    write(here / "train.py", IN_EVERY_STEP)
+
+    def codes(*paths: str) -> set[str]:
+        program = functools.cache(gather.gather(paths, case.hints).program)
+        reports = [
+            check_source(path, (here / path).read_bytes(), case.rules, Target(), case.hints, program=program)
+            for path in paths
+        ]
+        return {each.code for report in reports for each in report.diagnostics}
+
+    assert codes("helper.py", "train.py") == codes("train.py", "helper.py") == {"TPL101"}
+    monkeypatch.setattr(program_room, "LARGEST", len(IN_EVERY_STEP) - 1)
+    assert codes("helper.py", "train.py") == codes("train.py", "helper.py") == set()
+
+
 @every_case
 def test_a_file_alone_has_its_findings_of_the_whole_run(name: str, here: Path) -> None:
     case = load_case(name)
@@ -387,6 +406,7 @@ def train(model, loader, optimizer, numbers):
             numbers["loss"] = read(loss)
 """
 IN_EVERY_STEP = TRAIN.replace(b"step % 100 == 0", b"step is not None")
+AFTER_ALL_STEPS = TRAIN.replace(b"        if step % 100 == 0:\n            numbers", b"    numbers")
 
 
 @pytest.mark.parametrize("cache", [None, CACHE_FOLDER], ids=["cold", "cached"])
@@ -399,10 +419,11 @@ def test_an_edit_changes_what_is_said_of_other_files(cache: str | None, here: Pa
         assert [each.code for each in case.findings("helper.py", cache=cache)["helper.py"]] == codes
 
 
-def test_an_edit_that_is_not_saved_counts_for_files_that_are_asked_after_it(here: Path) -> None:
+@pytest.mark.parametrize("train", [TRAIN, AFTER_ALL_STEPS], ids=["now and then", "after"])
+def test_an_edit_that_is_not_saved_counts_for_files_that_are_asked_after_it(train: bytes, here: Path) -> None:
     case = _plain_case()
     write(here / "helper.py", HELPER)
-    write(here / "train.py", TRAIN)
+    write(here / "train.py", train)
     program = functools.cache(gather.gather(["helper.py", "train.py"], case.hints).program)
 
     def codes(path: str, data: bytes) -> list[str]:
@@ -413,7 +434,7 @@ def test_an_edit_that_is_not_saved_counts_for_files_that_are_asked_after_it(here
     assert codes("train.py", IN_EVERY_STEP) == []
     assert codes("helper.py", HELPER) == ["TPL101"]
     assert codes("helper.py", HELPER.replace(b".item()", b"")) == []
-    assert codes("train.py", TRAIN) == []
+    assert codes("train.py", train) == []
     assert codes("helper.py", HELPER) == []
 
 

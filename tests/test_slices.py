@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,12 @@ from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.values import UNKNOWN
 from torchperf_lint.model.unit import Unit
 from torchperf_lint.syntax.source import Source
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.meaning.interpret import Frame
+    from torchperf_lint.model.meaning.slices import Slice
+    from torchperf_lint.model.meaning.values import Value
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PROGRAMS = sorted([*FIXTURES.glob("model/*.py"), *FIXTURES.glob("rules/*/*/*.py")])
@@ -112,6 +119,16 @@ def f(c):
         y = x
         print(y)
 """
+TELLS_BY_LEAVING = """\
+import torch
+def f(c):
+    x = torch.zeros(1, device="cuda") if c else 1.0
+    if isinstance(x, (int, float)):
+        with c:
+            return None
+    y = x
+    return y
+"""
 SHAPES = {
     "break": LEAVES_A_LOOP,
     "use": TELLS_BY_ITS_USE,
@@ -119,59 +136,68 @@ SHAPES = {
     "arms": LEAVES_IN_BOTH_ARMS,
     "try": LEAVES_A_TRY,
     "placed": PLACED_BY_VALUE,
+    "leaving": TELLS_BY_LEAVING,
     "thrown": THROWS_AFTER_A_BRANCH,
 }
 
 
+class Two:
+    """One file seen twice: where whole functions are run, and where nothing but the slices that are asked for."""
+
+    def __init__(self, source: Source) -> None:
+        self.index = Index(source.parse(), source.path)
+        self._runs_all = Unit(source, self.index, Hints()).world()
+        self._runs_slices = Unit(source, self.index, Hints()).world()
+
+    def whole(self, function: FunctionInfo) -> Frame:
+        return self._runs_all.frame(function)
+
+    def sliced(self, function: FunctionInfo, part: Slice) -> Frame:
+        return self._runs_slices.frame(function, part)
+
+    def compare(self) -> list[Value]:
+        """Hold the value of each expression against that in a run of the whole function; the values."""
+        compared = []
+        for statement, place in self.index.places.items():
+            whole = self.whole(place.function).values
+            part = self.sliced(place.function, slices_of(place.function).of_statement(statement)).values
+            own = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+            for node in (inner for child in own for inner in ast.walk(child) if isinstance(inner, ast.expr)):
+                if node in whole:
+                    compared.append(whole[node])
+                    assert part.get(node, UNKNOWN) == whole[node], f"line {node.lineno}: {ast.unparse(node)}"
+        return compared
+
+
 @pytest.mark.parametrize("path", PROGRAMS, ids=named)
 def test_a_slice_gives_the_values_of_the_whole_function(path: Path) -> None:
-    source = Source(str(path), path.read_bytes())
-    compare(Unit(source, Index(source.parse(), source.path), Hints()))
+    assert Two(Source(str(path), path.read_bytes())).compare()
 
 
 @pytest.mark.parametrize("code", SHAPES.values(), ids=SHAPES)
 def test_what_leaves_a_loop_or_tells_a_type_is_part_of_it(code: str) -> None:
-    unit = unit_of(code)
-    compare(unit)
-    values = [value for each in unit.index.functions for value in unit.world().frame(each).values.values()]
-    assert any(value.is_tensor for value in values)
-
-
-def compare(unit: Unit) -> None:
-    """Hold the value of each expression against that in a run of the whole function."""
-    world = unit.world()
-    compared = 0
-    for statement, place in unit.index.places.items():
-        whole, part = world.frame(place.function).values, world.values_of(place.function, statement)
-        own = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
-        for node in (inner for child in own for inner in ast.walk(child) if isinstance(inner, ast.expr)):
-            if node in whole:
-                compared += 1
-                assert part.get(node, UNKNOWN) == whole[node], f"line {node.lineno}: {ast.unparse(node)}"
-    assert compared
+    assert any(value.is_tensor for value in Two(Source("example.py", code.encode())).compare())
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=named)
 def test_arguments_alone_have_their_values_in_the_whole_function(path: Path) -> None:
-    source = Source(str(path), path.read_bytes())
-    unit = Unit(source, Index(source.parse(), source.path), Hints())
-    world = unit.world()
-    for record in (each for records in unit.index.calls.values() for each in records):
-        whole = world.frame(record.function).values
-        for node in (record.call.func, *record.call.args):
+    two = Two(Source(str(path), path.read_bytes()))
+    for call, statement, function in (record for records in two.index.calls.values() for record in records):
+        whole = two.whole(function).values
+        for node in (call.func, *call.args):
             if node in whole:
-                assert world.parts(record, node) == [whole[node]], f"line {node.lineno}: {ast.unparse(node)}"
+                part = two.sliced(function, slices_of(function).of_parts(statement, (node,))).values
+                assert part.get(node, UNKNOWN) == whole[node], f"line {node.lineno}: {ast.unparse(node)}"
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=named)
 def test_names_at_the_end_are_those_of_the_whole_function(path: Path) -> None:
-    source = Source(str(path), path.read_bytes())
-    unit = Unit(source, Index(source.parse(), source.path), Hints())
-    world = unit.world()
-    for function in unit.index.functions:
-        for name, value in world.frame(function).env.items():
-            if name.isidentifier():
-                assert world.at_end(function, name) == value, f"{name} in {function.name}"
+    two = Two(Source(str(path), path.read_bytes()))
+    for function in two.index.functions:
+        for name, value in two.whole(function).env.items():
+            if name.isidentifier() and slices_of(function).may_bind(name):
+                end = two.sliced(function, slices_of(function).at_end(name)).env
+                assert end.get(name) == value, f"{name} in {function.name}"
 
 
 def test_what_a_value_does_not_rest_on_is_left_out() -> None:

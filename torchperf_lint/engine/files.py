@@ -158,7 +158,7 @@ class _Exclusion:
 _Ignores = tuple[tuple[str, "Any"], ...]
 """The `.gitignore` files that hold in a folder, outermost first: where each lies and its spec."""
 
-_EVERYTHING = re.compile(r"(?:[^\S\n]*(?:#[^\n]*)?\n)*[^\S\n]*\*\s*")
+_EVERYTHING = re.compile(r"(?:[^\S\n]*(?:#[^\n]*)?\n)*\*\s*")
 """A `.gitignore` that leaves its whole folder out, as caches and environments have it: told without pathspec."""
 
 

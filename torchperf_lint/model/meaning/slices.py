@@ -361,7 +361,6 @@ class Slices:
                 # What is known of a value behind the branch rests on whether the branch leaves.
                 leaves = [leave for leave in self._leaving if branch in self._effects[leave].parents]
                 if leaves and _related(self._effects[branch].narrows or "", path):
-                    run |= self._bit(branch)
                     for rest in map(self._around, leaves):
                         run |= rest.run
                         entered |= rest.entered

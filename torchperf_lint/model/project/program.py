@@ -40,7 +40,7 @@ MOST_LOADED = 12_000_000
 """Bytes of source whose trees are kept; a tree takes twenty to forty times its source in memory."""
 
 LARGEST = 2_000_000
-"""Bytes of the largest file that is read for what another one asks."""
+"""Bytes, as UTF-8, of the largest file that another one asks, whether or not it is linted itself."""
 
 
 _Place = tuple[str, int, str]
@@ -173,7 +173,7 @@ class Program:
         return unit
 
     def unit(self, key: str) -> Unit | None:
-        """The file, read and indexed; None if that cannot be done."""
+        """The file, read and indexed; None if that cannot be done, or if it is too large to be asked."""
         self.trail.opened(key)
         self._asked_at[key] = self._linted
         if key not in self._units:
@@ -184,9 +184,9 @@ class Program:
                     data = self._read(key)
                     if digest_of(data) != self._facts[key].digest:
                         self.trail.certain = False  # it has changed since the project was looked at
-                    if len(data) > LARGEST:
-                        return None
                     source = Source(self._shown(key), data)
+                    if len(source.utf8) > LARGEST:
+                        return None
                     known = source, Index(source.parse(), source.path)
                 known[1].path = self._shown(key)  # who opened it may have named it in another way
                 self._keep(key, *known)
@@ -194,7 +194,8 @@ class Program:
                 pass
             except (OSError, RecursionError):
                 self.trail.certain = False
-        return self._units[key]
+        unit = self._units[key]
+        return None if unit is None or len(unit.source.utf8) > LARGEST else unit  # it may have been opened
 
     def unit_of(self, index: Index) -> Unit:
         """The file that an index belongs to."""
