@@ -76,6 +76,10 @@ def steps(code: str) -> frozenset[str]:
         ("import a\r\nfrom b import c\r\n", ["b.c", "a"]),
         ("from a import (b,\r\n    c)\r\n", ["a.b", "a.c"]),
         ("from a import b, \\\r\n    c\r\n", ["a.b", "a.c"]),
+        ("from a.b \\\n    import c", ["a.b.c"]),
+        ("x = 1; from \\\r\n a . \\\r\n b import \\\r\n  c", ["a.b.c"]),
+        ("import\\\n a, b", ["a", "b"]),
+        ("x = '''\\\nimport a\n'''", ["a"]),
         ("important = from_ = 1\nimport_ = 2", []),
         ("x = 'import a'", []),
         ("", []),
@@ -177,10 +181,21 @@ class Runner:
         "def run[T](fn, x: T):\n    fn(x)",
         "def run(a='''\n(''', fn=1):\n    fn(a)",
         "def  run(fn):\n    fn(1)",
+        "def run(a='''it's''', sep='):', fn=None):\n    fn(a)",
+        'def run(a="""a"b""", sep="):", fn=None):\n    fn(a)',
+        "def run(fn):\n    ((fn))(1)",
+        "def run(fn):\n    fn\f(1)",
+        "def run(fn):\n    fn \\\n\\\n (1)",
     ],
 )
 def test_a_function_whose_parameters_are_hard_to_read_may_call_them(code: str) -> None:
     assert facts_of(code.encode()).callers == {"run"}
+
+
+def test_a_head_with_comments_and_texts_is_read_to_its_end() -> None:
+    code = "def run(a, # it's (\n  sep='):', text='''it's): (''', fn=None):\n    pass\nother(sep)\n"
+    assert facts_of(code.encode()).callers == set()
+    assert facts_of(f"{code}fn(1)\n".encode()).callers == {"run"}
 
 
 def test_renamed_imports_are_pairs_of_names() -> None:

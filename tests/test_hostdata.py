@@ -44,6 +44,7 @@ x.grad_fn
 str(loss)
 f"{repr(loss)}"
 tracker.size(loss)
+tracker.size(value=loss)
 tracker.names
 f"{x.ndim:{loss}}"
 """.strip().splitlines()

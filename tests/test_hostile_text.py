@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import torchperf_lint
+from torchperf_lint.knowledge.versions import BadVersion, parse_version
 from torchperf_lint.model.project.facts import facts_of
 
 if TYPE_CHECKING:
@@ -111,6 +112,12 @@ def test_no_expression_hangs(name: str, data: st.DataObject) -> None:
 
 def test_an_ambiguous_expression_would_be_told() -> None:
     assert hangs(re.compile(r"\((?:[^()\"]|#[^\n]*)*\)"), "(" + "#a" * TIMES + "\0!")
+
+
+@pytest.mark.parametrize("text", ["2" + "+" * TIMES + "\n\0!", "2" + "a" * TIMES + "!", "2" + ".1" * TIMES + "\n!"])
+def test_no_version_hangs(text: str) -> None:
+    with patience(), pytest.raises(BadVersion):
+        parse_version(text)
 
 
 @pytest.mark.parametrize("opening", OPENINGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import random
 from typing import TYPE_CHECKING
@@ -71,10 +72,36 @@ def test_answers_that_are_kept_hide_nothing(
     """Neither those that are kept from file to file, nor those that outlast the trees of a large project."""
     monkeypatch.setattr(program, "MOST_LOADED", most_loaded)
     snapshot = laid_out(tmp_path, name)
-    shared = snapshot.program()
-    told: set[tuple[str, Question]] = set()
     order = sorted(snapshot.layout.shown.values())
     random.Random(seed).shuffle(order)
+    assert_nothing_is_hidden(snapshot, order)
+
+
+CHAIN = {
+    "leaf.py": "import torch\n\ndef leaf(x):\n    return x.cuda().item()\n",
+    "mid.py": "import torch\nfrom leaf import leaf\n\ndef mid(x):\n    return leaf(x.cuda().item())\n",
+    "top.py": "import torch\nfrom mid import mid\n\ndef top(x):\n    return mid(x.cuda().item())\n",
+    "hands.py": "import torch, takes, top\n\ndef hands(x):\n    return takes.run(top.top, x.cuda().item())\n",
+    "takes.py": "import torch\n\ndef run(function, x):\n    return function(x.cuda().item())\n",
+}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(CHAIN)), ids=" ".join)
+def test_what_outlasts_the_trees_brings_its_trail_along(
+    order: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "MOST_LOADED", 0)
+    for name, text in CHAIN.items():
+        (tmp_path / name).write_text(text)
+    os.makedirs(tmp_path / ".git")
+    paths = [str(tmp_path / name) for name in order]
+    assert_nothing_is_hidden(gather(paths, Settings().hints), [*paths, *paths])
+
+
+def assert_nothing_is_hidden(snapshot: Snapshot, order: Iterable[str]) -> None:
+    """What each report rests on is the same after others, or more, as where the file is the only one to be judged."""
+    shared = snapshot.program()
+    told: set[tuple[str, Question]] = set()
     for path in order:
         (alone, by_itself), (after_others, report) = judge(path, snapshot.program()), judge(path, shared)
         assert by_itself == report, path

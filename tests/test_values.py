@@ -14,6 +14,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.index import Index
 from torchperf_lint.model.meaning import evidence
+from torchperf_lint.model.meaning.interpret import MAX_STATEMENTS_FOLLOWED, World
 from torchperf_lint.model.meaning.values import (
     MAX_ITEMS,
     MAX_NESTING,
@@ -31,8 +32,6 @@ from torchperf_lint.syntax.source import Source
 if TYPE_CHECKING:
     import ast
     from pathlib import Path
-
-    from torchperf_lint.model.meaning.interpret import World
 
 STEP = st.builds(Because, st.integers(1, 99), st.sampled_from(["a", "b"]), st.none())
 STEPS, SOME_STEPS = (st.lists(STEP, min_size=least, max_size=2).map(tuple) for least in (0, 1))
@@ -164,3 +163,16 @@ def _values(world: World) -> dict[str, list[tuple[int, int, Value]]]:
         f"{number} {function.name}": [(*place(node), value) for node, value in world.frame(function).values.items()]
         for number, function in enumerate(world.index.functions)
     }
+
+
+def test_calls_that_call_in_turn_are_followed_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each function calls the next one three times with arguments of their own, which no answer stands for twice."""
+    again = "def f{0}(x):\n    return [f{1}([x, 1]), f{1}([x, 1.0]), f{1}([x, 'a'])]\n"
+    code = "".join(again.format(number, number + 1) for number in range(6)) + "def f6(x):\n    return x\n"
+    source = Source("example.py", code.encode())
+    world = Unit(source, Index(source.parse(), source.path), Hints()).world()
+    followed: list[object] = []
+    follow = World._followed
+    monkeypatch.setattr(World, "_followed", lambda *given: (followed.append(given), follow(*given))[1])
+    world.frame(world.index.functions[1])
+    assert len(followed) <= MAX_STATEMENTS_FOLLOWED

@@ -27,7 +27,7 @@ def is_host_data(node: ast.expr) -> bool:
         if isinstance(node.func, ast.Name):
             return node.func.id in _FUNCTIONS
         return isinstance(node.func, ast.Attribute) and (
-            (node.func.attr in _METHODS and all(map(is_host_data, node.args)))
+            (node.func.attr in _METHODS and all(map(is_host_data, _given(node))))
             or _asks_torch(node.func.attr, dotted(node.func) or "")
         )
     if isinstance(node, (ast.Subscript, ast.Starred)):
@@ -43,6 +43,10 @@ def is_host_data(node: ast.expr) -> bool:
     if isinstance(node, ast.IfExp):
         return is_host_data(node.body) and is_host_data(node.orelse)
     return isinstance(node, (ast.Tuple, ast.List)) and all(map(is_host_data, node.elts))
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _asks_torch(name: str, path: str) -> bool:

@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 # would go into reading them shorter and shorter.
 _NAME = rb"[A-Za-z_]\w*" + (rb"+" if sys.version_info >= (3, 11) else rb"(?!\w)")
 _REST = rb"[^\n#;\\]*(?:\\\r?\n[^\n#;\\]*)*"
+_BLANK = rb"(?:[ \t\f]|\\\r?\n)"
 _BEFORE = rb"(?:^|[^\n]*?[;:])[ \t]*"
 _FROM = re.compile(
-    _BEFORE + rb"(from)[ \t]+([.\w][.\w \t]*?)[ \t]+import[ \t]*(\((?:[^)#]|#[^\n]*\n)*\)|" + _REST + rb")",
+    _BEFORE
+    + (rb"(from)" + _BLANK + rb"+([.\w](?:[.\w]|" + _BLANK + rb")*?)" + _BLANK + rb"+import\b[ \t]*")
+    + (rb"(\((?:[^)#]|#[^\n]*\n)*\)|" + _REST + rb")"),
     re.MULTILINE,
 )
-_IMPORT = re.compile(_BEFORE + rb"(import)[ \t]+(" + _REST + rb")", re.MULTILINE)
+_IMPORT = re.compile(_BEFORE + rb"(import)(?=[ \t\\])(" + _REST + rb")", re.MULTILINE)
 _COMMENT = re.compile(rb"#[^\n]*")
+_BLANKS = re.compile(rb"[\s\\]+")
 _ALIAS = re.compile(rb"([\w.]+|\*)(?:\s+as\s+(\w+))?")
-_CALLED = re.compile(rb"\b(?:(?:def|class) \w+|(" + _NAME + rb")[ \t]*\)?[ \t]*(?:\\\r?\n[ \t]*)?\()")
+_CALLED = re.compile(rb"\b(?:(?:def|class) \w+|(" + _NAME + rb")" + _BLANK + rb"*(?:\)" + _BLANK + rb"*)*\()")
 _DEFINED = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _BLOCK_AT_TOP = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)[ \t]*[(\[:\\]", re.MULTILINE)
 _LINE_AT_TOP = re.compile(rb"^[^\s#)\]},]", re.MULTILINE)
@@ -40,7 +44,11 @@ _BOUND = re.compile(
 _HANDED = re.compile(rb"[(,=]\s*(" + _NAME + rb")\s*(?=[,)#])")
 _FUNCTION = re.compile(rb"def(?<!\wdef)[\s\\]+(\w+)")
 _OPENS, _ENDS = re.compile(rb"[\s\\]*\("), re.compile(rb"[\s\\]*(?::|->)")
-_IN_HEAD = re.compile(rb"[()]|#[^\n]*|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|['\"]", re.DOTALL)
+_IN_HEAD = re.compile(
+    rb"[()]|#[^\n]*|'{3}(?:[^'\\]|\\.|'(?!''))*'{3}|\"{3}(?:[^\"\\]|\\.|\"(?!\"\"))*\"{3}"
+    rb"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|['\"]",
+    re.DOTALL,
+)
 _PARAMETER = re.compile(rb"(?:^|[,*])[\s\\]*(\w+)[\s\\]*(?=[:=,]|$)")
 _BACKWARD = re.compile(rb"backward(?:(?<!\wbackward)|(?<=\bmanual_backward))[ \t]*\(")  # a search for letters is fast
 _ACCELERATOR = re.compile(b"|".join(re.escape(word.encode()) for word in ACCELERATOR_WORDS))
@@ -143,8 +151,10 @@ def _imports_in(data: bytes) -> list[re.Match[bytes]]:
     found: list[re.Match[bytes]] = []
     place = 0
     while (word := data.find(b"import", place)) >= 0:
-        line = max(data.rfind(b"\n", 0, word) + 1, place)
-        match = _FROM.match(data, line) or _IMPORT.match(data, line)
+        line = first = max(data.rfind(b"\n", 0, word) + 1, place)
+        while data.endswith((b"\\\n", b"\\\r\n"), place, first):
+            first = max(data.rfind(b"\n", 0, first - 1) + 1, place)
+        match = _FROM.match(data, first) or _FROM.match(data, line) or _IMPORT.match(data, line)
         if match is not None:
             found.append(match)
         place = word + len(b"import") if match is None else max(match.end(), word + 1)
@@ -162,7 +172,7 @@ def _imported_from(statements: list[re.Match[bytes]]) -> Iterator[tuple[str, str
     for match in statements:
         if match.re is not _FROM:
             continue
-        module = match.group(2).replace(b" ", b"").replace(b"\t", b"").decode(errors="replace")
+        module = _BLANKS.sub(b"", match.group(2)).decode(errors="replace")
         listed = _COMMENT.sub(b"", match.group(3)).strip(b"()\\ \t\r\n")
         for part in listed.split(b","):
             alias = _ALIAS.match(part.strip(b" \t\r\n\\"))
