@@ -331,7 +331,7 @@ def test_a_file_that_breaks_is_the_only_one_to_fail(name: str, here: Path) -> No
 
 def test_the_number_of_processes_changes_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "WORTH_A_POOL", 0)
-    monkeypatch.setattr(executors, "_FILES_PER_CALL", 1)
+    monkeypatch.setattr(executors, "FILES_PER_CALL", 1)
     for name in CASES:
         load_case(name).lay_out(here / name)
     one, two = (_plain_case().run(action=Action.TRY, unsafe=True, jobs=jobs) for jobs in (1, 2))
