@@ -41,11 +41,11 @@ def report(name: str, base: float, measured: float, target: float) -> None:
     print(f"{name:<24}{base:>12.3f}{measured:>12.3f}{ratio:>10.2f}{target:>9.1f}  {verdict}")
 
 
-def measure_many(sources: Path, size: int | None, runs: int, scratch: Path) -> None:
-    """Lint the sources, or `size` of them, and parse them."""
+def sampled(sources: Path, size: int | None, scratch: Path) -> Path:
+    """A copy of the sources, or of `size` of them drawn at random, the same each time."""
     files = python_files(sources)
     if not files:
-        raise SystemExit(f"no Python file below {sources}; name torch's sources with --torch")
+        raise SystemExit(f"there is no Python file below {sources}")
     if size is not None and size < len(files):
         files = sorted(random.Random(SEED).sample(files, size))
     copy = scratch / "sources"
@@ -53,11 +53,22 @@ def measure_many(sources: Path, size: int | None, runs: int, scratch: Path) -> N
         target = copy / path.relative_to(sources)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+    return copy
+
+
+def bare_parse(folder: Path, runs: int, scratch: Path) -> float:
+    """CPU seconds of a process that parses the files of a folder with libcst, and does nothing else."""
     listed = scratch / "files.txt"
-    listed.write_text("\n".join(map(str, python_files(copy))), encoding="utf-8")
-    base = median_cpu([sys.executable, "-c", BARE_PARSE, str(listed)], runs)
+    listed.write_text("\n".join(map(str, python_files(folder))), encoding="utf-8")
+    return median_cpu([sys.executable, "-c", BARE_PARSE, str(listed)], runs)
+
+
+def measure_many(sources: Path, size: int | None, runs: int, scratch: Path) -> None:
+    """Lint the sources, or `size` of them, and parse them."""
+    copy = sampled(sources, size, scratch)
+    base = bare_parse(copy, runs, scratch)
     lint = [*COMMAND, "--select=ALL", "--no-cache", "-j1", str(copy)]
-    report(f"{len(files)} files of torch", base, median_cpu(lint, runs, fine=FINE), TARGET)
+    report(f"{len(python_files(copy))} files of torch", base, median_cpu(lint, runs, fine=FINE), TARGET)
 
 
 def main() -> int:

@@ -4,6 +4,8 @@ The linter runs in this process, on one core, without a cache and with all rules
 milliseconds of CPU time; what has passed since the last time is counted for the innermost frame that belongs to a room
 of ours, to libcst or to `ast.parse`, so that what Python's own library does is its caller's. The collector's time is
 taken by its own callbacks. An interruption costs some microseconds: this is the run as it is.
+
+Beside each room stands what it takes of a bare `libcst.parse_module` of the same files.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import io
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import CodeType, FrameType
 
+STARTED = time.process_time()
 EVERY = 0.002
 
 ROOMS = {
@@ -59,7 +63,7 @@ class Clock:
     """Counts CPU seconds by room and by function while it runs."""
 
     def __init__(self) -> None:
-        self.rooms: defaultdict[str, float] = defaultdict(float, {START: time.process_time()})
+        self.rooms: defaultdict[str, float] = defaultdict(float, {START: STARTED})
         self.functions: defaultdict[str, float] = defaultdict(float)
         self.samples = 0
         self._last = time.process_time()
@@ -144,13 +148,14 @@ def lint(folder: Path) -> Clock:
     return clock
 
 
-def report(clock: Clock, functions: int) -> None:
-    """Print the rooms, and as many of the functions that take most."""
+def report(clock: Clock, parse: float, functions: int) -> None:
+    """Print the rooms, and as many of the functions that take most; `parse` is the time of a bare parse."""
     total = sum(clock.rooms.values())
-    print(f"{'room':<36}{'CPU s':>9}{'share':>8}")
+    print(f"{'room':<36}{'CPU s':>9}{'share':>8}{'/ parse':>9}")
     for room in ORDER:
-        print(f"{room:<36}{clock.rooms[room]:>9.2f}{clock.rooms[room] / total:>8.1%}")
-    print(f"{'all':<36}{total:>9.2f}{1:>8.1%}  {clock.samples:,} samples")
+        seconds = clock.rooms[room]
+        print(f"{room:<36}{seconds:>9.2f}{seconds / total:>8.1%}{seconds / parse:>9.3f}")
+    print(f"{'all':<36}{total:>9.2f}{1:>8.1%}{total / parse:>9.3f}  {clock.samples:,} samples")
     for name, seconds in sorted(clock.functions.items(), key=lambda each: -each[1])[:functions]:
         print(f"{seconds:>9.2f}{seconds / total:>8.1%}  {name}")
 
@@ -158,12 +163,21 @@ def report(clock: Clock, functions: int) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="what is linted")
+    parser.add_argument("--sample", type=int, metavar="N", help="N files of it, drawn as speed.py draws them")
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="the N functions that take most, too")
     options = parser.parse_args(arguments)
-    folder: Path = options.folder.resolve()
-    files = [path for path in folder.rglob("*.py") if path.is_file()]
-    print(f"{len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB")
-    report(lint(folder), options.functions)
+    from corpus import python_files  # not before: their imports are none of the linter's start
+    from speed import bare_parse, sampled
+
+    with tempfile.TemporaryDirectory() as scratch:
+        folder: Path = options.folder.resolve()
+        if options.sample is not None:
+            folder = sampled(folder, options.sample, Path(scratch))
+        files = python_files(folder)
+        parse = bare_parse(folder, 3, Path(scratch))
+        print(f"{len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB; bare parse {parse:.2f}")
+        report(lint(folder), parse, options.functions)
+        os.chdir(CHECKOUT)
     return 0
 
 

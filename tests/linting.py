@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from expectations import Commented, comments_of, read_comments
+from torchperf_lint.config import Settings
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.fixer import fix_source
+from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.knowledge.versions import Target
 
 ROOT = Path(__file__).resolve().parent.parent
 RULE_FIXTURES = ROOT / "fixtures" / "rules"
+PROJECT_FIXTURES = ROOT / "fixtures" / "projects"
+PROJECTS = sorted(each.name for each in PROJECT_FIXTURES.iterdir() if each.is_dir())
 RESULTS = (".fixed.py", ".unsafe.py")
 
 
@@ -149,3 +154,15 @@ def bless_pair(path: Path, before: bytes, after: bytes) -> None:
 
 def _count(found: Iterable[Diagnostic], code: str) -> int:
     return sum(each.code == code for each in found)
+
+
+@functools.cache
+def laid_out(folder: Path, name: str) -> Snapshot:
+    """The project of fixtures/projects/ with that name, as it lies in a folder of its own."""
+    paths = sorted(path for path in (PROJECT_FIXTURES / name).rglob("*.py") if not path.name.endswith(RESULTS))
+    for path in paths:
+        place = folder / path.relative_to(PROJECT_FIXTURES / name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(path.read_bytes())
+    (folder / ".git").mkdir()
+    return gather([str(folder / path.relative_to(PROJECT_FIXTURES / name)) for path in paths], Settings().hints)

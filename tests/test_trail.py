@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import random
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from linting import RESULTS, ROOT
+from linting import PROJECTS, laid_out
 from torchperf_lint.config import Settings
 from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.runner import check_source
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.model.project.program import Program
     from torchperf_lint.model.project.trail import Basis, Question
-
-PROJECTS = ROOT / "fixtures" / "projects"
-CASES = sorted(each.name for each in PROJECTS.iterdir() if each.is_dir())
 
 
 def judge(path: str, project: Program) -> tuple[Basis | None, FileReport]:
@@ -52,20 +48,9 @@ def judge(path: str, project: Program) -> tuple[Basis | None, FileReport]:
     return basis, report
 
 
-@functools.cache
-def laid_out(folder: Path, name: str) -> Snapshot:
-    paths = sorted(path for path in (PROJECTS / name).rglob("*.py") if not path.name.endswith(RESULTS))
-    for path in paths:
-        place = folder / path.relative_to(PROJECTS / name)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(path.read_bytes())
-    os.makedirs(folder / ".git")
-    return gather([str(folder / path.relative_to(PROJECTS / name)) for path in paths], Settings().hints)
-
-
 @pytest.mark.parametrize("most_loaded", [0, MOST_LOADED])
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", PROJECTS)
 def test_answers_that_are_kept_hide_nothing(
     name: str, seed: int, most_loaded: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +102,7 @@ def assert_nothing_is_hidden(snapshot: Snapshot, order: Iterable[str]) -> None:
 
 def test_all_questions_are_known_and_can_be_asked_again(tmp_path: Path) -> None:
     asked: set[Question] = set()
-    for name in CASES:
+    for name in PROJECTS:
         snapshot = laid_out(tmp_path / name, name)
         program = snapshot.program()
         bases = [judge(path, program) for path in snapshot.layout.shown.values()]

@@ -59,7 +59,10 @@ def test_the_rooms_add_up_to_the_process(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     first, _, *rows, function = done.stdout.splitlines()
     assert first.startswith("7 files, ")
+    parse = float(first.rpartition(" ")[2])
     seconds = {row[:36].strip(): float(row[36:45]) for row in rows}
+    of_parse = [float(row[53:62]) * parse for row in rows]
+    assert of_parse == pytest.approx(list(seconds.values()), abs=0.01, rel=0.05)
     total = seconds.pop("all")
     assert total == pytest.approx(sum(seconds.values()), abs=0.005 * len(seconds))
     assert seconds["imports"] > 0

@@ -77,6 +77,11 @@ class FunctionInfo:
         return (0 if isinstance(self.node, ast.Module) else self.node.lineno), self.name
 
     @property
+    def called_as(self) -> str:
+        """The name that calls of it end in: of a constructor, that of its class."""
+        return self.cls.name if self.cls is not None and self.name == "__init__" else self.name
+
+    @property
     def nodes(self) -> tuple[ast.AST, ...]:
         """The nodes of its tree, its own first, in the order of `ast.walk`; those of functions in it as well."""
         if self._nodes is None:

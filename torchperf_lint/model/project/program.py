@@ -307,7 +307,7 @@ class Program:
 
     def known_elsewhere(self, function: FunctionInfo) -> bool:
         """Whether another file calls or imports anything of the function's name."""
-        key, name = self._key(function.index), _called_name(function)
+        key, name = self._key(function.index), function.called_as
         if name == "__call__" and function.cls is not None:
             name = function.cls.name
         if function.cls is not None:
@@ -324,7 +324,7 @@ class Program:
         """
         if isinstance(function.node, ast.Module):
             return []
-        name = _called_name(function)
+        name = function.called_as
         files = self.trail.kept(self._files, self._lasting(function), lambda: self._callers(function, name))
         if len(files) > most:
             return []
@@ -470,7 +470,3 @@ def _home(meaning: Meaning | None) -> Index | None:
 def _promises(cls: ClassInfo, name: str) -> bool:
     """Whether the class has the method without a body."""
     return name in cls.methods and cls.methods[name].is_abstract
-
-
-def _called_name(function: FunctionInfo) -> str:
-    return function.cls.name if function.cls is not None and function.name == "__init__" else function.name

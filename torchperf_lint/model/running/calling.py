@@ -50,10 +50,8 @@ def callers_by_name(world: World, function: FunctionInfo) -> list[CallRecord]:
 
 
 def _own_calls(function: FunctionInfo) -> list[CallRecord]:
-    is_constructor = function.name == "__init__" and function.cls is not None
-    name = function.cls.name if is_constructor and function.cls is not None else function.name
-    own = function.index.calls_named(name)
-    if name == "__call__" and function.cls is not None:
+    own = function.index.calls_named(function.called_as)
+    if function.name == "__call__" and function.cls is not None:
         own = [*own, *function.index.calls_of_objects(function.cls.name)]
     return own
 

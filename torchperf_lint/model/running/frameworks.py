@@ -178,17 +178,24 @@ def _processes(function: FunctionInfo, says: str) -> Contract:
 
 def _by_annotation(world: World, function: FunctionInfo) -> Contract | None:
     """A function or method `f(engine: Engine, batch)`: only a process function of ignite gets these two."""
-    arguments = function.arguments
-    given = [] if arguments is None else arguments.args[function.self_name is not None :]
-    if len(given) != 2 or given[0].annotation is None or not given[1].arg.startswith("batch"):
+    annotation = of_engine_and_batch(function)
+    if annotation is None:
         return None
-    engine = next(filter(None, (_engine(world, name) for name in names_in(given[0].annotation))), None)
+    engine = next(filter(None, (_engine(world, name) for name in names_in(annotation))), None)
     if engine is None:
         return None
     says = "ignite's Engine calls a function of this and a batch for every batch"
     contract = _processes(function, says)
     cls = engine.cls
     return contract if cls is None else contract._replace(row=cls.node.lineno, path=cls.index.path)
+
+
+def of_engine_and_batch(function: FunctionInfo) -> ast.expr | None:
+    """The annotation of the first of two parameters, of which the second has the name of a batch."""
+    arguments = function.arguments
+    given = [] if arguments is None else arguments.args[function.self_name is not None :]
+    is_so = len(given) == 2 and given[1].arg.startswith("batch") and not given[1].arg.startswith("batches")
+    return given[0].annotation if is_so else None
 
 
 def _engine(world: World, name: str) -> Value | None:

@@ -14,9 +14,12 @@ from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.index import CallRecord, Index
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.project.trail import Trail
+
+
+Loop = ast.For | ast.AsyncFor | ast.While
 
 
 class LoopKind(enum.Enum):
@@ -49,25 +52,17 @@ class Loops:
         self._trail = trail
         self._known: dict[ast.stmt, tuple[LoopInfo, int]] = {}  # each with its trail
         self._stepping: frozenset[str] | None = None
-        self._training: dict[FunctionInfo, tuple[list[tuple[CallRecord, ast.stmt | None]], int]] = {}
+        self._training: dict[FunctionInfo, tuple[list[tuple[CallRecord, Loop | None]], int]] = {}
 
-    def enclosing(self, statement: ast.stmt) -> list[ast.For | ast.AsyncFor | ast.While]:
+    def enclosing(self, statement: ast.stmt) -> list[Loop]:
         """The loops of the same function around a statement, innermost first."""
-        found = []
-        places = self.world.index.places
-        current: ast.stmt | None = statement
-        while current is not None:
-            place = places[current]
-            if isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)) and place.field == "body":
-                found.append(place.parent)
-            current = place.parent
-        return found
+        return enclosing(statement, self.world.index)
 
-    def classify(self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo) -> LoopInfo:
+    def classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
         """What kind of loop this is."""
         return self._trail.kept(self._known, loop, lambda: self._classify(loop, function))
 
-    def _classify(self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo) -> LoopInfo:
+    def _classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
         if isinstance(loop.body[-1], ast.Break):
             return LoopInfo(LoopKind.OTHER, "", False)  # one pass, then it ends
         training = [record for record, innermost in self._training_calls(function) if innermost is loop]
@@ -123,13 +118,13 @@ class Loops:
                 return self.loader_in(argument.args[0], function)
         return None
 
-    def _training_calls(self, function: FunctionInfo) -> list[tuple[CallRecord, ast.stmt | None]]:
+    def _training_calls(self, function: FunctionInfo) -> list[tuple[CallRecord, Loop | None]]:
         """Calls that make a training step, each with the loop whose pass it belongs to."""
         return self._trail.kept(
             self._training,
             function,
             lambda: [
-                (record, self._step_loop(record, function))
+                (record, step_loop(record))
                 for record in function.calls_made
                 if self._is_training_call(record, function)
             ],
@@ -174,9 +169,9 @@ class Loops:
         names = self._names_of_steps()
         for record in function.calls_made:
             name = last_name(record.call.func)
-            if name in _BACKWARD and self._step_loop(record, function) is None:
+            if name in _BACKWARD and step_loop(record) is None:
                 return True
-            if hops and name in names and self._step_loop(record, function) is None:
+            if hops and name in names and step_loop(record) is None:
                 callee = self.world.frame_value(function, record.call.func).function
                 if callee is not None and callee is not function and self._home(callee).makes_step(callee, hops - 1):
                     return True
@@ -185,25 +180,10 @@ class Loops:
     def _steps_once(self, function: FunctionInfo) -> bool:
         """Whether the function gathers gradients of parts of a batch, not of a loader's batches, and takes one step."""
         steps = [record for record in function.calls_made if self._takes_step(record, function)]
-        if not steps or any(self._step_loop(record, function) is not None for record in steps):
+        if not steps or any(step_loop(record) is not None for record in steps):
             return False
         loops = [loop for loop, owner in self.world.index.loops if owner is function and isinstance(loop, ast.For)]
         return not any(self.loader_in(loop.iter, function) for loop in loops)
-
-    def _step_loop(self, record: CallRecord, function: FunctionInfo) -> ast.stmt | None:
-        """The innermost loop around a training call that is not a walk over optimizers, losses or models."""
-        for loop in self.enclosing(record.statement):
-            if isinstance(loop, (ast.For, ast.AsyncFor)) and self._walks_parts(loop, record):
-                continue
-            return loop
-        return None
-
-    def _walks_parts(self, loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
-        """`for optimizer in optimizers: optimizer.step()`: the walk's own element takes the step."""
-        func = record.call.func
-        receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
-        targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
-        return receiver is not None and receiver.partition(".")[0] in targets
 
     def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
         """`for i in range(0, n, size): batch = data[i : i + size]`: the text of the device tensor that is cut."""
@@ -278,6 +258,34 @@ class Loops:
         is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
         named = callee.cls is not None or last_name(record.call.func) in conventions.MODEL_NAMES
         return callee.kind is Kind.MODULE and named and not is_layer
+
+
+def enclosing(statement: ast.stmt, index: Index) -> list[Loop]:
+    """The loops of the same function around a statement, innermost first."""
+    found: list[Loop] = []
+    current: ast.stmt | None = statement
+    while current is not None:
+        place = index.places[current]
+        if isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)) and place.field == "body":
+            found.append(place.parent)
+        current = place.parent
+    return found
+
+
+def step_loop(record: CallRecord) -> Loop | None:
+    """The loop in each pass of which a training call is made: the innermost but for walks over optimizers or losses."""
+    for loop in enclosing(record.statement, record.function.index):
+        if isinstance(loop, ast.While) or not _walks_parts(loop, record):
+            return loop
+    return None
+
+
+def _walks_parts(loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
+    """`for optimizer in optimizers: optimizer.step()`: the walk's own element takes the step."""
+    func = record.call.func
+    receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
+    targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+    return receiver is not None and receiver.partition(".")[0] in targets
 
 
 def _names(node: ast.expr | None, name: str) -> bool:

@@ -13,6 +13,7 @@ from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
 from torchperf_lint.model.index import given_to, last_name
 from torchperf_lint.model.meaning.batches import items_moved
 from torchperf_lint.model.running import frameworks
+from torchperf_lint.model.running.loops import enclosing, step_loop
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _HOOK_NAMES = frozenset({"forward", "backward", "step", torchmetrics_api.UPDATE}
     *(table.hot for table in hooks.HOOK_TABLES)
 )
 _BACKWARD = ("backward", "manual_backward")
-_TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step")
+_TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step", "optimizer_step")
 _LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
 _ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset")
 _CALLBACK_TAKERS = (
@@ -61,7 +62,8 @@ class Seeds:
             loop
             for name in (*_TRAINING_CALLS, *steps)
             for record in index.calls.get(name, ())
-            for loop in self._around(record.statement)
+            for loop in (step_loop(record),)
+            if loop is not None
         }
         self._in_loops: dict[int, bool] = {}
         self._trail = trail
@@ -77,24 +79,22 @@ class Seeds:
         block = id(self._index.places[statement].block)
         known = self._in_loops.get(block)
         if known is None:
-            known = any(loop in self._loops for loop in self._around(statement))
+            known = not self._loops.isdisjoint(enclosing(statement, self._index))
             self._in_loops[block] = known
         return known
 
-    def _around(self, statement: ast.stmt) -> list[ast.stmt]:
-        found: list[ast.stmt] = []
-        current = self._index.places[statement].parent
-        while current is not None:
-            if isinstance(current, (ast.For, ast.AsyncFor, ast.While)):
-                found.append(current)
-            current = self._index.places[current].parent
-        return found
-
     def _may_take_batches(self, loop: ast.stmt) -> bool:
-        if self._any_loop or not isinstance(loop, (ast.For, ast.AsyncFor)):
-            return self._any_loop
-        counts = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
-        if counts and (self._any_count or len(loop.iter.args) == 3):  # type: ignore[attr-defined]
+        """Whether one pass may take one batch, for something else than the training calls in it."""
+        if isinstance(loop, ast.While):
+            return False
+        assert isinstance(loop, (ast.For, ast.AsyncFor))
+        if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange"):
+            given = loop.iter.args
+            if self._any_count or len(given) == 3:
+                return True
+            if not any(isinstance(each, ast.Call) and last_name(each.func) == "len" for each in given):
+                return False
+        if self._any_loop:
             return True
         for node in subtree(loop.iter):
             name = last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
@@ -110,7 +110,7 @@ class Seeds:
         """Functions with a hook's name, and all that a name called in a warm place may mean."""
         by_name: dict[str, list[FunctionInfo]] = {}
         for function in self._index.functions:
-            for name in (function.name, *self._index.also_called(function.name)):
+            for name in (function.called_as, *self._index.also_called(function.called_as)):
                 by_name.setdefault(name, []).append(function)
         given = [
             frameworks.without_partial(argument)
@@ -125,8 +125,10 @@ class Seeds:
             for function in self._index.functions
             if function.name in self._named
             or function.name in handed
+            or function.name in self._index.defaults
             or _maker_of(function) in handed
             or frameworks.takes_gradients(function)
+            or frameworks.of_engine_and_batch(function) is not None
             or _is_handler(function)
             or _is_hook(function)
             or (self._program is not None and self._known_elsewhere(function, self._program))
@@ -157,7 +159,7 @@ class Seeds:
         """
         func = record.call.func
         meant = by_name.get(last_name(func) or "", ())
-        found = [f for f in meant if f.cls is None or isinstance(func, ast.Attribute)]
+        found = [f for f in meant if f.cls is None or f.name == "__init__" or isinstance(func, ast.Attribute)]
         if not found and not meant:
             found = [f for f in by_name.get("__call__", ()) if f.cls is not None]
         for given in (*record.call.args, *(keyword.value for keyword in record.call.keywords)):

@@ -326,8 +326,11 @@ def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | N
     """What a call gives for a parameter, by default what that is otherwise; None where it is not shown."""
     arguments = function.arguments
     is_constructor = function.name == "__init__" and function.cls is not None
-    meant = function.cls.name if is_constructor and function.cls is not None else function.name
-    if arguments is None or last_name(call.func) != meant or any(isinstance(a, ast.Starred) for a in call.args):
+    if (
+        arguments is None
+        or last_name(call.func) != function.called_as
+        or any(isinstance(a, ast.Starred) for a in call.args)
+    ):
         return None
     owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
     if function.cls is not None and not is_constructor and (owner is None or owner[:1].isupper()):

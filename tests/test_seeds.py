@@ -1,0 +1,74 @@
+"""Where heat may begin, told by names: what is hot is never called cold, and loops of epochs are no loops of steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from linting import PROJECTS, ROOT, label, laid_out
+from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.model.index import Index
+from torchperf_lint.model.unit import Unit
+from torchperf_lint.syntax.source import Source
+
+PROGRAMS = sorted([*(ROOT / "fixtures").glob("model/*.py"), *(ROOT / "fixtures").glob("rules/*/*/*.py")])
+TRAINING = """\
+import torch
+from torch.utils.data import DataLoader
+
+def train(network, optimizers, data, epochs, steps):
+    loader = DataLoader(data)
+    for epoch in range(epochs):
+        epoch_only(epoch)
+        for x in loader:
+            each_step(x)
+            loss = network(x)
+            loss.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                each_step(optimizer)
+        else:
+            epoch_only(epoch)
+        for number in range(len(loader)):
+            each_step(number)
+        for number in range(steps):
+            epoch_only(number)
+        while epochs:
+            epoch_only(number)
+    while steps:
+        each_step(steps)
+        network(steps).backward()
+"""
+
+
+def unit_of(source: Source) -> Unit:
+    return Unit(source, Index(source.parse(), source.path), Hints())
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=label)
+def test_what_is_hot_may_be_hot(path: Path) -> None:
+    assert_what_is_hot_may_be_hot(unit_of(Source(path.name, path.read_bytes())))
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_what_other_files_make_hot_may_be_hot(name: str, tmp_path: Path) -> None:
+    snapshot = laid_out(tmp_path, name)
+    program = snapshot.program()
+    units = [unit for unit in map(program.unit, snapshot.layout.shown) if unit is not None]
+    assert units
+    for unit in units:
+        assert_what_is_hot_may_be_hot(unit)
+
+
+def assert_what_is_hot_may_be_hot(unit: Unit) -> None:
+    for statement in unit.index.places:
+        if unit.heat.of(statement) is not None:
+            assert unit.heat.may_be_hot(statement), f"{unit.index.path}:{statement.lineno}"
+
+
+def test_loops_of_steps_are_told_from_loops_of_epochs() -> None:
+    unit = unit_of(Source("train.py", TRAINING.encode()))
+    asked = {name: unit.index.calls[name] for name in ("each_step", "epoch_only")}
+    warm = {name: [unit.seeds.in_loop(record.statement) for record in records] for name, records in asked.items()}
+    assert warm == {"each_step": [True] * 4, "epoch_only": [False] * 4}
