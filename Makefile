@@ -53,6 +53,7 @@ bench: $(VENV)/test-stamp
 	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/corpus.py --pypi $(CORPUS_OPTION)
 	$(BIN)/python benchmarks/speed.py $(CORPUS_OPTION)
+	$(BIN)/python benchmarks/where.py $(CORPUS_FOLDER)/torch --sample 300
 	$(BIN)/python benchmarks/where.py $(CORPUS_FOLDER)/sentence-transformers
 	$(BIN)/python benchmarks/collector.py $(CORPUS_FOLDER)/sentence-transformers
 	$(BIN)/python benchmarks/cache.py $(CORPUS_FOLDER)/sentence-transformers --changes 6
