@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,7 @@ from fake_rules import HINTS, TARGET, end_process, end_process_at_poison, finds,
 from torchperf_lint.engine import executors, files, jobs, pool, registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, write_atomically
 from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.jobs import Action, Result, failed
 from torchperf_lint.engine.project import check_paths
 
@@ -273,6 +276,25 @@ def test_a_file_that_ends_its_worker_costs_a_line_and_the_others_are_linted(
     lost = failed(Failure("poison.py", None, None, "not checked: a worker process was ended"))
     assert [each.code for each in plain[0].report.diagnostics] == ["TPL001"]
     assert results == [lost if each.path == "poison.py" else each for each in untimed(plain)]
+
+
+def test_a_process_that_takes_the_place_of_another_leaves_interrupts_to_its_parent(here: Path) -> None:
+    with pool._Pool(1, gather([], HINTS)) as workers:
+        assert workers.submit(signal.getsignal, signal.SIGINT).result() is signal.SIG_IGN
+        with pytest.raises(BrokenProcessPool):
+            workers.submit(os._exit, 1).result()
+        assert workers.submit(signal.getsignal, signal.SIGINT).result() is signal.SIG_IGN
+
+
+def test_a_process_that_cannot_be_replaced_fails_as_one_that_ends(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    with pool._Pool(1, gather([], HINTS)) as workers:
+        monkeypatch.setattr(pool._Pool, "_start", refuse)
+        for _ in range(2):
+            with pytest.raises(BrokenProcessPool):
+                workers.submit(os._exit, 1).result()
 
 
 def test_processes_that_only_end_are_not_started_for_ever(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

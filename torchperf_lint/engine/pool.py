@@ -30,6 +30,7 @@ _around: Surroundings | None = None
 def _begin(snapshot: Snapshot) -> None:
     """Make a worker process ready."""
     global _around
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as it was when it started, unless it takes another one's place
     _end_with_parent()
     executors.tune_collector()
     _around = Disk(lambda: snapshot)
@@ -92,7 +93,8 @@ class _Pool(ThreadPoolExecutor):
             return process.submit(function, *given, **named).result()
         except BrokenProcessPool:
             process.shutdown()
-            process = self._start()
+            with contextlib.suppress(OSError):  # the next call of a broken one fails in the same way as this
+                process = self._start()
             raise
         finally:
             self._idle.put(process)
