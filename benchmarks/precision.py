@@ -10,12 +10,15 @@ from __future__ import annotations
 import csv
 import random
 import sys
+import textwrap
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from corpus import Project, corpus_parser, present
 from linter import Found, lint
+
+from torchperf_lint.engine.registry import all_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,6 +72,8 @@ def counts(judged: Iterable[Verdict]) -> Iterator[str]:
         shown = "-" if precision is None else f"{precision:.1%}"
         note = "" if precision is None or precision >= TARGET else f"  below {TARGET:.0%}"
         yield f"{code:<8}{tally['right']:>7}{tally['wrong']:>7}{tally['debatable']:>11}{shown:>11}{note}"
+    unjudged = " ".join(rule.code for rule in all_rules() if rule.code not in per_rule)
+    yield from textwrap.wrap(f"no verdict yet: {unjudged}", 120, subsequent_indent="  ")
 
 
 def findings(corpus: Path, project: Project) -> list[Found]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from torchperf_lint.knowledge.versions import Target, parse_version
 PAGES = ROOT / "rules"
 MODULES = ROOT / "torchperf_lint" / "rules"
 ATTRIBUTES = {"torch", "torchmetrics", "fix"}
-TABLE_BEGIN, TABLE_END = "<!-- rules:begin -->", "<!-- rules:end -->"
 
 every_rule = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: f"{rule.code}-{rule.stem}")
 
@@ -73,13 +73,18 @@ def test_attributes_of_fences_are_known(rule: Rule) -> None:
         assert set(fence.attributes) <= ATTRIBUTES, f"row {fence.row}"
 
 
-def test_table_of_the_readme(bless: bool) -> None:
+@pytest.mark.parametrize(
+    ("block", "written"),
+    [("rules", pages.rule_table), ("groups", pages.group_list), ("opt-in", pages.opt_in_list)],
+    ids=["rules", "groups", "opt-in"],
+)
+def test_lists_of_the_readme(block: str, written: Callable[[], str], bless: bool) -> None:
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
-    assert text.count(TABLE_BEGIN) == text.count(TABLE_END) == 1, "the markers of the rule table are gone"
-    before, _, rest = text.partition(TABLE_BEGIN)
-    after = rest.partition(TABLE_END)[2]
-    _compare(readme, f"{before}{TABLE_BEGIN}\n{pages.rule_table()}{TABLE_END}{after}", bless=bless)
+    begin, end = f"<!-- {block}:begin -->\n", f"<!-- {block}:end -->"
+    assert text.count(begin) == text.count(end) == 1, "the markers of the list are gone"
+    before, _, rest = text.partition(begin)
+    _compare(readme, f"{before}{begin}{written()}{end}{rest.partition(end)[2]}", bless=bless)
 
 
 def test_index_of_the_pages(bless: bool) -> None:

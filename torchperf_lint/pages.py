@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint import measurements
 from torchperf_lint.engine import registry
+from torchperf_lint.engine.declare import Category
 
 if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
@@ -30,6 +32,9 @@ Reports a `# noqa: TPL...` comment, or a `# torchperf-lint: ignore-file[...]` li
 found nothing there, or a code or name that no rule has. A stale suppression hides the next real finding. A bare
 `# noqa` is never reported, since other tools may need it.
 """
+
+LINE_LENGTH = 120
+"""Columns of a line in the README."""
 
 _FENCE = re.compile(r"(?P<tick>`{3,}|~{3,})(?P<info>.*)")
 
@@ -164,6 +169,18 @@ def rule_table(folder: str = "rules/") -> str:
         on = "on" if rule.default else "off"
         rows.append(f"| {rule.code} | [{rule.name}]({page}) | {rule.summary} | {fix} | {waits} | {on} |")
     return "\n".join(rows) + "\n"
+
+
+def group_list() -> str:
+    """The groups of rules with the digit that their codes begin with, as a Markdown list."""
+    return "".join(f"- `TPL{group.value}`: {group.about}\n" for group in Category)
+
+
+def opt_in_list() -> str:
+    """The codes of the rules that are off by default, as a sentence of Markdown."""
+    codes = [f"`{rule.code}`" for rule in registry.all_rules() if not rule.default]
+    sentence = f"{len(codes)} rules are off by default: {', '.join(codes)}."
+    return textwrap.fill(sentence, LINE_LENGTH) + "\n"
 
 
 @functools.cache

@@ -40,6 +40,23 @@ class Category(enum.Enum):
     MEMORY = 7
     OPS = 8
 
+    @property
+    def about(self) -> str:
+        """What the rules of the group are about, in words."""
+        return _ABOUT[self]
+
+
+_ABOUT = {
+    Category.SYNC: "waits for the device",
+    Category.TRANSFER: "transfers",
+    Category.METRICS: "metrics",
+    Category.DATA: "data loading",
+    Category.DISTRIBUTED: "distributed training",
+    Category.COMPUTE: "compute",
+    Category.MEMORY: "memory",
+    Category.OPS: "tensor operations",
+}
+
 
 class Rule(NamedTuple):
     """A declared rule: what it is called, what it finds, when it may speak, and the function that finds it."""

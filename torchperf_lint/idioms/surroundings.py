@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms import writes
 from torchperf_lint.model.flow import names_bound_in
@@ -19,13 +19,18 @@ if TYPE_CHECKING:
 _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 
 
-def inner_walks(model: Model, site: Site) -> list[tuple[set[str], str | None]]:
-    """The `for` loops around the site below its batch loop: the names each binds, innermost first.
+class Walk(NamedTuple):
+    """A `for` loop: the names that it binds, the text of what it walks over, and whether that holds device tensors."""
 
-    With them goes the text of what the loop walks over, if that is a tensor (or zipped or counted tensors).
-    """
+    targets: set[str]
+    iterated: str
+    over_tensors: bool
+
+
+def inner_walks(model: Model, site: Site) -> list[Walk]:
+    """The `for` loops around the site below its batch loop, innermost first."""
     function = model.function_of(site)
-    found: list[tuple[set[str], str | None]] = []
+    found: list[Walk] = []
     for loop in model.loops.enclosing(model.statement_of(site.node)):
         if model.loops.classify(loop, function).kind is not LoopKind.OTHER:
             break
@@ -34,7 +39,7 @@ def inner_walks(model: Model, site: Site) -> list[tuple[set[str], str | None]]:
             parts = [node for node in subtree(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
             values = [model.world.frame_value(function, part) for part in parts]
             tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
-            found.append((targets, ast.unparse(loop.iter) if tensors else None))
+            found.append(Walk(targets, ast.unparse(loop.iter), tensors))
     return found
 
 

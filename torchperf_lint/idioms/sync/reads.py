@@ -61,7 +61,7 @@ class HostRead(NamedTuple):
     site: Site  # the whole read: `loss.detach().cpu().item()`, `utils.item(loss)`
     tensor: cst.BaseExpression  # what is read: `loss`
     role: Role
-    sink: str  # what takes the number, e.g. `self.log`, `losses.append`; of an ELEMENT, what it is one of
+    sink: str  # what takes the number, e.g. `self.log`, `losses.append`; of an ELEMENT, how often one is read
     parent: cst.CSTNode | None  # the node that takes the number: a Call, AugAssign, ...
     heat: Heat
     because: tuple[Because, ...]
@@ -247,16 +247,20 @@ def needed_at_once(model: Model, site: Site) -> Role | None:
 
 
 def _walked_over(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:
-    """What a loop inside the step walks over, if the read takes one element of it per pass: `t` for `t[i].item()`."""
+    """How often a loop inside the step makes the read, if each of its passes reads another element: `t[i].item()`."""
     tensor = _element(tensor)
-    for targets, iterated in surroundings.inner_walks(model, site):
+    for targets, iterated, over_tensors in surroundings.inner_walks(model, site):
         if isinstance(tensor, cst.Subscript):
             indices = [part.slice.value for part in tensor.slice if isinstance(part.slice, cst.Index)]
             if any(isinstance(index, cst.Name) and index.value in targets for index in indices):
-                return model.text(tensor.value)
-        elif isinstance(tensor, cst.Name) and tensor.value in targets and iterated is not None:
-            return iterated
+                return f"pass of the loop over `{iterated}`"
+        elif isinstance(tensor, cst.Name) and tensor.value in targets and over_tensors:
+            return _per_element(iterated)
     return None
+
+
+def _per_element(walked: str) -> str:
+    return f"element of `{' '.join(walked.split())}`"
 
 
 def _element(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -267,12 +271,12 @@ def _element(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _walked_in_comprehension(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:
-    """The same for a comprehension around the read: `labels` for `[names[label.item()] for label in labels]`."""
+    """The same for a comprehension around the read: `[names[label.item()] for label in labels]`."""
     node: cst.CSTNode | None = model.parent(site.node)
     while node is not None and isinstance(tensor, cst.Name):
         loop = getattr(node, "for_in", None)
         if loop is not None and isinstance(loop.target, cst.Name) and loop.target.value == tensor.value:
-            return model.text(loop.iter)
+            return _per_element(model.text(loop.iter))
         node = model.parent(node)
     return None
 
@@ -312,7 +316,7 @@ def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tupl
         and _logs_by_lightning(model, site, call)
     ):
         return Role.FRAMEWORK_LOG, "self.log_dict", call
-    return Role.ELEMENT, model.text(comprehension.for_in.iter), comprehension
+    return Role.ELEMENT, _per_element(model.text(comprehension.for_in.iter)), comprehension
 
 
 def _logs_by_lightning(model: Model, site: Site, call: cst.Call) -> bool:
@@ -345,15 +349,22 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
             return Role.METER, sink, call
     if _is_device_aggregator(model, model.value(call.func)):
         return Role.METRIC, sink, call
-    if is_display(model, call) or owner_name.lower().strip("_") in LOG_OBJECTS:
-        return Role.SHOWN, sink, call
-    if name in ("str", "format", "repr") or (name == "log" and owner_name in LOGS_NUMBERS):
+    if shows(model, call) or name in ("str", "format", "repr"):
         return Role.SHOWN, sink, call
     if name in ("round", "abs", "float", "int", "dict", "list", "tuple", "exp", "sqrt", "log10", "pow", "min", "max"):
         return None
     if name in ("isnan", "isfinite", "isinf"):
         return Role.CONDITION, sink, call
     return Role.OTHER, sink, call
+
+
+def shows(model: Model, call: cst.Call) -> bool:
+    """Whether the call shows or records its arguments: a display, or a method of a logger or an experiment tracker."""
+    owner = shape.receiver(call)
+    owner_name = (shape.dotted(owner) or "").rpartition(".")[2] if owner is not None else ""
+    if is_display(model, call) or owner_name.lower().strip("_") in LOG_OBJECTS:
+        return True
+    return shape.method_name(call) == "log" and owner_name in LOGS_NUMBERS
 
 
 def is_display(model: Model, call: cst.Call) -> bool:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.running.seeds import Seeds
     from torchperf_lint.model.running.terms import Formula
 
-_EVAL = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict)(_|$)")
+_EVAL = re.compile(
+    r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction)(_|$)"
+)
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
@@ -33,17 +35,28 @@ class Heat(NamedTuple):
     """A place that runs in every step.
 
     `loop` is the batch loop around it in the same function (None: the function itself is called per step);
-    `label` names what repeats it; `because` says what shows it.
+    `label` names what repeats it; `because` says what shows it. `each` names what a loop inside the step binds, if the
+    place stands in one and so runs several times per step.
     """
 
     loop: ast.For | ast.AsyncFor | ast.While | None
     label: str
     because: tuple[Because, ...]
+    each: str = ""
 
     @property
     def where(self) -> str:
-        """When the place runs, for a message: `on every pass of the training loop`, `in every call of `forward``."""
-        return f"in every call of {self.label}" if self.label.startswith("`") else f"on every pass of the {self.label}"
+        """When the place runs, for a message: `on every pass of the training loop`, `in every call of `forward``.
+
+        Or, in a loop over parameters: `for each `p` in every call of `step``.
+        """
+        step = f"in every call of {self.label}" if self.label.startswith("`") else f"on every pass of the {self.label}"
+        return f"for each `{self.each}` {step}" if self.each else step
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether it is an evaluation, as far as names tell, that repeats the place."""
+        return _is_evaluation(self.label.strip("`").replace(" ", "_"))
 
 
 _AS_THE_FUNCTION = Heat(None, "", ())
@@ -100,6 +113,21 @@ class HeatMap:
         return self.trail.kept(self._known, question, lambda: self._of(statement, ignore_throttles))
 
     def _of(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
+        heat = self._per_step(statement, ignore_throttles)
+        return None if heat is None else heat._replace(each=self._each(statement))
+
+    def _each(self, statement: ast.stmt) -> str:
+        """What the innermost `for` loop around the statement binds, if that is a loop inside the step."""
+        function = self.world.index.places[statement].function
+        for loop in self.loops.enclosing(statement):
+            if self.loops.classify(loop, function).kind is not LoopKind.OTHER:
+                return ""
+            if isinstance(loop, ast.While) or isinstance(loop.body[-1], ast.Break):
+                continue
+            return ast.unparse(loop.target).strip("()").removeprefix("_")
+        return ""
+
+    def _per_step(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
         heat = self.within(statement, ignore_throttles)
         if heat is None:
             return None
@@ -203,8 +231,10 @@ class HeatMap:
     ) -> Heat | None:
         """The heat of a statement by that of its function: by contract, or by the shortest path of hot calls.
 
-        A path that leads into the function but, for what it passes, not to the statement is none.
+        A path that leads into the function but, for what it passes, not to the statement is none. A path from training
+        goes before a shorter one from an evaluation.
         """
+        evaluation: Heat | None = None
         pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
         seen = {(function, asked)}
         while pending and len(seen) <= MOST_CALLERS_OF_CALLERS:
@@ -212,7 +242,10 @@ class HeatMap:
             home = self.home(current)
             own = home.own_heat(current)
             if own is not None:
-                return own._replace(because=_shortened((*path, *own.because)))
+                found = own._replace(because=_shortened((*path, *own.because)))
+                if not found.evaluates:
+                    return found
+                evaluation = evaluation or found
             for record, says in home.calls_of(current):
                 there = self.home(record.function)
                 may_be_hot = there.seeds.may_be_hot(record.statement)
@@ -228,11 +261,15 @@ class HeatMap:
                 text = says or f"`{current.name}` is called here in every step"
                 step = Because(record.call.lineno, text, record.function.index.path)
                 if heat is not _AS_THE_FUNCTION:
-                    return Heat(None, heat.label, _shortened((*path, step, *heat.because)))
+                    found = Heat(None, heat.label, _shortened((*path, step, *heat.because)))
+                    if not found.evaluates:
+                        return found
+                    evaluation = evaluation or found
+                    continue
                 if (record.function, left) not in seen:
                     seen.add((record.function, left))
                     pending.append((record.function, way, (*path, step)))
-        return None
+        return evaluation
 
     def home(self, function: FunctionInfo) -> HeatMap:
         """The answers of the file that the function stands in."""

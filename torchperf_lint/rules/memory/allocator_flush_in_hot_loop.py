@@ -17,10 +17,21 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
 
 _GIVES_BACK = "gives the allocator's free memory back to the driver, which waits for the device,"
+_KEEP = "let the allocator keep its memory"
 _EFFECTS = {
-    **dict.fromkeys(memory_api.COLLECTIONS, "walks over all objects of the process"),
-    **dict.fromkeys(memory_api.SHARED_FLUSHES, "looks through all memory that is shared with other processes"),
+    **dict.fromkeys(
+        memory_api.COLLECTIONS,
+        ("walks over all objects of the process", "let Python collect its garbage when it is due"),
+    ),
+    **dict.fromkeys(
+        memory_api.SHARED_FLUSHES,
+        (
+            "looks through all memory that is shared with other processes",
+            "leave shared memory to the allocator",
+        ),
+    ),
 }
+"""By function, what it does where it is no flush of the cache, and what its removal means."""
 
 
 @rule(
@@ -44,8 +55,8 @@ def allocator_flush_in_hot_loop(model: Model) -> Iterator[Finding]:
         if heat is None or model.in_test(site):
             continue
         edit = placing.removed(model, site, found)
-        fix = None if edit is None else Fix("let the allocator keep its memory", Safety.UNSAFE, (edit,))
-        does = _EFFECTS.get(model.value(site.node.func).ref or "", _GIVES_BACK)
+        does, instead = _EFFECTS.get(model.value(site.node.func).ref or "", (_GIVES_BACK, _KEEP))
+        fix = None if edit is None else Fix(instead, Safety.UNSAFE, (edit,))
         fields = {"call": model.brief(site.node), "does": does, "where": heat.where}
         yield Finding(site, heat.because, fix, fields)
     yield from _trainers(model)
@@ -64,7 +75,7 @@ def _trainers(model: Model) -> Iterator[Finding]:
         if often is None or not often.is_constant(1) or model.in_test(site):
             continue
         edit = None if often.node is None else edits.replace(site.tree, often.node, "None")
-        fix = None if edit is None else Fix("let the allocator keep its memory", Safety.UNSAFE, (edit,))
+        fix = None if edit is None else Fix(_KEEP, Safety.UNSAFE, (edit,))
         because = Because(site.rows[0], "the Trainer empties the cache as often as this says")
         call = f"{model.text(site.node.func)}(torch_empty_cache_steps=1)"
         yield Finding(site, (because,), fix, {"call": call, "does": _GIVES_BACK, "where": "in every training step"})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     name="per-element-sync",
     category=Category.SYNC,
     summary="the elements of a device tensor are read one by one",
-    message="`{read}` waits for the device once per element of `{elements}`",
+    message="`{read}` waits for the device once per {unit}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), "for "),
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def per_element_sync(model: Model) -> Iterator[Finding]:
     """Comprehensions and loops that read each element of a device tensor, or each tensor of a container."""
     for read in element_reads(model):
-        fields = {"read": model.brief(read.site.node), "elements": " ".join(read.sink.split())}
+        fields = {"read": model.brief(read.site.node), "unit": read.sink}
         fix = None if read.by_helper else _all_at_once(model, read)
         yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
 

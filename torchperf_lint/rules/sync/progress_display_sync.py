@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.sync.helpers import display_names
-from torchperf_lint.idioms.sync.reads import Role, hot_reads, is_display, needed_at_once
+from torchperf_lint.idioms.sync.reads import Role, hot_reads, is_display, needed_at_once, shows
 from torchperf_lint.idioms.sync.texts import hot_texts, tensors_in
 from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS, LOGS_NUMBERS
 from torchperf_lint.syntax import cst, edits, shape
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     name="progress-display-sync",
     category=Category.SYNC,
     summary="a device value is printed, drawn or logged in every step",
-    message="`{read}` waits for the device {where} to be shown by {sink}",
+    message="`{read}` waits for the device {where} to be {used}",
     severity=Severity.ERROR,
     fix=Safety.SHOWN,
     triggers=((*sorted(DISPLAYS), "wandb", "mlflow", 'f"', "f'", ".format(", ".log(", "logger", "writer"),),
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 def progress_display_sync(model: Model) -> Iterator[Finding]:
     """Reads, and bare tensors, that a display turns into text in every step; one finding per statement."""
     reported: set[tuple[int, int]] = set()
-    for site, sink, where, because in sorted(_shown(model), key=lambda item: item[0].start):
+    for site, used, where, because in sorted(_shown(model), key=lambda item: item[0].start):
         if site.rows in reported:
             continue
         reported.add(site.rows)
-        fields = {"read": model.brief(site.node), "where": where, "sink": sink}
+        fields = {"read": model.brief(site.node), "where": where, "used": used}
         yield Finding(site, because, _every_n_steps(model, site), fields)
 
 
 def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]:
     for read in hot_reads(model):
         if read.role is Role.SHOWN:
-            yield read.site, _sink(model, read.parent), read.heat.where, (*read.because, *read.heat.because)
+            yield read.site, _use(model, read.parent), read.heat.where, (*read.because, *read.heat.because)
     displays = model.method_or_function_calls(*sorted({*DISPLAYS, *display_names(model)}), "log", hot=True)
     for site in (*displays, *hot_texts(model)):
         heat = model.heat(site)
@@ -52,7 +52,7 @@ def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]
             because = model.on_device(tensor)
             shown = model.site(tensor)
             if heat is not None and because is not None and needed_at_once(model, shown) is None:
-                yield shown, _sink(model, site.node), heat.where, (*because, *heat.because)
+                yield shown, _use(model, site.node), heat.where, (*because, *heat.because)
 
 
 def _shown_parts(model: Model, site: Site) -> list[cst.BaseExpression]:
@@ -70,16 +70,30 @@ def _shown_parts(model: Model, site: Site) -> list[cst.BaseExpression]:
     return parts if is_display(model, call) or name == "format" else []
 
 
-def _sink(model: Model, taker: cst.CSTNode | None) -> str:
-    """What shows the value, in words."""
+def _use(model: Model, taker: cst.CSTNode | None) -> str:
+    """What is done with the value, in words: who shows it, or else the text that it becomes a part of."""
+    display = _display_around(model, taker)
+    if display is not None:
+        return f"shown by `{model.text(display.func)}`"
     if isinstance(taker, cst.AugAssign):
-        return f"a display of `{model.text(taker.target)}`"
+        return f"shown in a display of `{model.text(taker.target)}`"
     if isinstance(taker, cst.Call):
         if isinstance(taker.func, cst.Attribute) and isinstance(taker.func.value, cst.SimpleString):
-            return "a formatted string"
-        return f"`{model.text(taker.func)}`"
+            return "put into a formatted string"
+        if isinstance(taker.func, cst.Name):
+            return f"turned into text by `{taker.func.value}`"
+        return f"shown by `{model.text(taker.func)}`"
     is_f_string = isinstance(taker, (cst.FormattedString, cst.FormattedStringExpression))
-    return "an f-string" if is_f_string else "a formatted string"
+    return f"put into {'an f-string' if is_f_string else 'a formatted string'}"
+
+
+def _display_around(model: Model, node: cst.CSTNode | None) -> cst.Call | None:
+    """The innermost display or logger that a value, or a text that holds it, is handed to in its statement."""
+    while node is not None and not isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda)):
+        if isinstance(node, cst.Call) and shows(model, node):
+            return node
+        node = model.parent(node)
+    return None
 
 
 def _is_tracker(call: cst.Call) -> bool:
