@@ -110,3 +110,11 @@ def test_one_hook_reports_and_the_other_repairs(offered, tmp_path):
     assert try_repo(offered, project, "train.py")[0] == 0
     done = subprocess.run(["git", "status", "--porcelain"], cwd=project, check=True, capture_output=True, env=CLEAN)
     assert done.stdout == b"", "what is kept of the project is nothing to commit"
+
+
+def test_the_readme_shows_one_of_the_two_hooks():
+    section = (
+        (CHECKOUT / "README.md").read_text(encoding="utf-8").partition("### pre-commit\n")[2].partition("\n### ")[0]
+    )
+    (shown,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+    assert re.findall(r"- id: (\S+)", shown) == ["torchperf-lint"]

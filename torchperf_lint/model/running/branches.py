@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MOST_OPEN = 8
 """How many questions that are asked twice are tried out together; of more, each test is taken for itself."""
 
+Flags = dict[str, ast.Constant]
+"""Attributes, by the text that terms have for them, and the literals that they are."""
+
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _WITHS = (ast.With, ast.AsyncWith)
 
@@ -48,18 +51,67 @@ def _demands(
 ) -> frozenset[Formula] | None:
     functions = [function, *(step.record.function for step in steps)]
     scope = Scope(functions[-1])
+    flags: Flags = {}
     needed: list[Formula] = []
+
+    def need(asked: Iterator[Formula]) -> None:
+        needed.extend(terms.given_atoms(each, flags) for each in asked)
+
     for inner, step in zip(reversed(functions[:-1]), reversed(steps), strict=True):
-        needed += _conditions(step.record.statement, scope)
-        needed += _within(step.record.statement, step.record.call, scope)
-        scope = Scope(inner, step.record if step.shows else None, scope)
-    needed += _conditions(statement, scope)
+        need(_conditions(step.record.statement, scope))
+        need(_within(step.record.statement, step.record.call, scope))
+        called, scope = scope, Scope(inner, step.record if step.shows else None, scope)
+        flags = _flags_for(step.record, called, scope, flags)
+    need(_conditions(statement, scope))
     if node is not None:
-        needed += _within(statement, node, scope)
+        need(_within(statement, node, scope))
     open_ones = [each for each in _conjuncts(needed) if each is not True]
     if any(each is False for each in open_ones) or not _can_hold(open_ones):
         return None
     return frozenset(each for each in open_ones if _asks_outermost(each))
+
+
+def _flags_for(record: CallRecord, caller: Scope, called: Scope, flags: Flags) -> Flags:
+    """What attributes of the object are in a call of its own method: `self.fast = True; return super().run()`.
+
+    `flags` is what the caller knows of its own object.
+    """
+    function, own = caller.function, caller.function.self_name
+    if own is None or called.function.self_name is None or not _calls_own_method(record.call.func, own):
+        return {}
+    begins = f"{caller.depth}:{own}."
+    known = {text.removeprefix(begins): value for text, value in flags.items() if text.startswith(begins)}
+    blocks = []
+    statement: ast.stmt | None = record.statement
+    while statement is not None:
+        place = function.index.places[statement]
+        blocks.append(place.block[: place.position])
+        statement = place.parent
+    for earlier in itertools.chain.from_iterable(reversed(blocks)):
+        _note_flags(earlier, own, known)
+    return {f"{called.depth}:{called.function.self_name}.{name}": value for name, value in known.items()}
+
+
+def _calls_own_method(func: ast.expr, own: str) -> bool:
+    """`self.run`, `super().run`."""
+    owner = func.value if isinstance(func, ast.Attribute) else None
+    if isinstance(owner, ast.Call):
+        return isinstance(owner.func, ast.Name) and owner.func.id == "super" and not owner.args
+    return isinstance(owner, ast.Name) and owner.id == own
+
+
+def _note_flags(statement: ast.stmt, own: str, known: dict[str, ast.Constant]) -> None:
+    """What a statement makes of the attributes that are known; a method of the object may change any of them."""
+    bound: list[ast.Attribute] = []
+    for node in subtree(statement):
+        if isinstance(node, ast.Call) and _calls_own_method(node.func, own):
+            known.clear()
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
+            bound += [node] if not isinstance(node.ctx, ast.Load) else []
+    for attribute in bound:
+        known.pop(attribute.attr, None)
+    if isinstance(statement, ast.Assign) and statement.targets == bound and isinstance(statement.value, ast.Constant):
+        known[bound[0].attr] = statement.value
 
 
 def _asks_outermost(asked: Formula) -> bool:

@@ -13,6 +13,8 @@ from torchperf_lint.model.meaning import narrowing
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torchperf_lint.model.index import CallRecord
 
 Formula = Any
@@ -103,6 +105,20 @@ def holds(inner: Formula, given: dict[Formula, bool]) -> bool:
     if inner[0] in ("and", "or"):
         return (all if inner[0] == "and" else any)(holds(part, given) for part in inner[1:])
     return given[inner]
+
+
+def given_atoms(inner: Formula, known: Mapping[str, ast.Constant]) -> Formula:
+    """What the formula comes to where some of the things that it asks about are known to be literals."""
+    if isinstance(inner, bool) or not known:
+        return inner
+    if inner[0] == "not":
+        return negated(given_atoms(inner[1], known))
+    if inner[0] in ("and", "or"):
+        return joined(inner[0], [given_atoms(part, known) for part in inner[1:]])
+    if inner[1] not in known:
+        return inner
+    value = known[inner[1]].value
+    return bool(value) if inner[0] == "?" else repr(value) == inner[2]
 
 
 def _formula(spot: _Spot) -> Formula:
