@@ -115,6 +115,14 @@ def test_join_claims_no_more_than_both_sides(left: Value, right: Value) -> None:
         assert left.ref == right.ref == joined.ref
 
 
+def test_the_evidence_of_a_join_is_that_of_the_side_on_the_accelerator() -> None:
+    host = Value(Kind.TENSOR, Device.CPU, because=(Because(1, "built on the CPU"),))
+    moved = Value(Kind.TENSOR, Device.CUDA, because=(Because(2, "moved to the device"),))
+    for one, other in ((host, moved), (moved, host)):
+        joined = join(one, other, Device.LIKELY)
+        assert (joined.device, joined.because) == (Device.LIKELY, moved.because)
+
+
 @given(VALUES, VALUES)
 def test_a_question_about_the_accelerator_leans_to_it(left: Value, right: Value) -> None:
     leaned = join(left, right, Device.LIKELY)

@@ -152,10 +152,17 @@ def join(left: Value, right: Value, lean: Device | None = None) -> Value:
         _same(left.constant, right.constant) if type(left.constant) is type(right.constant) else None,
         left.created if left.created is right.created else None,
         left.mixed or right.mixed,
-        left.because or right.because,
+        _shown_by(left, right),
         _union(left.sources, right.sources),
         _join_classes(left, right),
     )
+
+
+def _shown_by(left: Value, right: Value) -> tuple[Because, ...]:
+    """The evidence of the value that lies on the accelerator: the other's speaks of another path."""
+    if right.device.on_accelerator and not left.device.on_accelerator:
+        return right.because or left.because
+    return left.because or right.because
 
 
 MOST_CLASSES = 64
@@ -192,7 +199,7 @@ def _join_kinds(left: Value, right: Value, lean: Device | None) -> Value:
         return known._replace(device=lean)
     device = left.device.join(right.device)
     if device.on_accelerator:
-        return Value(Kind.UNKNOWN, device, because=left.because or right.because)
+        return Value(Kind.UNKNOWN, device, because=_shown_by(left, right))
     sources = _union(left.sources, right.sources)
     among = _join_classes(left, right) if left.kind in _OBJECTS and right.kind in _OBJECTS else ()
     return Value(sources=sources, among=among) if sources or among else UNKNOWN
