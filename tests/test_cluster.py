@@ -107,7 +107,7 @@ def here(hidden: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     folder = hidden / request.node.name
     (folder / ".git").mkdir(parents=True)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(store, "_SETTLED", -(10**12))
+    monkeypatch.setattr(store, "SETTLED", -(10**12))
     monkeypatch.setattr(executors, "FILES_PER_CALL", 2)
     monkeypatch.setattr(cluster_room, "judge", blind_worker.slow_judge)
     monkeypatch.setattr(executors, "_SECONDS_BETWEEN_LOOKS", 0.2)

@@ -8,7 +8,15 @@ import shlex
 import subprocess
 import sys
 
+import pytest
+
 from linting import ROOT
+from torchperf_lint.engine.gather import MOST_UNKEPT
+from torchperf_lint.engine.layout import MOST_ENTRIES, MOST_FILES
+from torchperf_lint.engine.results import MOST_SETTINGS
+from torchperf_lint.engine.store import SETTLED
+from torchperf_lint.model.meaning.interpret import MAX_CALLS_UP
+from torchperf_lint.model.unit import FARTHEST
 
 README = ROOT / "README.md"
 RUN = re.compile(r"<!-- run: (?P<command>.+?) -->\n```(?P<language>\w+)\n(?P<shown>.*?)```\n", re.DOTALL)
@@ -45,3 +53,22 @@ def shown(block: re.Match[str]) -> str:
 def test_what_the_readme_links_to_is_there() -> None:
     for path in PAGE.findall(README.read_text(encoding="utf-8")):
         assert (ROOT / path).is_file(), path
+
+
+NUMBERS = {
+    r"for the last (\w+) sets of settings": MOST_SETTINGS,
+    r"from the last (\w+) seconds before the file was read": SETTLED // 1_000_000_000,
+    r"more than ([\d ]+) Python files": MOST_FILES,
+    r"or ([\d ]+) entries": MOST_ENTRIES,
+    r"more than (\d+) MB of Python": MOST_UNKEPT // 1_000_000,
+    r"more than (\w+) steps away": FARTHEST,
+    r"over more than (\w+) calls": MAX_CALLS_UP,
+}
+"""By the words around it, a number of the README and what it has to be."""
+WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
+
+
+@pytest.mark.parametrize(("words", "number"), NUMBERS.items())
+def test_numbers_are_those_of_the_code(words: str, number: int) -> None:
+    (said,) = re.findall(words, " ".join(README.read_text(encoding="utf-8").split()))
+    assert WORDS.get(said) or int(said.replace(" ", "")) == number

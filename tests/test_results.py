@@ -74,7 +74,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no file count as changed a moment ago, so that its times are believed."""
-    monkeypatch.setattr(store, "_SETTLED", -(10**12))
+    monkeypatch.setattr(store, "SETTLED", -(10**12))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from torchperf_lint.syntax.identity import digest_of
 LARGEST = 500_000_000
 """Bytes of the largest document that is read or written."""
 
-_SETTLED = 2_000_000_000
+SETTLED = 2_000_000_000
 """Nanoseconds after which a file's time of change tells it from any later content, on the coarsest of clocks."""
 
 Status = tuple[int, int, int]
@@ -31,7 +31,7 @@ def status_of(now: os.stat_result) -> Status:
 
 def settled(status: Status) -> Status | None:
     """The status, unless the file has changed too shortly ago for its times to tell."""
-    return status if max(status[1:]) + _SETTLED < time.time_ns() else None
+    return status if max(status[1:]) + SETTLED < time.time_ns() else None
 
 
 def as_status(plain: Any) -> Status | None:
