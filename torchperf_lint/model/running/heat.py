@@ -50,8 +50,12 @@ class Heat(NamedTuple):
 
         Or, in a loop over parameters: `for each `p` in every call of `step``.
         """
-        step = f"in every call of {self.label}" if self.label.startswith("`") else f"on every pass of the {self.label}"
-        return f"for each `{self.each}` {step}" if self.each else step
+        return f"for each `{self.each}` {self.step}" if self.each else self.step
+
+    @property
+    def step(self) -> str:
+        """The same without the loop inside the step, for a message that tells of it by itself."""
+        return f"in every call of {self.label}" if self.label.startswith("`") else f"on every pass of the {self.label}"
 
     @property
     def evaluates(self) -> bool:

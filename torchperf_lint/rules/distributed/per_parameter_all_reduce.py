@@ -30,5 +30,5 @@ def per_parameter_all_reduce(model: Model) -> Iterator[Finding]:
         walk, heat = parameter_walk(model, site), model.heat(site)
         if walk is None or heat is None or model.in_test(site) or shape.argument(site.node, "async_op", 3) is not None:
             continue
-        fields = {"call": model.brief(site.node), "where": heat.where}
+        fields = {"call": model.brief(site.node), "where": heat.step}
         yield Finding(site, (walk, *heat.because), None, fields)

@@ -37,7 +37,7 @@ def per_parameter_norm_sync(model: Model) -> Iterator[Finding]:
             continue
         fix = None if read.by_helper else _total_at_once(model, read)
         shows = model.target_evidence("torch") if fix is not None else ()
-        fields = {"read": model.brief(read.site.node), "where": read.heat.where}
+        fields = {"read": model.brief(read.site.node), "where": read.heat.step}
         yield Finding(read.site, (*read.because, *read.heat.because, *shows), fix, fields)
 
 
