@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning.naming import conventional
 from torchperf_lint.model.meaning.tensors import element_of
-from torchperf_lint.model.meaning.values import STRING, Kind, Origin, Value, container, derived, join
+from torchperf_lint.model.meaning.values import STRING, Kind, Origin, Value, container, derived, join, join_all
 
 if TYPE_CHECKING:
     from torchperf_lint.model.meaning.evaluate import Evaluator
@@ -49,12 +49,22 @@ def forget_parts(path: str, env: Env) -> None:
 
 
 def _bind_parts(evaluator: Evaluator, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
-    literal = value.items if value.kind is Kind.CONTAINER else None
+    literal = _in_order(value)
+    starred = next((place for place, part in enumerate(target.elts) if isinstance(part, ast.Starred)), None)
+    if literal is not None and starred is not None:
+        behind = len(target.elts) - starred - 1
+        end = len(literal) - behind
+        literal = [*literal[:starred], join_all(literal[starred:end]), *literal[end:]] if end >= starred else None
     for position, part in enumerate(target.elts):
-        item = element_of(value)
-        if literal is not None and position < len(literal) and literal[position][0] == position:
-            item = literal[position][1]
-        bind(evaluator, part, item, env)
+        known = literal is not None and position < len(literal)
+        bind(evaluator, part, literal[position] if literal is not None and known else element_of(value), env)
+
+
+def _in_order(value: Value) -> list[Value] | None:
+    """What a literal list or tuple holds, place by place."""
+    if value.kind is not Kind.CONTAINER or value.items is None:
+        return None
+    return [item for _, item in value.items] if all(key == i for i, (key, _) in enumerate(value.items)) else None
 
 
 def _store_item(target: ast.Subscript | ast.Attribute, index: Value, value: Value, env: Env) -> None:

@@ -10,10 +10,11 @@ from torchperf_lint.knowledge import conventions, hooks, other_libraries, torch_
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning import choices
 from torchperf_lint.model.meaning.devices import as_device, moved, named_device
+from torchperf_lint.model.meaning.iteration import tuple_of
 from torchperf_lint.model.meaning.library import library_call
 from torchperf_lint.model.meaning.modules import module_call, module_method
 from torchperf_lint.model.meaning.naming import BATCH
-from torchperf_lint.model.meaning.tensors import held_at, tensor_method
+from torchperf_lint.model.meaning.tensors import held_at, key_of, tensor_method
 from torchperf_lint.model.meaning.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.project import registries
 
@@ -185,12 +186,17 @@ def _container_method(base: Value, name: str, arguments: list[Value]) -> Value:
     if name == "values":
         return container(element)
     if name == "items":
-        return container(container(None, [(0, STRING), (1, element)], "tuple"))
+        return container(tuple_of([_key_of(base), element]))
     if name == "keys":
-        return container(STRING)
+        return container(_key_of(base))
     if name == "copy":
         return base
     return NUMBER if name in ("index", "count") else UNKNOWN
+
+
+def _key_of(mapping: Value) -> Value:
+    """A key of what has `items`: a name, where nothing is known of its keys."""
+    return key_of(mapping) if mapping.items else STRING
 
 
 def _in_bucket(evaluator: Evaluator, node: ast.Call, name: str) -> Value:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, other_libraries, torch_api, torchmetrics_api
+from torchperf_lint.model.meaning import iteration
 from torchperf_lint.model.meaning.devices import as_device, named_device
 from torchperf_lint.model.meaning.naming import BATCH
 from torchperf_lint.model.meaning.tensors import BY_WORD, computed, element_of, element_of_mapping, placed, tensor_from
@@ -48,10 +49,8 @@ def _builtin(
         return STRING
     if name == "range":
         return container(INTEGER, ref="range")
-    if name == "enumerate":
-        return container(container(None, [(0, INTEGER), (1, element_of(first))], "tuple"))
-    if name == "zip":
-        return container(container(None, [(i, element_of(a)) for i, a in enumerate(arguments)], "tuple"))
+    if name in iteration.PAIRING:
+        return iteration.paired(node, name, arguments, keywords)
     if name in ("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset"):
         ref = name if name in ("list", "tuple", "set") else "list"
         if not arguments:
@@ -64,12 +63,16 @@ def _builtin(
         items = None if arguments or "**" in keywords else keywords.items()
         return container(join_all(held) if held else None, items, "dict")
     if name == "sum":
-        element = element_of(first)
-        return tensor_from([element]) if element.holds_tensors else element if element.kind is Kind.NUMBER else UNKNOWN
+        added = [element_of(first), *arguments[1:], *keywords.values()]
+        if all(each.kind is Kind.NUMBER for each in added):
+            total = join_all(added)
+            return total._replace(constant=None, dtype=None if total.dtype == "bool" else total.dtype)
+        return tensor_from(added) if any(each.holds_tensors for each in added) else UNKNOWN
     if name in ("max", "min", "abs"):
         if name == "abs":
-            return first._replace(origin=None)
-        return join_all([element_of(first)] if len(arguments) == 1 else arguments)
+            return first._replace(origin=None, constant=None)
+        default = [keywords["default"]] if "default" in keywords else []
+        return join_all([element_of(first), *default] if len(arguments) == 1 else arguments)
     if name == "getattr" and len(arguments) > 1 and isinstance(arguments[1].constant, str):
         return evaluator.attribute_of(first, arguments[1].constant, node)
     return NONE if name in ("print", "setattr", "delattr") else UNKNOWN
@@ -207,8 +210,12 @@ def library_call(
         return Value(Kind.NUMPY)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):
         return NUMBER
-    if name in conventions.LOADER_WRAPPERS or root in ("tqdm", "tqdm.auto", "itertools"):
-        return _wrapped(name, first, arguments)
+    if root == "itertools":
+        return iteration.iterated(node, name, arguments, keywords)
+    if name in iteration.PAIRING:
+        return iteration.paired(node, name, arguments, keywords)
+    if name in conventions.LOADER_WRAPPERS or root in ("tqdm", "tqdm.auto"):
+        return _wrapped(name, first)
     return Value(Kind.INSTANCE, ref=ref, created=node) if name[:1].isupper() else UNKNOWN
 
 
@@ -227,12 +234,10 @@ def _holding(holder: Value, arguments: list[Value]) -> Value:
     return holder._replace(element=join_all(arguments)) if arguments else holder
 
 
-def _wrapped(name: str, first: Value, arguments: list[Value]) -> Value:
-    """tqdm(loader), islice(loader, n), cycle(loader): the same elements."""
+def _wrapped(name: str, first: Value) -> Value:
+    """tqdm(loader), prefetch(loader): the same elements."""
     if name == "trange":
         return container(INTEGER)
-    if name == "chain":
-        return container(join_all([element_of(argument) for argument in arguments]))
     return first if first.kind in (Kind.LOADER, Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
 
 

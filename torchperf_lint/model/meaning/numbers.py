@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model.meaning.values import Kind
+
 if TYPE_CHECKING:
     from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.meaning.interpret import World
@@ -44,7 +46,7 @@ def is_certain(
         if bound and all(is_certain(each, function, world, heat, seen | {node.id}) for each in bound):
             return True
     value = world.frame_value(function, node)
-    return value.constant is not None or value.dtype in ("int", "float", "bool")
+    return value.kind is Kind.NUMBER and (value.constant is not None or value.dtype in ("int", "float", "bool"))
 
 
 def _gives_number(call: ast.Call, called: Value) -> bool:

@@ -280,7 +280,7 @@ def _takes_all(index: ast.expr) -> bool:
 def element_of(value: Value) -> Value:
     """What iterating over the value gives."""
     if value.kind in (Kind.CONTAINER, Kind.LOADER):
-        return value.element or UNKNOWN
+        return key_of(value) if value.ref == "dict" else value.element or UNKNOWN
     if value.kind is Kind.STRUCTURE:
         return value._replace(ref=None)
     if value.kind is Kind.TENSOR:
@@ -294,4 +294,16 @@ def element_of(value: Value) -> Value:
 
 def element_of_mapping(value: Value) -> Value:
     """What `**value` adds to a dict."""
-    return element_of(value) if value.kind in (Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
+    if value.kind is Kind.CONTAINER:
+        return value.element or UNKNOWN
+    return element_of(value) if value.kind is Kind.STRUCTURE else UNKNOWN
+
+
+def key_of(mapping: Value) -> Value:
+    """Any key of a dict; UNKNOWN unless all are written literally."""
+    keys = [key for key, _ in mapping.items or ()]
+    if keys and all(isinstance(key, str) for key in keys):
+        return STRING
+    if keys and all(type(key) is int for key in keys):
+        return INTEGER
+    return UNKNOWN
