@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_rules import HINTS, TARGET, finds, swaps, text_of, to
+from torchperf_lint.engine import jobs
 from torchperf_lint.engine.compose import BadEdits, apply_edits, compatible, moved
 from torchperf_lint.engine.declare import Rule
-from torchperf_lint.engine.findings import Edit, Fix, Safety
+from torchperf_lint.engine.findings import Diagnostic, Edit, Fix, Safety
 from torchperf_lint.engine.fixer import FixReport, fix_source
+from torchperf_lint.engine.runner import check_source
+from torchperf_lint.engine.trial import offered
 from torchperf_lint.model import Site
 
 IMPORT = Edit(0, 0, b"import math\n")
@@ -296,3 +299,57 @@ def test_no_byte_outside_a_fix_changes(statements: list[str], newline: str, head
     assert done.withdrawn == ()
     again = fix(done.data, finds("item", fix=to("m()")), finds("cpu", "TPL290", fix=to("n()")))
     assert (again.data, again.applied) == (done.data, ())
+
+
+# -- what is shown -------------------------------------------------------------------------------------------------
+
+
+def test_only_fixes_that_can_be_made_are_offered() -> None:
+    """Alone or beside others, with clashes, of any grade: the findings stay."""
+
+    def of_name(site: Site) -> Fix:
+        name = text_of(site)[:1].decode()
+        grade = Safety.SHOWN if name in "ab" else Safety.UNSAFE
+        return swaps({"a": "(", "c": "x = 1", "e": "f(\n,)"}.get(name, f"f({name})"), grade)(site)
+
+    data = b"a.item()\nb.item()\nc.item(d.item())\ne.item()\ng[c.item()]\n"
+    report = check_source("f.py", data, [finds("item", fix=of_name)], TARGET, HINTS)
+    shown = offered("f.py", data, report)
+    assert [each._replace(fix=None) for each in shown.diagnostics] == [
+        each._replace(fix=None) for each in report.diagnostics
+    ]
+    made = [text_of_span(data, each) for each in shown.diagnostics if each.fix is not None]
+    assert made == [b"b.item()", b"c.item(d.item())", b"d.item()"]
+
+
+def test_a_report_after_fixes_offers_none_that_was_withdrawn() -> None:
+    done = fix(
+        b"x.item()\ny.cpu()\n", finds("item", fix=to("item(1)")), finds("cpu", "TPL290", fix=swaps("(", Safety.UNSAFE))
+    )
+    assert [(each.code, each.fix) for each in done.report.diagnostics] == [("TPL190", None), ("TPL290", None)]
+
+
+def test_no_fix_is_offered_where_the_encoding_cannot_be_written_back() -> None:
+    data = b"# coding: utf-7\nx.item()  # +AGE-\n"
+    report = check_source("f.py", data, [finds("item", fix=swaps("0"))], TARGET, HINTS)
+    assert [each.fix for each in offered("f.py", data, report).diagnostics] == [None]
+
+
+def test_what_a_run_says_and_keeps_has_been_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job's result is what every output shows and what is kept for later runs."""
+    rule = finds("item", fix=swaps("("))
+    monkeypatch.setattr(jobs, "_rules", lambda codes: (rule,))
+    job = jobs.Job("f.py", ("TPL190",), TARGET, HINTS, own_versions=False)
+    for action in jobs.Action:
+        result = jobs.run_on(job._replace(action=action), b"x.item()\n")
+        assert [each.fix for each in result.report.diagnostics] == [None], action
+
+
+def test_many_fixes_are_tried_in_time() -> None:
+    text = b"x.item(y.cpu());" * 20_000
+    edits = [Edit(start, start + 8, b"y") for start in range(7, len(text), 16)]
+    assert len(compatible(Fix("", Safety.SAFE, (edit,)) for edit in edits)) == 20_000
+
+
+def text_of_span(data: bytes, found: Diagnostic) -> bytes:
+    return data[found.start : found.end]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,21 +39,42 @@ def moved(offset: int, edits: Iterable[Edit]) -> int:
 
 def compatible(fixes: Iterable[Fix]) -> list[int]:
     """Indices of the fixes that can be applied together: each in turn, unless it clashes with one before it."""
-    taken: set[Edit] = set()
+    taken = _Taken()
     chosen = []
     for index, fix in enumerate(fixes):
-        fresh = set(fix.edits) - taken
-        if not any(_clash(new, old) for new in fresh for old in taken):
-            taken |= fresh
+        fresh = set(fix.edits) - taken.edits
+        if not any(map(taken.clashes, fresh)):
+            taken.add(fresh)
             chosen.append(index)
     return chosen
 
 
-def _clash(one: Edit, other: Edit) -> bool:
-    """Whether two different edits touch the same bytes, or one inserts into what the other replaces."""
-    if one.start == one.end and other.start == other.end:
-        return False
-    return one.start < other.end and other.start < one.end
+class _Taken:
+    """Edits that go together: spans of bytes that are replaced, and places of insertions, each in order."""
+
+    def __init__(self) -> None:
+        self.edits: set[Edit] = set()
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._places: list[int] = []
+
+    def add(self, edits: Iterable[Edit]) -> None:
+        for edit in edits:
+            self.edits.add(edit)
+            if edit.start == edit.end:
+                insort(self._places, edit.start)
+            else:
+                insort(self._starts, edit.start)
+                insort(self._ends, edit.end)
+
+    def clashes(self, edit: Edit) -> bool:
+        """Whether the edit touches bytes of another one, or one of the two inserts into what the other replaces."""
+        start, end = edit.start, edit.end
+        before = bisect_left(self._starts, end)  # the spans that begin before its end; only their last may reach it
+        if before and self._ends[before - 1] > start:
+            return True
+        place = bisect_right(self._places, start)
+        return start < end and place < len(self._places) and self._places[place] < end
 
 
 def _in_order(edits: Iterable[Edit]) -> Sequence[Edit]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.compose import BadEdits, apply_edits, compatible, moved
+from torchperf_lint.engine.compose import compatible, moved
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.runner import FileReport, check_source
-from torchperf_lint.syntax.source import Source, Unreadable
+from torchperf_lint.engine.trial import Rejected, edits_of, offered, written
+from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.findings import Diagnostic, Edit
+    from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.project.program import Program
@@ -50,10 +51,6 @@ class FixReport(NamedTuple):
     unfixed: FileReport
 
 
-class _Rejected(Exception):
-    """The result of fixes cannot be accepted; the text says why."""
-
-
 class _State(NamedTuple):
     """The file after some passes, and what was withdrawn on the way: code and place of the finding."""
 
@@ -86,24 +83,34 @@ def fix_source(
     def check(text: bytes) -> FileReport:
         return check_source(path, text, rules, target, hints, program=program, noqa=noqa, report_unused=report_unused)
 
+    def finished(state: _State) -> FixReport:
+        return FixReport(state.data, state.applied, state.withdrawn, _remaining(path, state), unfixed)
+
     state = _State(data, check(data))
-    unfixed = state.report
+    unfixed = offered(path, data, state.report)
     best = state
     for _ in range(MOST_PASSES):
         wanted = _wanted(state, unsafe)
         if not wanted:
-            return _finished(state, unfixed)
+            return finished(state)
         state = _one_pass(path, state, wanted, check)
         if len(state.report.diagnostics) < len(best.report.diagnostics):
             best = state
-    if not _wanted(state, unsafe):
-        return _finished(state, unfixed)
-    unsettled = f"the fixes of the file do not settle within {MOST_PASSES} passes"
-    return _finished(best, unfixed, _withdraw(_wanted(best, unsafe), unsettled))
+    unsettled = _wanted(state, unsafe)
+    if unsettled:
+        unsettled = _wanted(best, unsafe)
+        reason = f"the fixes of the file do not settle within {MOST_PASSES} passes"
+        state = _barring(best, unsettled, _withdraw(unsettled, reason))
+    return finished(state)
 
 
-def _finished(state: _State, unfixed: FileReport, further: Sequence[Withdrawn] = ()) -> FixReport:
-    return FixReport(state.data, state.applied, (*state.withdrawn, *further), state.report, unfixed)
+def _remaining(path: str, state: _State) -> FileReport:
+    """What is to be said in the end: no fix is offered that was withdrawn."""
+    left = (
+        each._replace(fix=None) if (each.code, each.start) in state.barred else each
+        for each in state.report.diagnostics
+    )
+    return offered(path, state.data, state.report._replace(diagnostics=tuple(left)))
 
 
 def _wanted(state: _State, unsafe: bool) -> list[Diagnostic]:
@@ -125,17 +132,17 @@ def _one_pass(path: str, state: _State, wanted: Sequence[Diagnostic], check: Cal
     withdrawn: list[Withdrawn] = []
     try:
         data, report = _attempt(source, state.report, accepted, check)
-    except _Rejected:
+    except Rejected:
         chosen, accepted, data, report = accepted, [], state.data, state.report
         for each in chosen:
             try:
                 data, report = _attempt(source, state.report, [*accepted, each], check)
                 accepted.append(each)
-            except _Rejected as error:
+            except Rejected as error:
                 refused.append(each)
                 withdrawn += _withdraw([each], str(error))
     state = _barring(state, refused, withdrawn)
-    edits = _edits(accepted)
+    edits = edits_of(accepted)
     return _State(
         data,
         report,
@@ -148,26 +155,15 @@ def _one_pass(path: str, state: _State, wanted: Sequence[Diagnostic], check: Cal
 def _attempt(
     source: Source, before: FileReport, chosen: Sequence[Diagnostic], check: Callable[[bytes], FileReport]
 ) -> tuple[bytes, FileReport]:
-    """The file after these fixes and what is then to be said of it; raise _Rejected if it must not be so."""
-    try:
-        text = apply_edits(source.utf8, _edits(chosen))
-        data = source.encode(text)
-        result = Source(source.path, data)
-        result.parse()
-    except (BadEdits, UnicodeError) as error:
-        reason = str(error) if isinstance(error, BadEdits) else f"its text has no place in {source.encoding}"
-        raise _Rejected(reason) from None
-    except Unreadable as error:
-        raise _Rejected(f"the result does not parse ({error.reason})") from None
-    if (result.encoding, result.utf8) != (source.encoding, text):
-        raise _Rejected("the result would be read in another encoding")
+    """The file after these fixes and what is then to be said of it; raise Rejected if it must not be so."""
+    data = written(source, edits_of(chosen))
     after = check(data)
     if after.failure is not None and before.failure is None:
-        raise _Rejected(f"the result cannot be checked ({after.failure.reason})")
+        raise Rejected(f"the result cannot be checked ({after.failure.reason})")
     were, are = (Counter(each.code for each in report.diagnostics) for report in (before, after))
     for code, count in Counter(each.code for each in chosen).items():
         if are[code] > were[code] - count:
-            raise _Rejected(f"{code} would still be found afterwards")
+            raise Rejected(f"{code} would still be found afterwards")
     return data, after
 
 
@@ -181,7 +177,3 @@ def _barring(state: _State, refused: Sequence[Diagnostic], withdrawn: Sequence[W
 
 def _withdraw(refused: Sequence[Diagnostic], reason: str) -> list[Withdrawn]:
     return [Withdrawn(each.code, reason, each.row) for each in refused]
-
-
-def _edits(chosen: Sequence[Diagnostic]) -> list[Edit]:
-    return [edit for each in chosen if each.fix is not None for edit in each.fix.edits]

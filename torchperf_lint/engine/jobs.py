@@ -13,6 +13,7 @@ from torchperf_lint.engine.results import Ground
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.store import settled, status_of
+from torchperf_lint.engine.trial import offered
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def _checked(
         program=None if program is None else noted,
         report_unused=job.report_unused,
     )
+    report = offered(job.path, data, report)
     basis = asked[0].trail.basis() if asked else None
     ground = None
     if basis is not None or not asked:

@@ -10,7 +10,6 @@ from torchperf_lint.knowledge.versions import Stated
 from torchperf_lint.model import scope
 from torchperf_lint.model.hostdata import is_host_data
 from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value
-from torchperf_lint.syntax.edits import code_of
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -233,7 +232,7 @@ class SiteModel:
         start, end = tree.span(node)
         if type(node).__name__ == "Tuple" and node.lpar:  # type: ignore[attr-defined]
             # Python counts a tuple's parentheses to it, libcst does not.
-            start, end = start - len(code_of(node.lpar[-1])), end + len(code_of(node.rpar[0]))  # type: ignore[attr-defined]
+            start, end = tree.spans[id(node.lpar[-1])][0], tree.spans[id(node.rpar[0])][1]  # type: ignore[attr-defined]
             return next((each for each in table.get((start, end), ()) if isinstance(each, ast.Tuple)), None)
         for candidate in table.get((start, end), ()):
             if tree.find(type(candidate).__name__, start, end) is node:

@@ -117,26 +117,27 @@ def add_argument(tree: StatementTree, call: cst.Call, argument: str) -> tuple[Ed
     if len(arguments) == 1 and isinstance(arguments[0].value, cst.GeneratorExp) and not arguments[0].value.lpar:
         return None
     last = arguments[-1]
-    value_end = _outer_end(tree, last)
+    value_end = tree.span(last)[1]
     if isinstance(last.comma, cst.Comma):
-        place = _after_comma(tree, last)
-        trailing = last.comma.whitespace_after
+        comma = _comma_after(tree, value_end)
+        if comma is None:
+            return None
+        place, trailing = comma + 1, last.comma.whitespace_after
         if not isinstance(trailing, cst.ParenthesizedWhitespace):
             return (Edit(place, place, f" {argument}".encode()),)
         edits: tuple[Edit, ...] = ()
     else:
-        trailing = last.whitespace_after_arg
+        place, trailing = value_end, last.whitespace_after_arg
         if not isinstance(trailing, cst.ParenthesizedWhitespace):
-            return (Edit(value_end, value_end, f", {argument}".encode()),)
-        edits = (Edit(value_end, value_end, b","),)
+            return (Edit(place, place, f", {argument}".encode()),)
+        edits = (Edit(place, place, b","),)
     # The closing parenthesis stands on a line of its own: so does the new argument, with a comma after it,
     # unless several arguments share a line.
     indent = _line_indent(tree, last)
     if indent is None:
         joined = f", {argument}" if edits else f" {argument},"
-        place = value_end if edits else place
         return (Edit(place, place, joined.encode()),)
-    line_end = tree.source.line_starts[tree.source.row(value_end)]
+    line_end = tree.source.line_starts[tree.source.row(place)]
     return (*edits, Edit(line_end, line_end, f"{indent}{argument},{tree.source.newline}".encode()))
 
 
@@ -145,34 +146,37 @@ def drop_argument(tree: StatementTree, call: cst.Call, dropped: cst.Arg) -> Edit
     if not tree.lossless:
         return None
     place = next(position for position, argument in enumerate(call.args) if argument is dropped)
-    start, end = tree.span(dropped)[0], _outer_end(tree, dropped)
+    start, end = tree.span(dropped)
     if place:
-        start = _outer_end(tree, call.args[place - 1])
+        before = tree.span(call.args[place - 1])[1]
+        if b"#" not in tree.source.utf8[before:start]:
+            return _cut(tree, before, end)
     elif len(call.args) > 1:
-        end = tree.span(call.args[1])[0]
-    elif isinstance(dropped.comma, cst.Comma):
-        end = _after_comma(tree, dropped)
-    return None if b"#" in tree.source.utf8[start:end] else Edit(start, end, b"")
+        return _cut(tree, start, tree.span(call.args[1])[0])
+    # Alone, or behind a comment: the comma in front stays, and its own goes.
+    if isinstance(dropped.comma, cst.Comma):
+        comma = _comma_after(tree, end)
+        return None if comma is None else _cut(tree, start, comma + 1)
+    return _cut(tree, start, end)
 
 
 def drop_element(tree: StatementTree, elements: Sequence[cst.BaseExpression], place: int) -> Edit | None:
     """Take an element that is not the first one out of a list, with the comma in front of it."""
     if not tree.lossless or not place:
         return None
-    before, dropped = elements[place - 1], elements[place]
-    start, end = (tree.span(each)[1] + sum(len(code_of(paren)) for paren in each.rpar) for each in (before, dropped))
+    start, end = (tree.outer_span(each)[1] for each in elements[place - 1 : place + 1])
+    return _cut(tree, start, end)
+
+
+def _cut(tree: StatementTree, start: int, end: int) -> Edit | None:
+    """Take the text out, unless there is a comment in it."""
     return None if b"#" in tree.source.utf8[start:end] else Edit(start, end, b"")
 
 
-def _after_comma(tree: StatementTree, argument: cst.Arg) -> int:
-    end = _outer_end(tree, argument)
-    return tree.source.utf8.index(b",", end) + 1
-
-
-def _outer_end(tree: StatementTree, argument: cst.Arg) -> int:
-    """Where an argument's text ends, its own closing parentheses included."""
-    end = tree.span(argument.value)[1]
-    return end + sum(len(code_of(paren)) for paren in argument.value.rpar)
+def _comma_after(tree: StatementTree, end: int) -> int | None:
+    """Where the comma behind an argument stands; None where a comment stands between."""
+    comma = tree.source.utf8.index(b",", end)
+    return None if b"#" in tree.source.utf8[end:comma] else comma
 
 
 def _line_indent(tree: StatementTree, node: cst.CSTNode) -> str | None:

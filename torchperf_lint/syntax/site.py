@@ -114,8 +114,14 @@ class StatementTree:
         return self.parents.get(id(node))
 
     def span(self, node: Any) -> tuple[int, int]:
-        """Byte span of a node of this tree."""
+        """Byte span of a node of this tree, an expression without its own parentheses."""
         return self.spans[id(node)]
+
+    def outer_span(self, expression: Any) -> tuple[int, int]:
+        """Byte span of an expression, its own parentheses and all that stands between them included."""
+        if not expression.lpar:
+            return self.spans[id(expression)]
+        return self.spans[id(expression.lpar[0])][0], self.spans[id(expression.rpar[-1])][1]
 
 
 def _identity(offset: int) -> int:

@@ -252,7 +252,7 @@ def _in_format_string(model: Model, node: cst.CSTNode) -> bool:
 
 def _drop_call(tree: StatementTree, move: Move, rest: str) -> Edit | None:
     """Take `.to(...)` off its receiver and put `rest` there."""
-    start = tree.span(move.moved)[1] + sum(len(edits.code_of(paren)) for paren in move.moved.rpar)
+    start = tree.outer_span(move.moved)[1]
     end = tree.span(move.site.node)[1]
     text = tree.source.utf8[start:end]
     return None if b"#" in text else Edit(start, end, rest.encode())

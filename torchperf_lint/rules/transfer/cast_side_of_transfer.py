@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.transfer.casts import cast_copies
 from torchperf_lint.idioms.writes import host_batch_written_after, writes_in_place
 from torchperf_lint.model.meaning.values import Origin
-from torchperf_lint.syntax import cst, edits, shape
+from torchperf_lint.syntax import edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,12 +47,12 @@ def _change_sides(model: Model, each: CastCopy) -> Fix | None:
     tree = each.site.tree
     if each.apart or not tree.lossless or edits.has_comment(tree, each.site.node):
         return None
-    start, end = _end(model, each.tensor), each.site.end
+    start, end = tree.outer_span(each.tensor)[1], each.site.end
     if each.merged:
         text = _split(model, each)
     else:
         source = tree.source.utf8
-        between = _end(model, each.cast if each.cast_first else each.copy)
+        between = tree.outer_span(each.cast if each.cast_first else each.copy)[1]
         text = (source[between:end] + source[start:between]).decode()
     if text is None or "\n" in text:
         return None
@@ -70,11 +70,6 @@ def _split(model: Model, each: CastCopy) -> str | None:
     if names not in ([None, None], [None, "dtype"], ["device", "dtype"]):
         return None
     return f".to({place}).to({dtype})"
-
-
-def _end(model: Model, node: cst.BaseExpression) -> int:
-    """Where an expression ends, its own parentheses included."""
-    return model.site(node).end + sum(len(edits.code_of(paren)) for paren in node.rpar)
 
 
 def _grade(model: Model, each: CastCopy) -> Safety:

@@ -57,7 +57,7 @@ def _stay(model: Model, trip: RoundTrip) -> Fix | None:
     cast = _cast(model, trip, leaving)
     if cast is None:
         return None
-    start = tree.span(inner)[1] + sum(len(edits.code_of(paren)) for paren in inner.rpar)
+    start = tree.outer_span(inner)[1]
     edit = Edit(start, tree.span(leaving)[1], cast.encode())
     return Fix("leave the tensor on the device", _grade(model, trip, inner, cast), (edit,))
 
