@@ -20,6 +20,18 @@ LOG_OBJECTS = frozenset(
 LOGS_NUMBERS = frozenset("wandb mlflow swanlab trackio accelerator fabric".split())
 """Names of what has a `log` method that turns its arguments into numbers at once."""
 
+LIGHTNING_LOGS = {"log": (1, "value"), "log_dict": (0, "dictionary")}
+"""Position and name of what Lightning's `self.log` and `self.log_dict` log; their other arguments are settings."""
+
+RECORDS = {
+    **{"log": 1, "log_dict": 1, "log_metrics": 1, "log_metric": 2, "log_scalar": 2, "scalar_summary": 2},
+    **{"add_scalar": 2, "add_scalars": 2, "add_text": 2},
+}
+"""Methods of trackers, and how many arguments say what is recorded; those behind say when, in numbers."""
+
+SAYS_WHEN = frozenset("step global_step epoch walltime timestamp commit".split())
+"""The names of arguments by which trackers are told when something was."""
+
 WARNINGS = frozenset("warn warn_once warn_explicit warning_once".split())
 """Last names of functions that tell of something out of the ordinary, once."""
 

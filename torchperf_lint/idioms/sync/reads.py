@@ -13,7 +13,15 @@ from torchperf_lint.idioms.metrics import meters
 from torchperf_lint.idioms.metrics.metric_calls import aggregates
 from torchperf_lint.idioms.sync import helpers, norms
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS, LOGS_NUMBERS, WARNINGS
+from torchperf_lint.knowledge.loggers import (
+    DISPLAYS,
+    LIGHTNING_LOGS,
+    LOG_OBJECTS,
+    LOGS_NUMBERS,
+    RECORDS,
+    SAYS_WHEN,
+    WARNINGS,
+)
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.model.running.heat import Heat
@@ -299,7 +307,7 @@ def _role_under(
     if shape.is_filled_text(parent):
         return Role.SHOWN, "a formatted string", parent
     if isinstance(parent, cst.Call) and isinstance(node, cst.Arg):
-        return _role_in_call(model, site, parent)
+        return _role_in_call(model, site, parent, node)
     if isinstance(parent, cst.Return) and (model.framework(site) or "").startswith("ignite"):
         return Role.FRAMEWORK_LOG, "the engine", parent
     if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return)):
@@ -312,8 +320,10 @@ def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tupl
     call = model.parent(argument) if isinstance(argument, cst.Arg) else None
     if (
         isinstance(call, cst.Call)
+        and isinstance(argument, cst.Arg)
         and shape.dotted(call.func) == "self.log_dict"
         and _logs_by_lightning(model, site, call)
+        and _is_logged(call, argument, "log_dict")
     ):
         return Role.FRAMEWORK_LOG, "self.log_dict", call
     return Role.ELEMENT, _per_element(model.text(comprehension.for_in.iter)), comprehension
@@ -324,19 +334,39 @@ def _logs_by_lightning(model: Model, site: Site, call: cst.Call) -> bool:
     return model.in_lightning_module(site) and model.value(call.func).function is None
 
 
+def _is_logged(call: cst.Call, argument: cst.Arg, name: str) -> bool:
+    """Whether the argument of Lightning's `self.log` or `self.log_dict` is what is logged, and no setting."""
+    place, keyword = LIGHTNING_LOGS[name]
+    if argument.keyword is not None:
+        return argument.keyword.value == keyword
+    return not argument.star and call.args.index(argument) == place
+
+
+def _says_when(call: cst.Call, argument: cst.Arg, name: str, owner: str) -> bool:
+    """Whether a tracker is told by the argument when something was, and is given nothing to record."""
+    if name not in RECORDS or (name == "log" and owner in ("logger", "logging")):
+        return False
+    if argument.keyword is not None:
+        return argument.keyword.value in SAYS_WHEN
+    recorded = RECORDS[name] + (name == "log" and owner == "fabric")
+    return not argument.star and call.args.index(argument) >= recorded
+
+
 def _is_device_aggregator(model: Model, value: Value) -> bool:
     """A torchmetrics aggregator (or a collection) on the device: it takes the tensor as well as the number."""
     is_collection = value.kind is Kind.METRIC and value.ref == torchmetrics_api.COLLECTION
     return value.device.on_accelerator and (is_collection or aggregates(model, value))
 
 
-def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, cst.CSTNode | None] | None:
+def _role_in_call(
+    model: Model, site: Site, call: cst.Call, argument: cst.Arg
+) -> tuple[Role, str, cst.CSTNode | None] | None:
     sink = model.text(call.func)
     name = shape.method_name(call) or ""
     owner = shape.receiver(call)
     owner_name = (shape.dotted(owner) or "").rpartition(".")[2] if owner is not None else ""
-    if name in ("log", "log_dict") and owner_name == "self" and _logs_by_lightning(model, site, call):
-        return Role.FRAMEWORK_LOG, sink, call
+    if name in LIGHTNING_LOGS and owner_name == "self" and _logs_by_lightning(model, site, call):
+        return Role.FRAMEWORK_LOG if _is_logged(call, argument, name) else Role.OTHER, sink, call
     if owner is not None:
         value = model.value(owner)
         if _is_device_aggregator(model, value) and name in ("update", "forward"):
@@ -349,7 +379,9 @@ def _role_in_call(model: Model, site: Site, call: cst.Call) -> tuple[Role, str, 
             return Role.METER, sink, call
     if _is_device_aggregator(model, model.value(call.func)):
         return Role.METRIC, sink, call
-    if shows(model, call) or name in ("str", "format", "repr"):
+    if shows(model, call):
+        return Role.OTHER if _says_when(call, argument, name, owner_name) else Role.SHOWN, sink, call
+    if name in ("str", "format", "repr"):
         return Role.SHOWN, sink, call
     if name in ("round", "abs", "float", "int", "dict", "list", "tuple", "exp", "sqrt", "log10", "pow", "min", "max"):
         return None
