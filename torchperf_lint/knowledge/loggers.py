@@ -24,8 +24,15 @@ LIGHTNING_LOGS = {"log": (1, "value"), "log_dict": (0, "dictionary")}
 """Position and name of what Lightning's `self.log` and `self.log_dict` log; their other arguments are settings."""
 
 RECORDS = {
-    **{"log": 1, "log_dict": 1, "log_metrics": 1, "log_metric": 2, "log_scalar": 2, "scalar_summary": 2},
-    **{"add_scalar": 2, "add_scalars": 2, "add_text": 2},
+    "log": 1,
+    "log_dict": 1,
+    "log_metrics": 1,
+    "log_metric": 2,
+    "log_scalar": 2,
+    "scalar_summary": 2,
+    "add_scalar": 2,
+    "add_scalars": 2,
+    "add_text": 2,
 }
 """Methods of trackers, and how many arguments say what is recorded; those behind say when, in numbers."""
 

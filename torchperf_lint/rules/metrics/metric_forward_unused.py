@@ -61,12 +61,22 @@ def _is_logged(model: Model, each: MetricCall) -> bool:
     path = shape.dotted(each.receiver)
     for site in model.method_calls(*sorted(_LOGS)):
         given = [argument.value for argument in site.node.args]
-        if not any(path is None or path in model.text(value) for value in given):
+        if not any(path is None or path in _without_values(model, value, path) for value in given):
             continue
         on_step = shape.argument(site.node, "on_step")
         if not (isinstance(on_step, cst.BaseExpression) and model.value(on_step).constant is False):
             return True
     return False
+
+
+def _without_values(model: Model, node: cst.BaseExpression, path: str) -> str:
+    """The text of an argument without `path.compute()`: that is a value, of which Lightning knows no metric."""
+    text = model.text(node)
+    for call in shape.calls_in(node):
+        owner = shape.receiver(call)
+        if shape.method_name(call) == "compute" and owner is not None and shape.dotted(owner) == path:
+            text = text.replace(model.text(call), "")
+    return text
 
 
 def _only_update(model: Model, each: MetricCall) -> Fix | None:
