@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import io
 import itertools
 import tokenize
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from linting import fixture_paths, label, load_fixture
 from torchperf_lint.engine.compose import apply_edits
+from torchperf_lint.engine.trial import written
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.site import statement_tree
 from torchperf_lint.syntax.source import Source, Unreadable
@@ -96,6 +98,36 @@ def test_old_bytes_around_the_edits_are_kept(path: object) -> None:
         assert all(0 <= edit.start <= edit.end <= len(fixture.data) for edit in made)
         assert all(one.end <= other.start for one, other in itertools.pairwise(made)), "edits overlap"
         assert all(fixture.data[edit.start : edit.end] != edit.content for edit in made), "an edit changes nothing"
+
+
+@pytest.mark.parametrize("path", fixture_paths(), ids=label)
+def test_what_a_fix_writes_has_a_meaning(path: object) -> None:
+    """No fix, of any grade, uses a name that nothing binds."""
+    fixture = load_fixture(path)  # type: ignore[arg-type]
+    source = Source("f.py", fixture.data)
+    for found in fixture.check():
+        if found.fix is not None:
+            assert unbound(written(source, found.fix.edits)) <= unbound(fixture.data), found.fix
+
+
+def unbound(data: bytes) -> set[str]:
+    """The names that a program reads and binds nowhere."""
+    nodes = list(ast.walk(ast.parse(data)))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | set(dir(builtins))
+    bound |= {
+        alias.asname or alias.name.partition(".")[0]
+        for node in nodes
+        for alias in getattr(node, "names", ())
+        if isinstance(alias, ast.alias)
+    }
+    bound |= {
+        node.name
+        for node in nodes
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)) and node.name
+    }
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return {node.id for node in names} - bound
 
 
 # -- builders, on calls and lists laid out in any way ---------------------------------------------------------------

@@ -147,7 +147,7 @@ def test_causes_in_other_files_are_named(name: str, here: Path) -> None:
         about = [each for each in found[path] if each.noqa_rows[0] <= row <= each.noqa_rows[1]]
         assert about, f"{path}:{row}: the comment tells the cause of nothing"
         for each in about:
-            named = [(step.path, step.text) for step in each.because]
+            named = [(step.path or path, step.text) for step in each.because]
             assert any(at == wanted and text in said for at, said in named), f"{path}:{row}: {wanted} is not in {named}"
 
 

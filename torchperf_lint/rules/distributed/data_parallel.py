@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.distributed import scripts
+from torchperf_lint.idioms.distributed.trained import training_place
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -29,7 +30,8 @@ _TRAINING = (".backward(", "Trainer(", "training_step", "optimizer.step(")
     name="data-parallel",
     category=Category.DISTRIBUTED,
     summary="a model is trained on several GPUs from a single process",
-    message="`{call}` copies the model to every GPU and gathers the outputs on one, in each step and from one process",
+    message="`{call}` copies the model to every GPU and gathers the outputs on one in every forward pass, "
+    "all from one process",
     severity=Severity.WARNING,
     fix=Safety.UNSAFE,
     triggers=(("DataParallel", "data_parallel", '"dp"', "'dp'"),),
@@ -51,10 +53,13 @@ def data_parallel(model: Model) -> Iterator[Finding]:
         is_class = model.value(site.node.func).ref in _CLASSES
         if model.in_test(site) or _has_one_device(model, site, 1 if is_class else 2) or _is_unwrapped(model, site):
             continue
+        trained = training_place(model, site)
+        if trained is None:
+            continue
         fix = _run_once_per_gpu(model, site) if is_class else None
         if fix is None and is_class and _rebinds_the_model(model, site):
             fix = _wrapped_for_ddp(model, site)
-        yield Finding(site, (), fix, {"call": f"{model.text(site.node.func)}(...)"})
+        yield Finding(site, (trained,), fix, {"call": f"{model.text(site.node.func)}(...)"})
 
 
 def _has_one_device(model: Model, site: Site, position: int) -> bool:
@@ -79,7 +84,10 @@ def _rebinds_the_model(model: Model, site: Site) -> bool:
     assigned = model.parent(site.node)
     if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1 or not site.node.args:
         return False
-    return model.text(assigned.targets[0].target) == model.text(site.node.args[0].value)
+    target = assigned.targets[0].target
+    if isinstance(target, cst.Attribute) and model.value(target.value).kind is Kind.MODULE:
+        return False
+    return model.text(target) == model.text(site.node.args[0].value)
 
 
 def _wrapper(model: Model, site: Site) -> str:
@@ -90,12 +98,22 @@ def _wrapper(model: Model, site: Site) -> str:
 
 def _wrapped_for_ddp(model: Model, site: Site) -> Fix | None:
     """The line as it stands in a program that is started once per GPU; the page has the rest of the recipe."""
-    if not site.node.args or site.node.args[0].star:
+    torch = model.name_of("torch", site)
+    inner = site.node.args[0] if site.node.args else None
+    if inner is None or inner.star or torch is None or model.mentions("local_rank", "init_process_group"):
         return None
-    wrapped = f"{_wrapper(model, site)}({model.text(site.node.args[0].value)}, device_ids=[local_rank])"
-    edit = edits.replace(site.tree, site.node, wrapped)
+    if placing.own_rows(model, site) is None:
+        return None
+    wrapped = (
+        f"{_wrapper(model, site)}({edits.postfix(site.tree, inner.value)}.to(local_rank), device_ids=[local_rank])"
+    )
+    changed = edits.together(
+        () if model.name_of("os", site) else placing.import_line(model, "os"),
+        *(edits.put_before(site.tree, line) for line in _process_group(torch, portable=False)),
+        edits.replace(site.tree, site.node, wrapped),
+    )
     title = "start one process per GPU with `torchrun`, give each a `DistributedSampler`, and wrap the model in"
-    return None if edit is None else Fix(f"{title} `DistributedDataParallel`", Safety.SHOWN, (edit,))
+    return None if changed is None else Fix(f"{title} `DistributedDataParallel`", Safety.SHOWN, changed)
 
 
 # -- a script of one file as one process per GPU ----------------------------------------------------------------------
