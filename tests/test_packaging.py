@@ -1,17 +1,21 @@
-"""The built distributions: the wheel comes out of the sdist and works in an environment that holds nothing else."""
+"""The built distributions: the wheel comes out of the sdist and works in environments that hold no checkout."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from linting import ROOT
 from torchperf_lint import __version__
@@ -54,6 +58,80 @@ def empty_environment(distributions: tuple[Path, Path], tmp_path_factory: pytest
     commands = folder / ("Scripts" if os.name == "nt" else "bin")
     _run(commands / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", distributions[1])
     return commands
+
+
+THIRD_PARTY = """\
+def read(tensor):
+    from third_party import reading
+
+    return reading.read(tensor)
+"""
+SCRIPT = """\
+import third_party
+import torch
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = torch.nn.Linear(4, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(loader):
+    total = 0.0
+    for x in loader:
+        loss = model(x.to(device, non_blocking=True)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        third_party.read(loss)
+    return total
+
+
+train(DataLoader(torch.ones(24, 4), batch_size=4))
+"""
+
+
+@pytest.fixture(scope="module")
+def full_environment(distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the commands of an environment that holds the wheel, torch, torchmetrics and a third package.
+
+    What others have made is linked from the environment of this test: it lies where pip would put it.
+    """
+    folder = tmp_path_factory.mktemp("full")
+    venv.create(folder, with_pip=True)
+    commands = folder / ("Scripts" if os.name == "nt" else "bin")
+    pip = [commands / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run(*pip, "--no-deps", distributions[1])
+    printed = _run(commands / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
+    packages = Path(printed.strip())
+    for place in _places_of("torchperf-lint", extra="verify"):
+        link = packages / place.name
+        if not link.exists():
+            link.symlink_to(place)
+    (packages / "third_party").mkdir()
+    (packages / "third_party" / "__init__.py").write_text(THIRD_PARTY, encoding="utf-8")
+    (packages / "third_party" / "reading.py").write_text(
+        "def read(tensor):\n    return tensor.item()\n", encoding="utf-8"
+    )
+    return commands
+
+
+def _places_of(wanted: str, extra: str = "") -> set[Path]:
+    """The files and folders of a distribution's dependencies that lie at the top of this site-packages."""
+    top = Path(sysconfig.get_path("purelib"))
+    places: set[Path] = set()
+    known, waiting = {wanted}, [(wanted, extra)]
+    while waiting:
+        name, extra = waiting.pop()
+        for text in importlib.metadata.requires(name) or ():
+            needed = Requirement(text)
+            if needed.name not in known and (needed.marker is None or needed.marker.evaluate({"extra": extra})):
+                known.add(needed.name)
+                waiting.append((needed.name, ""))
+                files = importlib.metadata.files(needed.name) or ()
+                places |= {top / file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}
+    return places
 
 
 def test_pages_are_in_both(distributions: tuple[Path, Path]) -> None:
@@ -104,21 +182,33 @@ def test_says_what_the_verification_needs(empty_environment: Path, tmp_path: Pat
     )
 
 
-def test_proves_a_fix_from_the_wheel(distributions: tuple[Path, Path], tmp_path: Path) -> None:
-    with zipfile.ZipFile(distributions[1]) as archive:
-        archive.extractall(tmp_path)
-    program = (
-        "import torchperf_lint, sys; from torchperf_lint.cli import main; print(torchperf_lint.__file__)\n"
-        "sys.exit(main(['verify', 'TPL204', '--device', 'sim']))"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert str(tmp_path) in done.stdout.splitlines()[0]
-    assert "2 accepted" in done.stdout
-    assert not list((tmp_path / "torchperf_lint").rglob("*.report.json"))
+def test_proves_fixes_where_it_is_installed(full_environment: Path, tmp_path: Path) -> None:
+    files = set(_installed(full_environment))
+    printed = _run(full_environment / "torchperf-lint", "verify", "TPL102", "--report", "there", cwd=tmp_path)
+    *proofs, summary, report = printed.splitlines()
+    assert proofs
+    assert all(line.endswith("waits per step; accepted") for line in proofs), printed
+    assert summary == f"{len(proofs)} runs of 1 rule: {len(proofs)} accepted"
+    assert report == f"wrote {Path('there') / 'report.html'}"
+    assert "train_and_validate" in (tmp_path / "there" / "report.html").read_text(encoding="utf-8")
+    assert set(_installed(full_environment)) == files, "an installation is not written into"
+
+
+def _installed(commands: Path) -> Iterator[Path]:
+    """The files of our package in an environment, but for what Python keeps there."""
+    for package in commands.parent.rglob("torchperf_lint"):
+        yield from (path for path in package.rglob("*") if "__pycache__" not in path.parts)
+
+
+def test_counts_a_script_where_it_is_installed(full_environment: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    command = [full_environment / "python", "-m", "torchperf_lint", "verify", "--device", "sim"]
+    lines = _run(*command, "--script", "train.py", cwd=tmp_path, status=1).splitlines()
+    assert lines[0].startswith("6 steps on the simulated device, 4 of them counted: the host waits 2 times per step")
+    confirmed = lines.index("found and confirmed")
+    assert lines[confirmed + 1].startswith("  train.py:17  TPL102 ")
+    assert lines[confirmed + 2] == "      train.py:17  1 waits: item"
+    assert "  train.py:18  1 waits: item, via third_party/reading.py:2" in lines[lines.index("seen, not found") :]
 
 
 def test_runs_as_a_module(empty_environment: Path, tmp_path: Path) -> None:

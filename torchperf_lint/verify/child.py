@@ -1,9 +1,10 @@
-"""The process that runs one program on a device and writes a report: `python -m torchperf_lint.verify.child`."""
+"""The process that runs one program on a device and writes a report; `runs` starts it."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import json
 import os
 import platform
@@ -14,7 +15,7 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from torchperf_lint.verify import events
+from torchperf_lint.verify import apart, events
 from torchperf_lint.verify.simulated.refusals import NotSimulated
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host-bytes", action="store_true", help="count the bytes that host operators make, too")
     parser.add_argument("--steps", type=int, metavar="N", help="stop the program after so many steps")
     parser.add_argument("--seed", type=int, metavar="N", help="seed all random generators first")
+    parser.add_argument("--outcome", action="store_true", help="note the results and what else the program leaves")
     parser.add_argument("--library", action="append", default=[], metavar="DIR", help="a folder of library code")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -76,18 +78,19 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         _seed(options.seed)
     end_of_steps = steps.watch()
     script = os.path.abspath(options.script)  # the program may change the folder
-    _leave_path()
+    events.add_installed_folders(sys.path, script)
     sys.argv = [options.script, *options.arguments]
-    sys.path[0] = os.path.dirname(script)
-    status, error, failed_at, names = OK, "", None, dict[str, Any]()
+    if apart.has_script_folder():
+        sys.path.insert(0, os.path.dirname(script))
+    status, error, failed_at, stopped, names = OK, "", None, False, dict[str, Any]()
     try:
         with made_on_host if options.host_bytes else contextlib.nullcontext():
             names = runpy.run_path(options.script, run_name="__main__")
     except EnoughSteps:
-        pass
+        stopped = True
     except SystemExit as stop:
         if stop.code not in (None, 0):
-            status, error = FAILED, f"exit status {stop.code}"
+            status, error, failed_at = FAILED, f"exit status {stop.code}", _place_of(stop.__traceback__)
     except BaseException as failure:
         own = _within_program(failure.__traceback__)
         failed_at = _place_of(own)
@@ -95,7 +98,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
             status, error = NOT_SIMULATED, str(failure)
         else:
             traceback.print_exception(type(failure), failure, own)
-            status, error = FAILED, f"{type(failure).__name__}: {failure}".removesuffix(": ")
+            status, error = FAILED, _told(failure)
     _join_threads()
     recorder.active = False
     end_of_steps()
@@ -104,6 +107,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "status": status,
         "error": error,
         "failed_at": failed_at,
+        "stopped": stopped,
         "device": _device(options.device),
         "steps": steps.made,
         "loops": steps.lengths,
@@ -117,19 +121,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "operators": [[step, *where, name, count] for (step, where, name), count in recorder.operators.items()],
         "operators_in": list(recorder.operators_in.items()),
         "counters": counters,
-        "files": _user_files(script),
-        **_outcome(names),
+        "files": _user_files(script, recorder),
+        **(_outcome(names) if options.outcome else {}),
     }
-
-
-def _leave_path() -> None:
-    """Take our own folder from where modules are looked for: it holds more than this package, and shadows others."""
-    own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if own in named:
-        named.remove(own)
-        os.environ["PYTHONPATH"] = os.pathsep.join(named)
-        sys.path.remove(own)
 
 
 def nothing_ran(status: str, error: str) -> dict[str, Any]:
@@ -195,6 +189,14 @@ def _place_of(trace: TracebackType | None) -> events.Place | None:
     return next((place for place in reversed(places) if events.is_user_file(place.file)), None)
 
 
+def _told(failure: BaseException) -> str:
+    """An exception in a line; one that cannot say what it is about is only named."""
+    try:
+        return f"{type(failure).__name__}: {failure}".removesuffix(": ")
+    except Exception:
+        return type(failure).__name__
+
+
 def _seed(seed: int) -> None:
     """Let every generator start from the same state in each run, whether or not the program seeds it."""
     import torch
@@ -210,17 +212,25 @@ def _device(kind: str) -> dict[str, str]:
     import torch
 
     versions = {"torch": torch.__version__, "python": platform.python_version()}
-    if "torchmetrics" in sys.modules:
-        versions["torchmetrics"] = sys.modules["torchmetrics"].__version__
+    torchmetrics = _text_in(sys.modules.get("torchmetrics"), "__version__")
+    if torchmetrics is not None:
+        versions["torchmetrics"] = torchmetrics
     name = torch.cuda.get_device_name() if kind == "cuda" else "simulated"
     return {"kind": kind, "name": name, **versions}
 
 
-def _user_files(script: str) -> list[str]:
-    """The files of the user's own that were loaded."""
-    loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    files = {os.path.abspath(file) for file in loaded if file and file.endswith(".py")} | {script}
-    return sorted(file for file in files if events.is_user_file(file) and os.path.isfile(file))
+def _user_files(script: str, recorder: events.Recorder) -> list[str]:
+    """The files of the user's own that were loaded, or run in some other way."""
+    named = {_text_in(module, "__file__") for module in list(sys.modules.values())}
+    named |= {each.where.file for each in recorder.events}
+    files = {os.path.abspath(file) for file in named if file and os.path.isabs(file) and file.endswith(".py")}
+    return sorted(file for file in files | {script} if events.is_user_file(file) and os.path.isfile(file))
+
+
+def _text_in(module: object, name: str) -> str | None:
+    """A text that a module holds; one that makes its attributes when they are asked for is not asked."""
+    value = inspect.getattr_static(module, name, None)
+    return value if isinstance(value, str) else None
 
 
 def _outcome(names: dict[str, Any]) -> dict[str, Any]:
@@ -231,7 +241,3 @@ def _outcome(names: dict[str, Any]) -> dict[str, Any]:
     if "results" in names:
         outcome["results"] = results.encode(names["results"])
     return outcome
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
 
@@ -148,7 +148,8 @@ class Recorder:
 
 # ---- which line is to blame
 
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PROGRAMS = os.path.join(_OURS, "_fixtures", "")
 _STDLIB = tuple(
     {os.path.realpath(path) + os.sep for path in (sysconfig.get_paths()["stdlib"], os.path.dirname(os.__file__))}
 )
@@ -164,6 +165,24 @@ def add_library_folder(folder: str) -> None:
     """Let the files under a folder count as a library's, not as the user's."""
     _LIBRARIES.append(os.path.join(os.path.abspath(folder), ""))
     _classes.clear()
+
+
+def add_installed_folders(folders: Iterable[str], script: str) -> None:
+    """Let files count as a library's in those of the folders that an installer has filled, wherever they lie.
+
+    `pip install --target` fills any folder, that of a script included, where its packages cannot be told from the rest.
+    """
+    script = os.path.realpath(script)
+    for folder in folders:
+        if _is_filled_by_installer(folder) and not script.startswith(os.path.join(os.path.realpath(folder), "")):
+            add_library_folder(folder)
+
+
+def _is_filled_by_installer(folder: str) -> bool:
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:  # there is no such folder, or it is an archive
+        return False
 
 
 def locate(frame: FrameType | None) -> tuple[Place, Place | None]:
@@ -211,6 +230,8 @@ def _class_of(file: str) -> int:
 
 
 def _classify(file: str) -> int:
+    if file.startswith(_PROGRAMS):
+        return _USER
     if file.startswith(_OURS) or (file.startswith("<") and file not in ("<stdin>", "<string>")):
         return _SKIPPED
     if any(folder in file for folder in _LIBRARIES):

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.verify import environments, results
+from torchperf_lint.verify import apart, environments, results
 from torchperf_lint.verify.child import OK
 from torchperf_lint.verify.claims import CLAIMS, EVERYWHERE, HERE, OPERATORS, PIPELINE, SAVINGS, SLOW, Claim, Program
 from torchperf_lint.verify.environments import Release
@@ -38,7 +38,6 @@ REPETITIONS = 5
 """How often each program of a claim is timed on a GPU, the programs taking turns."""
 
 _NOT_MEASURED = "- (not measured)"
-_PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Row(NamedTuple):
@@ -172,16 +171,7 @@ def _scripts() -> Path:
 
 def fix(script: Path, torchmetrics: str) -> None:
     """Let the linter repair a script in place: one command, every rule, safe and unsafe fixes."""
-    command = [
-        sys.executable,
-        "-m",
-        "torchperf_lint",
-        "--isolated",
-        "--quiet",
-        "--exit-zero",
-        "--fix",
-        "--unsafe-fixes",
-    ]
+    command = apart.command("torchperf_lint.cli", "--isolated", "--quiet", "--exit-zero", "--fix", "--unsafe-fixes")
     versions = ["--target-torch", importlib.metadata.version("torch"), "--target-torchmetrics", torchmetrics]
     done = _python([*command, *versions, str(script)])
     if done.returncode:
@@ -189,8 +179,7 @@ def fix(script: Path, torchmetrics: str) -> None:
 
 
 def _python(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(filter(None, [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]))
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

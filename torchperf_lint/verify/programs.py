@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.knowledge.versions import parse_version, satisfies
+from torchperf_lint.verify import apart
 from torchperf_lint.verify.events import COPIES, Kind, Recorder
 from torchperf_lint.verify.workloads import fixtures_root
 
@@ -353,7 +354,7 @@ def run_apart(device: str) -> dict[str, dict[str, Any]]:
     """Run all programs in a process of their own; what each `Outcome.as_json` gives, by name."""
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
         report = Path(folder) / "programs.json"
-        command = [sys.executable, "-m", "torchperf_lint.verify.programs", "--device", device, "--json", str(report)]
+        command = apart.command("torchperf_lint.verify.programs", "--device", device, "--json", str(report))
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment, check=False)
         if not report.is_file():

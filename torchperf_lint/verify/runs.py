@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections import Counter, defaultdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from torchperf_lint.verify import apart
 from torchperf_lint.verify.child import FAILED, OK, nothing_ran
 from torchperf_lint.verify.events import COPIES, KERNELS, Event, Kind, Place
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 TIME_LIMIT = 300.0
 """Seconds after which a run counts as failed."""
 
-_PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 _WARNING = re.compile(r"^(?:.*:\d+: )?(\w*Warning: .*)$", re.MULTILINE)
 _WHOLE_WARNING = re.compile(r"^.*:\d+: \w*Warning: (?:.*\n(?:(?!  ).*\n)*?(?:  .*\n)+|.*\n?)", re.MULTILINE)
 
@@ -193,12 +192,13 @@ def run_program(
     """
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "torchperf_lint.verify.child", "--device", device, "--mode", mode]
-        command += ["--report", str(report), *(["--operators"] if operators else [])]
+        command = apart.command("torchperf_lint.verify.child", "--device", device, "--mode", mode)
+        command += ["--report", str(report)]
+        command += ["--operators"] if operators else []
         command += ["--host-bytes"] if host_bytes else []
         command += [f"--library={each}" for each in libraries]
         command += [f"--steps={steps}"] if steps is not None else []
-        command += [] if live else ["--seed=0"]
+        command += [] if live else ["--seed=0", "--outcome"]
         command += ["--upkeep"] if mode == "count" and not live else []
         command += [str(script), *arguments]
         environment = _environment(libraries, live=live)
@@ -250,12 +250,14 @@ def _ended_by(status: int) -> str:
 
 
 def _environment(libraries: Sequence[Path], *, live: bool) -> dict[str, str]:
-    path = [*map(str, libraries), str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
-    if not live:
-        # On shared cores, threads of small operators only get into each other's way.
-        environment |= {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-    return environment
+    environment = dict(os.environ)
+    if live:
+        return environment
+    # The program runs in another folder than this process, for which these entries are meant.
+    inherited = environment.get("PYTHONPATH")
+    path = [*map(str, libraries), *(map(os.path.abspath, inherited.split(os.pathsep)) if inherited else ())]
+    # On shared cores, threads of small operators only get into each other's way.
+    return environment | {"PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
 
 
 def _broken(error: str, stdout: str = "", stderr: str = "") -> Run:
