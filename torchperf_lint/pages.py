@@ -183,6 +183,11 @@ def opt_in_list() -> str:
     return textwrap.fill(sentence, LINE_LENGTH) + "\n"
 
 
+def in_checkout() -> bool:
+    """Whether this is a checkout, whose pages and measurements may be written, and no installation."""
+    return (pages_root().parent / "pyproject.toml").is_file()
+
+
 @functools.cache
 def pages_root() -> Path:
     """The folder of the pages: package data in a wheel, else `rules/` beside our own pyproject.toml."""

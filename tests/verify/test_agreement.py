@@ -151,6 +151,12 @@ def test_without_a_gpu_nothing_is_written(tmp_path):
     assert not path.exists()
 
 
+def test_an_installation_is_not_written_into(monkeypatch, capsys):
+    monkeypatch.setattr(agreement.pages, "in_checkout", lambda: False)
+    assert agreement.main([]) == 2
+    assert capsys.readouterr().err == "agreement: an installation is not written into; name a file with --out\n"
+
+
 def test_a_simulated_gpu_is_none(tmp_path):
     code = (
         "import sys; from torchperf_lint.verify import simulated, agreement, events;"

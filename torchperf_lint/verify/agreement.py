@@ -25,7 +25,7 @@ NAME = "agreement.json"
 REASONS = "disagreements.toml"
 SIMULATED_ONLY = "simulated only"
 
-WRITTEN, NO_GPU = 0, 2
+WRITTEN, NOT_WRITTEN = 0, 2
 PARTS = PROGRAMS, WORKLOADS, EXPERIMENTS = ("programs", "workloads", "experiments")
 
 Counts = dict[str, dict[str, Any]]
@@ -236,7 +236,7 @@ def measure_experiments(releases: Path) -> Counts:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count on a real GPU and write the file; 2 where there is none."""
+    """Count on a real GPU and write the file; 2 where there is none, or no place to write."""
     from torchperf_lint.verify import environments
 
     parser = argparse.ArgumentParser(description="Count waits and copies on a real GPU, for the simulated one's sake.")
@@ -246,10 +246,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--releases", type=Path, default=environments.default_folder(), help="where releases of torchmetrics are kept"
     )
     options = parser.parse_args(arguments)
+    if options.out.parent == programs.folder() and not pages.in_checkout():
+        print("agreement: an installation is not written into; name a file with --out", file=sys.stderr)
+        return NOT_WRITTEN
     gpu = gpu_name()
     if gpu is None:
         print("agreement: there is no CUDA GPU here; simulated counts are never written", file=sys.stderr)
-        return NO_GPU
+        return NOT_WRITTEN
     counting: dict[str, Callable[[], Counts]] = {
         PROGRAMS: measure_programs,
         WORKLOADS: lambda: measure_workloads(options.releases),

@@ -153,7 +153,7 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
         cases = pairs.cases_of(workloads_of(chosen))
     except (BadWorkload, OSError) as error:
         return _complain(str(error))
-    if options.update and not (pages.pages_root().parent / "pyproject.toml").is_file():
+    if options.update and not pages.in_checkout():
         return _complain("--update writes into a checkout, and this is an installation")
     if options.report is not None:
         try:
