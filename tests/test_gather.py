@@ -114,6 +114,14 @@ def test_without_a_marker_packages_are_left_upwards(tmp_path: Path, here: Path) 
     assert root(str(tmp_path / "work/pkg/sub/a.py")) == "../work"
 
 
+def test_the_project_of_one_file_stays_where_it_is_whatever_is_linted_with_it(here: Path, tmp_path: Path) -> None:
+    write(tmp_path, "elsewhere/generated.py")
+    write(here, "a/setup.py", "a/train.py")
+    found = layout.layout_of(["a/train.py", str(tmp_path / "elsewhere/generated.py")], member="a/train.py")
+    assert os.path.relpath(found.root) == "a"
+    assert [os.path.relpath(key) for key in found.keys] == ["../elsewhere/generated.py", "a/setup.py", "a/train.py"]
+
+
 def test_the_home_folder_is_never_a_root(tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))

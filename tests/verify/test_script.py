@@ -12,6 +12,7 @@ from synthetic import event, run
 
 from linting import ROOT
 from torchperf_lint.engine.findings import Because, Diagnostic
+from torchperf_lint.verify import events
 from torchperf_lint.verify.events import Kind
 from torchperf_lint.verify.script import join
 
@@ -116,7 +117,9 @@ def test_what_fails_is_said_and_has_status_2(project):
     assert broken.returncode == 2
     assert "train.py: failed: ValueError: no data, at train.py:3" in broken.stderr
     assert "child.py" not in broken.stderr
-    assert "train.py:2  1 waits: item" in broken.stdout
+    lines = broken.stdout.splitlines()
+    assert lines[0] == "The program ended early, before its first step, at train.py:3. Until then:"
+    assert "  train.py:2  1 waits: item" in lines[lines.index("seen, not found") :]
 
 
 @pytest.mark.parametrize(
@@ -127,6 +130,8 @@ def test_what_fails_is_said_and_has_status_2(project):
         ("os.kill(os.getpid(), 15)", "train.py: failed: the process died: SIGTERM"),
         ("f(:", "train.py: failed: SyntaxError: invalid syntax (train.py, line 3)"),
         ("raise KeyboardInterrupt", "train.py: failed: KeyboardInterrupt, at train.py:3"),
+        ("raise type('Mute', (Exception,), {'__str__': None})", "train.py: failed: Mute, at train.py:3"),
+        ("raise SystemExit(3)", "train.py: failed: exit status 3, at train.py:3"),
     ],
 )
 def test_how_a_script_ended_is_said(project, program, said):
@@ -191,9 +196,100 @@ def test_a_pinned_copy_is_no_wait():
     assert run([pinned], steady=(0,)).lines() == []
 
 
-def test_our_own_folder_stands_before_no_other(project):
-    (project / "train.py").write_text("import os, sys\nimport torch\nprint(sys.path[1], os.environ['PYTHONPATH'])\n")
+@pytest.mark.parametrize("safe_path", [False, True])
+def test_modules_are_looked_for_where_they_are_without_us(project, safe_path):
+    """Whatever of it holds this package, too: a checkout that is named, by several names, stays named."""
+    (project / "queue.py").write_text("raise AssertionError('a script does not import from the current folder')\n")
+    (project / "scripts").mkdir()
+    (project / "scripts" / "train.py").write_text(
+        "import os, sys\nprint([*sys.path, os.environ['PYTHONPATH'], os.environ.get('PYTHONSAFEPATH')])\n"
+    )
+    named = [f"{ROOT}{os.sep}", str(ROOT), "lib", str(ROOT.parent), "lib"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(named), **({"PYTHONSAFEPATH": "1"} if safe_path else {})}
+    command = os.path.join(os.path.dirname(sys.executable), "torchperf-lint")
+
+    def printed(*run):
+        done = subprocess.run(run, cwd=project, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()[0]
+
+    script = os.path.join("scripts", "train.py")
+    assert printed(command, "verify", "--device", "sim", "--script", script) == printed(sys.executable, script)
+
+
+def test_whatever_a_program_leaves_it_is_reported(project):
+    (project / "train.py").write_text(
+        "import sys, types\nimport torch\n"
+        "class Lazy(types.ModuleType):\n"
+        "    __file__ = property(lambda self: __import__('not_installed'))\n"
+        "sys.modules |= {'lazy': Lazy('lazy'), 'torchmetrics': Lazy('torchmetrics'), 'missing': None}\n"
+        "results = object()\n"
+        "exec(compile(open('part.py').read(), sys.path[0] + '/part.py', 'exec'))\n"
+    )
+    (project / "part.py").write_text("for _ in range(3):\n    print(torch.ones(1, device='cuda').item())\n")
     done = _verify(project, "--script", "train.py", "--device", "sim")
-    first, _, named = done.stdout.splitlines()[0].partition(" ")
-    assert first != str(ROOT)
-    assert named == str(ROOT), "what was named before is still named, once"
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "  part.py:2  3 waits: item" in done.stdout
+
+
+def test_the_project_is_the_scripts_whatever_else_is_loaded(project, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("generated")
+    (elsewhere / "generated").mkdir()
+    (elsewhere / "generated" / "__init__.py").write_text("def shown(t):\n    return f'{t:.2f}'\n")
+    (project / "train.py").write_text(
+        SCRIPT.replace("from helpers", f"sys.path.append({str(elsewhere)!r})\nfrom generated")
+    )
+    (project / "pyproject.toml").write_text("[tool.torchperf-lint]\nignore = ['TPL102']\n")
+    lines = _verify(project, "--script", "train.py", "--device", "sim", "--steps", "6").stdout.splitlines()
+    confirmed = lines[lines.index("found and confirmed") :]
+    assert any("__init__.py:2  TPL105 " in line for line in confirmed), "it is judged as what the project calls"
+    assert "  train.py:22  1 waits: item" in confirmed[confirmed.index("seen, not found") :]
+    assert "TPL102" not in "".join(confirmed)
+
+
+EVALUATION = """
+
+def evaluate(loader):
+    total = 0.0
+    for x in loader:
+        total += model(x.to(device)).mean().item()
+    return total
+
+
+evaluate(DataLoader(torch.ones(64, 4), batch_size=4))
+"""
+
+
+def test_what_a_failed_program_did_not_come_to_is_not_refuted(project):
+    (project / "train.py").write_text(f"{SCRIPT}\nsys.exit(3)\n{EVALUATION}")
+    done = _verify(project, "--script", "train.py", "--device", "sim")
+    assert done.returncode == 2
+    assert done.stderr.endswith(", at train.py:28\n")
+    lines = done.stdout.splitlines()
+    assert lines[2] == "The program ended early, after 16 steps, at train.py:28. Until then:"
+    assert lines[3].startswith("16 steps on the simulated device, 14 of them counted")
+    assert lines[lines.index("found and confirmed") + 1].startswith("  train.py:21  TPL102 ")
+    assert "seen, not found" in lines
+    assert "not seen" not in done.stdout
+    assert "train.py:34" not in done.stdout, "the loop that it did not come to"
+    assert lines[-1] == "found, neither confirmed nor refuted: 3"
+
+
+def test_what_a_stopped_program_did_not_come_to_is_told_from_what_it_refutes(project):
+    (project / "train.py").write_text(SCRIPT + EVALUATION)
+    done = _verify(project, "--script", "train.py", "--device", "sim", "--steps", "6")
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    unseen = lines[lines.index("found, not seen, until it was stopped") :]
+    assert unseen[1].startswith("  train.py:32  TPL102 ")
+
+
+def test_packages_are_a_librarys_wherever_an_installer_puts_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(events, "_LIBRARIES", [])
+    monkeypatch.setattr(events, "_classes", {})
+    for folder in ("target/six-1.0.dist-info", "source/six.egg-info", "packed/six-1.0.dist-info"):
+        (tmp_path / folder).mkdir(parents=True)
+    folders = [str(tmp_path / name) for name in ("target", "source", "packed", "gone")]
+    events.add_installed_folders(folders, str(tmp_path / "packed" / "train.py"))
+    users = [folder for folder in folders if events.is_user_file(os.path.join(folder, "six.py"))]
+    assert [os.path.basename(folder) for folder in users] == ["source", "packed", "gone"]

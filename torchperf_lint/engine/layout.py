@@ -44,14 +44,14 @@ class Layout(NamedTuple):
         return key.removeprefix(self.here) if named is None else named
 
 
-def layout_of(linted: Iterable[str]) -> Layout:
+def layout_of(linted: Iterable[str], member: str | None = None) -> Layout:
     """The project that the files belong to, as far as it lies on disk and is not left out.
 
     Left out is what `.gitignore` files name and what discovery passes over by itself; what the user excludes is not
-    linted, and still runs.
+    linted, and still runs. It is the project of `member`, if that is given, wherever the others lie.
     """
     shown = {key: path for path, key in keys_of(linted).items()}
-    return layout_at(root_of(shown), shown)
+    return layout_at(root_of(shown if member is None else [key_of(member)]), shown)
 
 
 def layout_at(root: str, shown: dict[str, str]) -> Layout:

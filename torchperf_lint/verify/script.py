@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.config import BadConfig, load
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.project import check_paths
+from torchperf_lint.engine.gather import look_at
+from torchperf_lint.engine.jobs import Disk, Job, run_job
+from torchperf_lint.engine.layout import layout_of
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.runs import run_program
 from torchperf_lint.verify.tables import per_step, short
@@ -45,7 +47,7 @@ def verify(script: Path, arguments: Sequence[str], device: str, steps: int | Non
         if not run.events:
             return FAILED
     try:
-        found, failures = _lint(run.report["files"] or [str(script)])
+        found, failures = _lint(run.report["files"] or [str(script)], str(script))
     except BadConfig as error:
         return _complain(str(error.failure))
     for failure in failures:
@@ -99,25 +101,44 @@ def _costs_at_use(code: str) -> bool:
     return rule is not None and rule.costs_at_use
 
 
-def _lint(files: Sequence[str]) -> tuple[list[Diagnostic], list[str]]:
-    """The findings in these files under the project's configuration, and the files that cannot be linted."""
-    settings = load(os.path.commonpath([os.path.dirname(file) for file in files]), None)
-    results = list(check_paths(files, settings.rules_for, settings.target, settings.hints, exclude=(), jobs=1))
-    failures = [str(result.report.failure) for result in results if result.report.failure is not None]
-    return [each for result in results for each in result.report.diagnostics], failures
+def _lint(files: Sequence[str], script: str) -> tuple[list[Diagnostic], list[str]]:
+    """The findings in these files, as parts of the script's project, and the files that cannot be linted."""
+    settings = load(os.path.dirname(script), None)
+    around = Disk(lambda: look_at(layout_of(files, script), settings.hints, None))
+    reports = []
+    for file in files:
+        codes = tuple(rule.code for rule in settings.rules_for(file))
+        # A suppression that is not needed is no matter of waits.
+        job = Job(file, codes, settings.target, settings.hints, report_unused=False)
+        reports.append(run_job(job, around).report)
+    failures = [str(report.failure) for report in reports if report.failure is not None]
+    return [each for report in reports for each in report.diagnostics], failures
 
 
 def _table(run: Run, joined: Joined) -> str:
-    rows = [_headline(run), *run.report["counters"].get("disagreements", ())]
+    rows = [] if run.status == OK else [_until_its_end(run)]
+    rows += [_headline(run), *run.report["counters"].get("disagreements", ())]
     rows += ["", _heading("found and confirmed", joined.confirmed)]
     for found, lines in joined.confirmed:
         rows.append(f"  {_place(found.path, found.row)}  {found.code} {found.message}")
         rows += [f"      {_seen(line)}" for line in lines]
-    rows += ["", _heading("found, not seen", joined.not_seen)]
-    rows += [f"  {_place(found.path, found.row)}  {found.code} {found.message}" for found in joined.not_seen]
+    if run.status == OK:
+        until = ", until it was stopped" if run.report["stopped"] else ""
+        rows += ["", _heading(f"found, not seen{until}", joined.not_seen)]
+        rows += [f"  {_place(found.path, found.row)}  {found.code} {found.message}" for found in joined.not_seen]
     rows += ["", _heading("seen, not found", joined.not_found)]
     rows += [f"  {_seen(line)}" for line in joined.not_found]
+    if run.status != OK:
+        rows += ["", f"found, neither confirmed nor refuted: {len(joined.not_seen) or 'nothing'}"]
     return "\n".join(rows) + "\n"
+
+
+def _until_its_end(run: Run) -> str:
+    """What is to be known of the counts of a program that did not come to its end."""
+    steps = run.report["steps"]
+    after = f"after {steps} step{'' if steps == 1 else 's'}" if steps else "before its first step"
+    at = run.report.get("failed_at")
+    return f"The program ended early, {after}{f', at {_place(*at)}' if at else ''}. Until then:"
 
 
 def _headline(run: Run) -> str:
