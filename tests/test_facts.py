@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linting import ROOT
+from torchperf_lint.knowledge.topics import OTHER_ACCELERATORS, SCRIPTED, TRACED
 from torchperf_lint.model.project.facts import Facts, facts_of
 from torchperf_lint.syntax.identity import digest_of
 
@@ -26,6 +27,7 @@ ANY_FACTS = st.builds(
     bound=st.frozensets(st.text()),
     handed=st.frozensets(st.text()),
     callers=st.frozensets(st.text()),
+    topics=st.frozensets(st.text()),
 )
 
 
@@ -301,3 +303,28 @@ def _imported_by(code: str) -> set[str]:
             root = "." * node.level + (node.module or "")
             found |= {root + ("" if root.endswith(".") else ".") + alias.name for alias in node.names}
     return found
+
+
+# -- topics --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('device = "mps"', {OTHER_ACCELERATORS}),
+        ("torch.backends.mps.is_available()", {OTHER_ACCELERATORS}),
+        ("use_mps_device = is_torch_xla_available()", {OTHER_ACCELERATORS}),
+        ("class MPSAccelerator: pass", {OTHER_ACCELERATORS}),
+        ("device = torch.accelerator.current_accelerator()", {OTHER_ACCELERATORS}),
+        ("timestamps, TIMESTAMPS, inputs, relaxlags, bumps, mpsx = 0", set()),
+        ("torch.onnx.export(model, x, path)", {TRACED}),
+        ("from torch.export import export", {TRACED}),
+        ("torch.jit.trace(model, x)", {TRACED}),
+        ("@torch.jit.script\ndef f(x): pass", {SCRIPTED}),
+        ("from torch import jit\njit.script(f)", {SCRIPTED}),
+        ("from torch.jit import trace", {SCRIPTED, TRACED}),
+        ("torch.compile(model)", set()),
+    ],
+)
+def test_what_a_file_speaks_of(code: str, found: set[str]) -> None:
+    assert facts_of(code.encode()).topics == found

@@ -58,7 +58,7 @@ def is_for_every_run(test: ast.expr) -> bool:
     names = [last_name(node) or "" for node in subtree(test) if isinstance(node, (ast.Name, ast.Attribute))]
     if any(map(_CHOICE.search, names)):
         return False
-    return asks_about_accelerator(test) is not None or any(map(_EVERY_RUN.search, names))
+    return asks_about_accelerator(test) or any(map(_EVERY_RUN.search, names))
 
 
 def in_any_case(model: Model, site: Site) -> bool:
@@ -184,6 +184,6 @@ def chosen_for_device(model: Model, site: Site) -> bool:
     current: ast.stmt | None = model.statement_of(site.node)
     while current is not None:
         current = model.index.places[current].parent
-        if isinstance(current, ast.If) and asks_about_accelerator(current.test) is not None:
+        if isinstance(current, ast.If) and asks_about_accelerator(current.test):
             return True
     return False

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import topics
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
 from torchperf_lint.model import flow, scope
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
@@ -13,6 +14,7 @@ from torchperf_lint.model.meaning import numbers
 from torchperf_lint.model.meaning.devices import named_device
 from torchperf_lint.model.meaning.statements import names_sent_backward
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.project.facts import topics_of
 from torchperf_lint.model.running import frameworks
 from torchperf_lint.model.running.heat import Heat
 from torchperf_lint.model.sites import SiteModel
@@ -209,6 +211,31 @@ class Model(SiteModel):
         return any(
             name in self.index.calls or (program is not None and program.calls_name(name, self.index)) for name in names
         )
+
+    def is_cuda(self, device: Device) -> bool:
+        """Whether it can be no accelerator but CUDA: the program asks for that alone, and no file names another one."""
+        return device is Device.CUDA or (device.is_cuda and not self.names_other_accelerators)
+
+    @property
+    def names_other_accelerators(self) -> bool:
+        """Whether the project speaks of an accelerator that is not CUDA, such as Apple's MPS, which has no float64."""
+        return self._project_speaks_of(topics.OTHER_ACCELERATORS)
+
+    @property
+    def may_be_traced(self) -> bool:
+        """Whether the project traces or exports: places and sizes in Python are constants of such a graph."""
+        return self._project_speaks_of(topics.TRACED)
+
+    @property
+    def may_be_scripted(self) -> bool:
+        """Whether the project compiles code as TorchScript."""
+        return self._project_speaks_of(topics.SCRIPTED)
+
+    def _project_speaks_of(self, topic: str) -> bool:
+        program = self.unit.program
+        if program is None:
+            return topic in topics_of(self.source.utf8, ())
+        return program.speaks_of(topic, self.index)
 
     def has_method(self, value: Value, name: str) -> bool:
         """Whether the value's class, or a base of it in the project, defines the method."""

@@ -9,7 +9,7 @@ from torchperf_lint.model.meaning.values import Device, Kind, Origin, Value
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
 
-_PLACES = {Device.CUDA: " on cuda", Device.LIKELY: " on cuda-likely", Device.CPU: " on cpu", Device.UNKNOWN: ""}
+_PLACES = {device: f" on {device.value}" for device in Device} | {Device.UNKNOWN: ""}
 _LAID = {Origin.BATCH: ", as loaded", Origin.DERIVED: ", from a batch"}
 
 

@@ -54,11 +54,6 @@ class Role(enum.Enum):
     OTHER = "kept as a number"
 
 
-_SINGLE_PRECISION_ONLY = (
-    *(quote + name for name in ("mps", "xpu", "npu", "xla") for quote in ("'", '"', ".", "torch_", "is_", "_")),
-    "torch.accelerator",  # whichever there is
-)
-
 COLD = Heat(None, "", ())
 """The heat of a read that does not run in every step."""
 
@@ -407,6 +402,6 @@ def is_display(model: Model, call: cst.Call) -> bool:
     return shape.method_name(call) in DISPLAYS
 
 
-def may_lack_float64(model: Model) -> bool:
-    """Whether the file speaks of an accelerator on which there is no float64, or where that is not known."""
-    return model.mentions(*_SINGLE_PRECISION_ONLY)
+def may_lack_float64(model: Model, tensor: cst.BaseExpression) -> bool:
+    """Whether the tensor may lie on an accelerator that has no float64, as Apple's."""
+    return not model.is_cuda(model.value(tensor).device)

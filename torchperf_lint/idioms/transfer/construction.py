@@ -199,7 +199,9 @@ def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
     if not is_pure(model, node) or "\n" in model.text(node):
         return None
     if move.like:
-        return f"{model.text(node)}.device", Safety.SAFE
+        # `x.type_as(y)` follows y in a traced graph, in which `y.device` and `y.dtype` are constants.
+        follows = shape.method_name(move.call) == "type_as" and model.may_be_traced
+        return f"{model.text(node)}.device", Safety.UNSAFE if follows else Safety.SAFE
     if shape.method_name(move.call) == "cuda":
         if isinstance(node, cst.Integer):
             return f'"cuda:{node.value}"', Safety.SAFE

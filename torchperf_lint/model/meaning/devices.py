@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.index import dotted
-from torchperf_lint.model.meaning.values import Device, Kind, Value, derived
+from torchperf_lint.model.meaning.values import Device, Kind, Value, derived, text_names
 
 if TYPE_CHECKING:
     from torchperf_lint.model.index import Index
@@ -19,7 +19,7 @@ def as_device(value: Value) -> Device | None:
     if value.kind is Kind.DEVICE:
         return value.device
     if value.kind is Kind.STRING and isinstance(value.constant, str):
-        return Device.CPU if value.constant.startswith("cpu") else Device.CUDA if value.constant[:4] == "cuda" else None
+        return text_names(value.constant)
     if value.kind is Kind.STRING and value.device.on_accelerator:
         return value.device
     return None

@@ -71,8 +71,8 @@ class Evaluator:
         """Evidence at a node's row."""
         return Because(getattr(node, "lineno", 1), text)
 
-    def leans(self, test: ast.expr) -> Device | None:
-        """LIKELY if the condition asks whether (or which) accelerator is used, else None."""
+    def leans(self, test: ast.expr) -> bool:
+        """Whether the condition asks whether (or which) accelerator is used."""
         return self.world.index.note(("leans", test), lambda: narrowing.asks_about_accelerator(test))
 
     @property
@@ -322,7 +322,7 @@ class Evaluator:
         lean = self.leans(node.test)
         left = self(node.body, narrowing.narrowed(node.test, env, True, self.frame.values))
         right = self(node.orelse, narrowing.narrowed(node.test, env, False, self.frame.values))
-        if lean is not None:
+        if lean:
             chosen = _accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
             if chosen is not None:
                 return chosen
@@ -462,7 +462,8 @@ def _accelerator_choice(left: Value, right: Value, because: Because) -> Value | 
     """`"cuda" if available else "cpu"`: the device that the program picks."""
     devices = [as_device(side) for side in (left, right)]
     if any(device is not None and device.on_accelerator for device in devices):
-        return Value(Kind.DEVICE, Device.LIKELY, because=(because,))
+        is_cuda = all(device is not None and (device.is_cuda or device is Device.CPU) for device in devices)
+        return Value(Kind.DEVICE, Device.AVAILABLE if is_cuda else Device.LIKELY, because=(because,))
     return None
 
 

@@ -30,10 +30,11 @@ def module_call(evaluator: Evaluator, module: Value, arguments: list[Value], key
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
     tensors = [value for value in flat if value.holds_tensors or value.device.on_accelerator]
     device, because = module.device, module.because
-    for value in tensors:
-        if value.device.on_accelerator:
-            device, because = value.device, value.because
-            break
+    there = [value for value in tensors if value.device.on_accelerator]
+    if there:
+        shown = next((value for value in there if value.device.is_cuda), there[0])
+        device = module.device if module.device.is_cuda else shown.device
+        because = shown.because
     if module.cls is not None:
         forward = evaluator.world.method(module.cls, "forward")
         if forward is not None:

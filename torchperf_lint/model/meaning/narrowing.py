@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
 from torchperf_lint.model.index import dotted
-from torchperf_lint.model.meaning.values import NUMBER, UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.meaning.values import NUMBER, UNKNOWN, Kind, Value
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ def _asks_how_it_runs(path: str) -> bool:
     return bool(EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name))
 
 
-def asks_about_accelerator(test: ast.expr) -> Device | None:
-    """LIKELY if the condition asks whether (or which) accelerator is used, else None."""
+def asks_about_accelerator(test: ast.expr) -> bool:
+    """Whether the condition asks whether (or which) accelerator is used."""
     for node in subtree(test):
         text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
         if text is not None and _ACCELERATOR_NAME.search(text.lower()):
-            return Device.LIKELY
-    return None
+            return True
+    return False
 
 
 def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:

@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model.index import last_name
+from torchperf_lint.model.meaning.devices import as_device
 from torchperf_lint.model.meaning.naming import BATCH, conventional
 from torchperf_lint.model.meaning.tensors import element_of_mapping, placed
-from torchperf_lint.model.meaning.values import NONE, NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
+from torchperf_lint.model.meaning.values import (
+    NONE,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    container,
+    join_all,
+    text_names,
+)
 from torchperf_lint.model.running import calling, frameworks
 
 if TYPE_CHECKING:
@@ -88,6 +100,8 @@ def initial(world: World, frame: Frame) -> Env:
             value = placed(value, there)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
             value = _by_default(world, function, name, defaults.get(name))
+            if value.device.is_cuda and name in by_calls:
+                value = value._replace(device=Device.LIKELY)  # calls give something else
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
             value = Value(Kind.DEVICE, Device.LIKELY, because=(Because(argument.lineno, f"parameter `{name}`"),))
         env[name] = conventional(name, value)
@@ -163,23 +177,41 @@ def _by_default(world: World, function: FunctionInfo, name: str, default: ast.ex
     if isinstance(default, ast.Constant):
         if isinstance(default.value, (bool, int, float)):
             return NUMBER
-        if isinstance(default.value, str):
-            return Value(Kind.DEVICE, Device.LIKELY) if name in conventions.DEVICE_NAMES else STRING
+        if isinstance(default.value, str) and name not in conventions.DEVICE_NAMES:
+            return STRING
+    place = _place_by_default(world, function, default) if name in conventions.DEVICE_NAMES else None
+    if place is not None:
+        return Value(Kind.DEVICE, place.or_host())
     elements = default.elts if isinstance(default, (ast.Tuple, ast.List)) else []
     if elements and all(_literal(element).kind is Kind.NUMBER for element in elements):
         return container(NUMBER, ref=type(default).__name__.lower())
     return _called_by_default(world, function, default)
 
 
+def _place_by_default(world: World, function: FunctionInfo, default: ast.expr | None) -> Device | None:
+    """The device that a parameter is by default: `device="cuda"`, `device=torch.device("cuda")`, `device=DEVICE`."""
+    if isinstance(default, ast.Call) and last_name(default.func) == "device" and default.args:
+        default = default.args[0]
+    if isinstance(default, ast.Constant):
+        return (text_names(default.value) or Device.LIKELY) if isinstance(default.value, str) else None
+    place = as_device(_bound_outside(world, function, default.id)) if isinstance(default, ast.Name) else None
+    return place if place is not None and place.is_cuda else None
+
+
+def _bound_outside(world: World, function: FunctionInfo, name: str) -> Value:
+    """What a name is where the function is defined."""
+    outer, value = function.outer, None
+    while outer is not None and value is None:
+        value = world.at_end(outer, name)
+        outer = outer.outer
+    return value or world.names.late(name) or UNKNOWN
+
+
 def _called_by_default(world: World, function: FunctionInfo, default: ast.expr | None) -> Value:
     """The function or class of the program that a parameter is by default: `def fit(batches, prepare=to_device)`."""
     if not isinstance(default, ast.Name):
         return UNKNOWN
-    outer, value = function.outer, None
-    while outer is not None and value is None:
-        value = world.at_end(outer, default.id)
-        outer = outer.outer
-    value = value or world.names.late(default.id) or UNKNOWN
+    value = _bound_outside(world, function, default.id)
     return value if value.kind in (Kind.FUNCTION, Kind.CLASS) else UNKNOWN
 
 
@@ -278,6 +310,8 @@ def _seen(given: list[Value]) -> Value:
     value = join_all([value for value in shown if value.kind is not Kind.UNKNOWN] or shown)
     if len(shown) < len(given) and value.constant is not None:
         value = value._replace(constant=None)
+    if len(shown) < len(given) and value.device.is_cuda:
+        value = value._replace(device=Device.LIKELY)
     has_place = value.holds_tensors or value.kind is Kind.DEVICE
     if has_place and value.device is Device.UNKNOWN:
         placed = next((v for v in shown if v.device.on_accelerator), None)

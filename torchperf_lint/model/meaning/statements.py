@@ -153,7 +153,7 @@ class Runner:
             if known.kind is Kind.CONTAINER and known.element is not None:
                 known = known.element
             if known.device.on_accelerator:
-                return Value(Kind.TENSOR, Device.LIKELY, True, dtype="float", because=known.because)
+                return Value(Kind.TENSOR, known.device.or_host(), True, dtype="float", because=known.because)
         return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
 
     def _trained(self, loss: Value, source: ast.expr) -> Value:
@@ -235,7 +235,7 @@ class Runner:
         return self._joined(arms, outcome)
 
     @staticmethod
-    def _joined(arms: list[tuple[Env | None, Device | None]], outcome: Env | None) -> Env | None:
+    def _joined(arms: list[tuple[Env | None, bool]], outcome: Env | None) -> Env | None:
         for taken, lean in reversed(arms):
             if taken is not None:
                 outcome = taken if outcome is None else _merge(taken, outcome, lean)
@@ -392,7 +392,7 @@ def _sent_backward(function: FunctionInfo) -> set[str]:
     return names
 
 
-def _merge(left: Env, right: Env, lean: Device | None = None) -> Env:
+def _merge(left: Env, right: Env, lean: bool = False) -> Env:
     if left is right:
         return left
     merged: Env = {}

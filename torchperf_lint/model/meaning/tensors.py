@@ -46,7 +46,7 @@ def tensor_from(operands: list[Value], true_division: bool = False) -> Value:
     device = best.device
     for tensor in tensors[1:]:
         # A device tensor meets only device tensors and host scalars: one known operand tells for all.
-        if tensor.device.on_accelerator and not device.on_accelerator:
+        if tensor.device.on_accelerator and (tensor.device.is_cuda or not device.on_accelerator):
             best, device = tensor, tensor.device
     if device is Device.CPU and any(tensor.device is Device.UNKNOWN for tensor in tensors):
         device = Device.UNKNOWN

@@ -52,22 +52,30 @@ class Device(enum.Enum):
 
     UNKNOWN = "unknown"
     CPU = "cpu"
-    LIKELY = "cuda-likely"  # the program picks an accelerator when there is one
+    LIKELY = (
+        "cuda-likely"  # an accelerator, if there is one, of whatever kind the program, its user or a framework picks
+    )
+    AVAILABLE = "cuda-available"  # CUDA where there is it, otherwise the CPU
     CUDA = "cuda"
 
     __hash__ = object.__hash__
 
     def __init__(self, name: str) -> None:
-        """`on_accelerator` is true of CUDA, and of the device that the program picks when an accelerator is there."""
+        """`on_accelerator`: it is one where there is one. `is_cuda`: no accelerator but CUDA is meant."""
         self.on_accelerator = name.startswith("cuda")
+        self.is_cuda = name in ("cuda", "cuda-available")
 
     def join(self, other: Device) -> Device:
         """What holds whichever of the two is the case."""
         if self is other:
             return self
         if self.on_accelerator and other.on_accelerator:
-            return Device.LIKELY
+            return Device.AVAILABLE if self.is_cuda and other.is_cuda else Device.LIKELY
         return Device.UNKNOWN
+
+    def or_host(self) -> Device:
+        """What it is to the program that picks it, or else leaves things on the host."""
+        return Device.AVAILABLE if self.is_cuda else Device.LIKELY
 
 
 class Origin(enum.Enum):
@@ -118,11 +126,11 @@ INTEGER = Value(Kind.NUMBER, dtype="int")
 STRING = Value(Kind.STRING)
 
 
-def join(left: Value, right: Value, lean: Device | None = None) -> Value:
+def join(left: Value, right: Value, lean: bool = False) -> Value:
     """The least claim that covers both values.
 
-    `lean` is the device that unequal devices join to: LIKELY where the paths part on a question about the
-    accelerator (`if use_cuda: x = x.cuda()`), else nothing.
+    `lean` says that the paths part on a question about the accelerator (`if use_cuda: x = x.cuda()`): what is there
+    on one of them is there if there is an accelerator.
     """
     if left is right:
         return left
@@ -132,11 +140,13 @@ def join(left: Value, right: Value, lean: Device | None = None) -> Value:
         return _join_kinds(left, right, lean)
     if left.kind is Kind.LIBRARY and left.ref != right.ref:
         return UNKNOWN
+    if left.kind is Kind.STRING and left.constant != right.constant:
+        left, right = _as_place(left), _as_place(right)
     device = left.device.join(right.device)
     if device is Device.UNKNOWN and (left.device.on_accelerator or right.device.on_accelerator):
-        if left.kind is Kind.DEVICE and Device.CPU in (left.device, right.device):
-            lean = Device.LIKELY  # on one path or another the program picks an accelerator
-        device = device if lean is None else lean
+        names_place = left.kind in (Kind.DEVICE, Kind.STRING) and Device.CPU in (left.device, right.device)
+        if lean or names_place:  # on one path or another the program picks an accelerator
+            device = (left if left.device.on_accelerator else right).device.or_host()
     return Value(
         left.kind,
         device,
@@ -180,7 +190,20 @@ def _join_classes(left: Value, right: Value) -> tuple[ClassInfo | Registry, ...]
     return both if None not in (*ones, *others) and len(both) <= MOST_CLASSES else ()
 
 
-def _join_kinds(left: Value, right: Value, lean: Device | None) -> Value:
+def _as_place(text: Value) -> Value:
+    """A text that may name a device, with the device that it names."""
+    device = text_names(text.constant)
+    return text if device is None else text._replace(device=device)
+
+
+def text_names(constant: object) -> Device | None:
+    """The device that a text names: the host, or CUDA."""
+    if not isinstance(constant, str):
+        return None
+    return Device.CPU if constant.startswith("cpu") else Device.CUDA if constant.startswith("cuda") else None
+
+
+def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
     kinds = {left.kind, right.kind}
     if kinds == {Kind.TENSOR, Kind.NUMBER}:
         tensor = left if left.kind is Kind.TENSOR else right
@@ -194,9 +217,9 @@ def _join_kinds(left: Value, right: Value, lean: Device | None) -> Value:
     if kinds == {Kind.MODULE, Kind.INSTANCE} and left.cls is right.cls:
         return left if left.kind is Kind.MODULE else right
     known = left if right.kind is Kind.UNKNOWN else right
-    if lean is not None and Kind.UNKNOWN in kinds and known.device.on_accelerator:
+    if lean and Kind.UNKNOWN in kinds and known.device.on_accelerator:
         # `if use_cuda: model.cuda()` leaves the object what it was: only its device differs.
-        return known._replace(device=lean)
+        return known._replace(device=known.device.or_host())
     device = left.device.join(right.device)
     if device.on_accelerator:
         return Value(Kind.UNKNOWN, device, because=_shown_by(left, right))
@@ -237,14 +260,14 @@ def _union(left: tuple[ast.Call, ...], right: tuple[ast.Call, ...]) -> tuple[ast
     return (*left, *(call for call in right if call not in left))
 
 
-def _join_optional(left: Value | None, right: Value | None, lean: Device | None) -> Value | None:
+def _join_optional(left: Value | None, right: Value | None, lean: bool) -> Value | None:
     if left is None or right is None:
         return left or right
     return join(left, right, lean)
 
 
 def _join_items(
-    left: tuple[tuple[object, Value], ...] | None, right: tuple[tuple[object, Value], ...] | None, lean: Device | None
+    left: tuple[tuple[object, Value], ...] | None, right: tuple[tuple[object, Value], ...] | None, lean: bool
 ) -> tuple[tuple[object, Value], ...] | None:
     if left is None or right is None or [key for key, _ in left] != [key for key, _ in right]:
         return None

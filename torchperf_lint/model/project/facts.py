@@ -13,10 +13,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
+from torchperf_lint.knowledge.topics import IMPORTS, TOPICS
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # From Python 3.11 on a name can be told to give nothing back: few are followed by what is sought, and most of the time
 # would go into reading them shorter and shorter.
@@ -62,7 +63,8 @@ class Facts(NamedTuple):
     `steps` are functions that send something backward, by themselves or through another one of the file; `bound` are
     the names that its top level may bind otherwise than by an import, `handed` the imported ones that may be arguments
     as they are; `callers` are functions that may call a parameter of theirs by its name; `links` are the names that it
-    imports, each with what it stands for at the top level, or with an empty text where that is not certain.
+    imports, each with what it stands for at the top level, or with an empty text where that is not certain; `topics`
+    are those of `knowledge/topics.py` that it speaks of.
     """
 
     digest: str
@@ -75,12 +77,13 @@ class Facts(NamedTuple):
     renamed: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     accelerated: bool = False  # it speaks of an accelerator, or of a framework that would use one
+    topics: frozenset[str] = frozenset()
 
     def plain(self) -> list[Any]:
         """As JSON can hold it."""
         pairs = [[list(pair) for pair in each] for each in (self.renamed, self.links)]
         names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed, self.callers)]
-        return [self.digest, list(self.imports), *names, *pairs, self.accelerated]
+        return [self.digest, list(self.imports), *names, *pairs, self.accelerated, sorted(self.topics)]
 
     @classmethod
     def from_plain(cls, plain: Any) -> Facts:
@@ -97,14 +100,16 @@ class Facts(NamedTuple):
                 [*old_and_new],
                 [*linked],
                 bool() as accelerated,
+                [*topics],
             ]:
                 renamed = tuple((old, new) for old, new in old_and_new)
                 links = tuple((name, ref) for name, ref in linked)
                 in_pairs = (name for pair in (*renamed, *links) for name in pair)
-                listed = (called, steps, bound, handed, callers)
+                listed = (called, steps, bound, handed, callers, topics)
                 if all(isinstance(each, str) for names in (imports, *listed, in_pairs) for each in names):
-                    calls, makes, binds, hands, gives = map(frozenset, listed)
-                    return cls(digest, tuple(imports), calls, makes, binds, hands, gives, renamed, links, accelerated)
+                    calls, makes, binds, hands, gives, speaks = map(frozenset, listed)
+                    names = (calls, makes, binds, hands, gives)
+                    return cls(digest, tuple(imports), *names, renamed, links, accelerated, speaks)
         raise ValueError("these are no facts")
 
 
@@ -137,7 +142,14 @@ def facts_of(data: bytes) -> Facts:
         tuple(renamed),
         tuple(links.items()),
         _ACCELERATOR.search(data) is not None,
+        topics_of(data, imports),
     )
+
+
+def topics_of(data: bytes, imports: Iterable[str]) -> frozenset[str]:
+    """What a file with these bytes and imports speaks of."""
+    named = {topic for topic, starts in IMPORTS.items() if any(name.startswith(starts) for name in imports)}
+    return frozenset(named | {topic for topic, texts in TOPICS.items() if any(text.search(data) for text in texts)})
 
 
 def _link(links: dict[str, str], name: str, ref: str, bound: set[str]) -> None:

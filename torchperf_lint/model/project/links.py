@@ -47,6 +47,7 @@ QUESTIONS = {
     "name_of": 1,
     "names": 1,
     "refs_with": 2,
+    "speaks_of": 2,
     "split": 2,
     "starred_modules": 1,
     "steps_called_in": 1,
@@ -207,6 +208,10 @@ class Links:
         """Whether the file speaks of an accelerator, or a file that does imports it (over others, or by itself)."""
         return key in self._reached
 
+    def speaks_of(self, topic: str, key: str) -> bool:
+        """Whether the file speaks of the topic, or one that it is tied to by imports, in any direction and number."""
+        return topic in self._topics[key]
+
     def is_near_metrics(self, key: str) -> bool:
         """Whether the file imports torchmetrics, or something of files that do."""
         return key in self._near_metrics
@@ -329,6 +334,29 @@ class Links:
     def _step_names(self) -> frozenset[str]:
         """Names of functions anywhere that make a training step."""
         return frozenset().union(*(facts.steps for facts in self._facts.values()))
+
+    @functools.cached_property
+    def _topics(self) -> dict[str, frozenset[str]]:
+        """File -> what is spoken of in it and in all files that imports, or a package, tie it to, be they tests."""
+        tied: dict[str, set[str]] = {}
+        for key in self._facts:
+            package = self.modules.package_of(key)
+            for other in (*self.imported_files(key), *(() if package is None else (package,))):
+                tied.setdefault(key, set()).add(other)
+                tied.setdefault(other, set()).add(key)
+        found: dict[str, frozenset[str]] = {}
+        for key in self._facts:
+            if key in found:
+                continue
+            group, pending = {key}, [key]
+            while pending:
+                new = tied.get(pending.pop(), set()) - group
+                group |= new
+                pending += new
+            files = [each for each in group if each in self._facts]
+            topics = frozenset().union(*(self._facts[each].topics for each in files))
+            found.update(dict.fromkeys(files, topics))
+        return found
 
     @functools.cached_property
     def _near_metrics(self) -> set[str]:

@@ -227,6 +227,12 @@ class Program:
         calls: bool = self._ask(self._key(index), "calls_given", name)
         return calls
 
+    def speaks_of(self, topic: str, index: Index) -> bool:
+        """Whether the file speaks of the topic, or one that imports tie it to."""
+        key = self._key(index)
+        speaks: bool = self._ask(key, "speaks_of", topic, key)
+        return speaks
+
     # -- names -----------------------------------------------------------------------------------------------------
 
     def absolute(self, name: str, index: Index) -> str:

@@ -255,7 +255,7 @@ class Loading:
         if "is_available" in self._text:
             return False
         statements = self._world.index.places
-        return not any(isinstance(s, ast.If) and asks_about_accelerator(s.test) is not None for s in statements)
+        return not any(isinstance(s, ast.If) and asks_about_accelerator(s.test) for s in statements)
 
     def _is_owner(self, record: CallRecord, owner: str) -> bool:
         func = record.call.func

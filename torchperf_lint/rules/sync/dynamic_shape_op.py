@@ -45,4 +45,6 @@ def _with_size(model: Model, site: Site) -> Fix | None:
     if known is None or argument is None or not model.keeps_builtin("int"):
         return None
     changed = edits.add_argument(site.tree, site.node, f"{argument}={known}")
-    return None if changed is None else Fix("hand over the size that has been read", Safety.SAFE, changed)
+    # In a traced graph the size would be a constant.
+    grade = Safety.UNSAFE if model.may_be_traced else Safety.SAFE
+    return None if changed is None else Fix("hand over the size that has been read", grade, changed)

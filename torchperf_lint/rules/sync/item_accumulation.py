@@ -111,7 +111,7 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
         use.as_float for use in (*uses.of("load"), *(use for use in uses.of("augment") if not use.inside))
     )
     known = whole or dtype.startswith(("float", "bfloat"))
-    exact = known and alike and float_before and scale.exact and not may_lack_float64(model)
+    exact = known and alike and float_before and scale.exact and not may_lack_float64(model, read.tensor)
     return _Deferral(".detach().double()", "float", Safety.SAFE if exact else Safety.UNSAFE)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms.sync.reads import element_reads, may_lack_float64
+from torchperf_lint.idioms.sync.reads import element_reads
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -82,7 +82,7 @@ def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> 
     if source is None or len(names) != 2 or names != [model.text(comprehension.key), model.text(read.tensor)]:
         return None
     # float64 holds every float, and every count up to 2**53.
-    if read.reader == "int" or may_lack_float64(model):
+    if read.reader == "int" or model.names_other_accelerators:
         return None
     if not (model.keeps_builtin("dict") and model.keeps_builtin("zip")):
         return None

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
 
 _WHOLE = ("int", "uint")
-_OTHER_ACCELERATORS = ("'mps", '"mps', ".mps", "_mps", "-mps", "mps_", "torch.accelerator")
 
 
 @rule(
@@ -57,7 +56,7 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
     safe = (
         _takes_the_argument(model, move)
         and _casts_alike(model, move)
-        and not model.mentions(*_OTHER_ACCELERATORS)
+        and model.is_cuda(model.value(move.call).device)  # copies to Apple's devices read memory that is gone
         and not host_batch_written_after(model, move.site)
     )
     grade = Safety.SAFE if safe else Safety.SHOWN if _may_raise(model, move) else Safety.UNSAFE
