@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linting import ROOT
-from torchperf_lint.knowledge.topics import OTHER_ACCELERATORS, SCRIPTED, TRACED
+from torchperf_lint.knowledge.topics import OTHER_ACCELERATORS, TRACED
 from torchperf_lint.model.project.facts import Facts, facts_of
 from torchperf_lint.syntax.identity import digest_of
 
@@ -320,9 +320,8 @@ def _imported_by(code: str) -> set[str]:
         ("torch.onnx.export(model, x, path)", {TRACED}),
         ("from torch.export import export", {TRACED}),
         ("torch.jit.trace(model, x)", {TRACED}),
-        ("@torch.jit.script\ndef f(x): pass", {SCRIPTED}),
-        ("from torch import jit\njit.script(f)", {SCRIPTED}),
-        ("from torch.jit import trace", {SCRIPTED, TRACED}),
+        ("from torch.jit import trace", {TRACED}),
+        ("@torch.jit.script\ndef f(x): pass", set()),
         ("torch.compile(model)", set()),
     ],
 )

@@ -41,8 +41,17 @@ MOVING_HELPERS = (
 IN_MEMORY_DATASETS = ("torch.utils.data.TensorDataset", "torch_geometric.datasets.", "sklearn.", "monai.data.Cache")
 """Dataset classes (or prefixes of them) that only index what lies in memory."""
 
-HOST_DATASETS = ("torchvision.datasets.", "torchaudio.datasets.", "datasets.")
-"""Dataset classes (or prefixes of them) whose samples are built on the host."""
+HOST_DATASETS = (
+    *("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets."),
+    *(
+        "datasets.load_",
+        "datasets.Dataset",
+        "datasets.IterableDataset",
+        "datasets.concatenate_",
+        "datasets.interleave_",
+    ),
+)
+"""Dataset classes and makers (or prefixes of them) whose samples are built on the host."""
 
 CHEAP_CALLS = frozenset(
     "tensor as_tensor from_numpy long float int bool len dict tuple list astype copy clone squeeze unsqueeze item "

@@ -10,9 +10,6 @@ OTHER_ACCELERATORS = "other accelerators"
 TRACED = "traced"
 """`torch.jit.trace`, `torch.onnx.export`, `torch.export.export`: what Python works out is a constant of the graph."""
 
-SCRIPTED = "scripted"
-"""TorchScript compiled from the source, which knows a part of Python."""
-
 
 def _word(name: bytes) -> re.Pattern[bytes]:
     return re.compile(name + rb"(?![^\W_])(?<![^\W_]" + name + rb")")  # a search for letters is fast
@@ -22,29 +19,14 @@ TOPICS = {
     OTHER_ACCELERATORS: (
         *map(_word, (b"mps", b"xpu", b"npu", b"xla")),
         *(re.compile(name + rb"(?<![^\W_]" + name + rb")") for name in (b"MPS", b"XPU", b"NPU", b"XLA")),
-        re.compile(rb"torch\.accelerator"),
-        re.compile(rb"current_accelerator"),
+        *map(re.compile, (rb"torch\.accelerator", rb"current_accelerator")),
     ),
-    TRACED: tuple(
-        map(
-            re.compile,
-            (
-                *(rb"jit\.trace", rb"is_tracing", rb"torch\.onnx", rb"onnx\.export", rb"in_onnx_export"),
-                *(rb"torch\.export", rb"export\.export", rb"make_fx", rb"to_onnx\(", rb"to_torchscript\("),
-            ),
-        )
-    ),
-    SCRIPTED: tuple(
-        map(
-            re.compile,
-            (
-                *(rb"jit\.script", rb"is_scripting", rb"ScriptModule", rb"ScriptFunction", rb"to_torchscript\("),
-                *(rb"jit\.export", rb"jit\.ignore", rb"jit\.unused", rb"jit\.annotate", rb"jit\.Final"),
-            ),
-        )
+    TRACED: (
+        *map(re.compile, (rb"jit\.trace", rb"is_tracing", rb"torch\.onnx", rb"onnx\.export", rb"in_onnx_export")),
+        *map(re.compile, (rb"torch\.export", rb"export\.export", rb"make_fx", rb"to_onnx\(", rb"to_torchscript\(")),
     ),
 }
 """Topic -> texts of which one shows that a file speaks of it; words in comments count."""
 
-IMPORTS = {TRACED: ("torch.jit.", "torch.onnx.", "torch.export."), SCRIPTED: ("torch.jit.",)}
+IMPORTS = {TRACED: ("torch.jit.trace", "torch.onnx.", "torch.export.")}
 """Topic -> how the names begin that a file imports of it."""

@@ -226,11 +226,6 @@ class Model(SiteModel):
         """Whether the project traces or exports: places and sizes in Python are constants of such a graph."""
         return self._project_speaks_of(topics.TRACED)
 
-    @property
-    def may_be_scripted(self) -> bool:
-        """Whether the project compiles code as TorchScript."""
-        return self._project_speaks_of(topics.SCRIPTED)
-
     def _project_speaks_of(self, topic: str) -> bool:
         program = self.unit.program
         if program is None:

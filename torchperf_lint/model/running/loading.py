@@ -14,6 +14,7 @@ from torchperf_lint.model.meaning.devices import named_device
 from torchperf_lint.model.meaning.narrowing import asks_about_accelerator
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.running import frameworks
+from torchperf_lint.model.running.datasets import Making
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Samples(NamedTuple):
     takes_work: bool  # reading or collating one runs code: of a library, of the project, or a `collate_fn`
     no_tensors: bool  # there is nothing in them that could be copied to a device
     unsharded: bool  # an iterable that every worker would read from its start
-    on_host: bool | None  # False: the dataset or the collate function may put them on the accelerator
+    on_host: bool | None  # True: made in sight of host data; False: something may put them on the accelerator
     texts: tuple[str, ...]  # of the loader's file, and of those that the dataset's class and `collate_fn` stand in
 
 
@@ -303,7 +304,7 @@ class Loading:
             collate is not None or self._takes_work(dataset),
             self._has_no_tensors(dataset),
             self._unsharded(dataset, texts),
-            False if placed or any(map(_DEVICE_BY_DEFAULT.search, texts)) else self._on_host(dataset),
+            False if placed or any(map(_DEVICE_BY_DEFAULT.search, texts)) else self._on_host(dataset, node, function),
             texts,
         )
 
@@ -349,19 +350,20 @@ class Loading:
             return "Iterable" in (dataset.ref or "")
         return self._world.method(dataset.cls, "__iter__") is not None
 
-    def _on_host(self, dataset: Value) -> bool | None:
+    def _on_host(self, dataset: Value, node: ast.expr | None, function: FunctionInfo) -> bool | None:
+        if self._may_be_placed(dataset):
+            return False
+        return True if node is not None and Making(self._world).is_on_host(node, function) else None
+
+    def _may_be_placed(self, dataset: Value) -> bool:
+        """Whether something shows that samples of the dataset may lie on the accelerator."""
         if dataset.kind is Kind.CONTAINER:
-            return None if dataset.element is None else self._on_host(dataset.element)
+            return dataset.element is not None and self._may_be_placed(dataset.element)
         if dataset.device.on_accelerator and dataset.kind is not Kind.METHOD:
-            return False  # (an unknown attribute of a module counts as lying where the module lies)
+            return True  # (an unknown attribute of a module counts as lying where the module lies)
         if dataset.cls is not None and any(_places_on_device(owner.node) for owner in self._world.lineage(dataset.cls)):
-            return False
-        made_of = self._made_of(dataset)
-        if any(value.device.on_accelerator for value in made_of):
-            return False
-        if dataset.ref == "torch.utils.data.TensorDataset" and made_of:
-            return True if all(value.device is Device.CPU for value in made_of) else None
-        return True if dataset.cls is None and (dataset.ref or "").startswith(loading.HOST_DATASETS) else None
+            return True
+        return any(value.device.on_accelerator for value in self._made_of(dataset))
 
     def _made_of(self, dataset: Value) -> list[Value]:
         """The values of what the dataset's constructor was given."""

@@ -52,11 +52,10 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
 
 
 def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples) -> Fix | None:
-    """Pinning raises for tensors that are on the device already: SAFE only where the batches are shown to be moved."""
+    """Pinning raises for tensors that are on the device already: SAFE only where the dataset is shown to hold none."""
     torch = model.name_of("torch", site)
     asks = torch is not None
     value = f"{torch}.cuda.is_available()" if asks and not route.certain else "True"
-    shown = route.explicit or samples.on_host is True
     ref = model.value(site.node.func).ref or ""
     batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))
     # Without batching the loader yields the dataset's own tensors, and pinning puts copies in their place.
@@ -67,7 +66,7 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
     # Older releases of torch yield a list where the collate function has made a tuple.
     collate = given(model, site.node, "collate_fn", loading.position(ref, "collate_fn"))
     same_type = (collate is not None and collate.absent) or not _occurs(texts, " tuple)", "(tuple,", " tuple,")
-    safe = pinned.absent and shown and batched and dense and same_type and (asks or route.certain)
+    safe = pinned.absent and samples.on_host is True and batched and dense and same_type and (asks or route.certain)
     title = "pin the batches, so that they are copied straight from where they lie"
     if pinned.node is not None:
         edit = edits.replace(site.tree, pinned.node, value)
