@@ -184,6 +184,46 @@ def test_a_path_that_does_not_exist(here: Path) -> None:
     assert lines[1:] == ["nowhere: error: cannot be read: No such file or directory"]
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("x.ipynb", b'{"cells": ["x.item()"]}', "notebooks are not supported"),
+        ("X.IPYNB", b"#!/usr/bin/env python\nx.item()\n", "notebooks are not supported"),
+        ("data.json", b'{"x": [1]}', "`.json` is no suffix of Python; on standard input anything is linted"),
+        ("README.md", b"x.item()\n", "`.md` is no suffix of Python; on standard input anything is linted"),
+        ("old.py.orig", b"x.item()\n", "`.orig` is no suffix of Python; on standard input anything is linted"),
+        ("weights.bin", b"\x00\xff\n", "`.bin` is no suffix of Python; on standard input anything is linted"),
+        ("start", b"#!/bin/sh\nexit\n", "its first line names another program than Python"),
+    ],
+)
+@pytest.mark.parametrize("action", Action)
+def test_a_file_that_is_named_and_is_no_python(here: Path, name: str, data: bytes, reason: str, action: Action) -> None:
+    (here / name).write_bytes(data)
+    (result,) = run(name, action=action)
+    assert str(result.report.failure) == f"{name}: error: not checked: {reason}"
+    assert (here / name).read_bytes() == data
+    assert [each.path for each in run(".")] == ["good.py"], "in a folder it is passed over"
+
+
+@pytest.mark.parametrize(
+    "name", ["train", "x.py", "x.PY", "x.pyi", "x.pyw", "x.wsgi", ".startup", "train-1.2", "no.d/x"]
+)
+def test_a_file_that_is_named_and_may_be_python(here: Path, name: str) -> None:
+    (here / name).parent.mkdir(exist_ok=True)
+    (here / name).write_text(GOOD)
+    (result,) = run(name)
+    assert result.report.diagnostics
+    (here / name).write_bytes(b"\x00\xff")
+    (result,) = run(name)
+    assert result.report.failure is not None
+
+
+def test_a_first_line_tells_what_a_suffix_does_not(here: Path) -> None:
+    (here / "train.cgi").write_text("#!/usr/bin/env -S python3 -u\n" + GOOD)
+    (result,) = run("train.cgi")
+    assert result.report.diagnostics
+
+
 def test_symlink_loops_end_and_no_file_comes_twice(here: Path) -> None:
     (here / "a").mkdir()
     (here / "a" / "up").symlink_to("..")

@@ -257,6 +257,29 @@ def test_standard_input_is_fixed_to_standard_output(lint, monkeypatch):
     assert lint("-", "--diff", "-q") == (1, "--- -\n+++ -\n@@ -1 +1 @@\n-slow\n+fast\n", "")
 
 
+@pytest.mark.parametrize("options", [[], ["--fix"], ["--diff"], ["--output-format", "json"], ["--exit-zero"]])
+def test_a_notebook_that_is_named_is_status_2(lint, monkeypatch, options):
+    data = b'{"cells": [{"source": ["slow"]}]}\n'
+    path = write("x.ipynb", data)
+    write("a.py", "fast\n")
+    told = "x.ipynb: error: not checked: notebooks are not supported\n"
+    status, _, err = lint("x.ipynb", "a.py", "-q", *options)
+    assert (status, err, path.read_bytes()) == (2, told, data)
+    feed(monkeypatch, data)
+    status, out, err = lint("-", "--stdin-filename", "x.ipynb", "-q", *options)
+    assert (status, err) == (2, told)
+    assert out == (data.decode() if "--fix" in options else "[]\n" if "json" in options else "")
+    assert lint("-q")[0] == 0
+
+
+def test_standard_input_of_any_other_name_is_linted(lint, monkeypatch):
+    feed(monkeypatch, b"slow\n")
+    assert lint("-", "--stdin-filename", "x.md", "-q", "--output-format", "concise")[:2] == (
+        1,
+        "x.md:1:1: TPL102 [*] `slow` is slow\n",
+    )
+
+
 def test_json_is_only_json(lint):
     write("a.py", "slow\nquiet\n")
     status, out, err = lint("--output-format", "json")

@@ -134,6 +134,15 @@ def test_broken_files_are_flake8s_own_to_report(tmp_path):
     assert codes(flake8(tmp_path, "--select", "TPL,E9", "a.py")) == ["E999"]
 
 
+def test_a_notebook_is_not_called_clean(tmp_path):
+    (tmp_path / "a.ipynb").write_text('{"cells": ["slow"]}\n')
+    (tmp_path / "a.tmpl").write_text("slow\n")
+    assert flake8(tmp_path, "--select", "TPL", "a.ipynb", "a.tmpl") == [
+        "a.ipynb:1:1: TPL000 not checked: notebooks are not supported",
+        "a.tmpl:1:1: TPL102 `slow` is slow",
+    ]
+
+
 def test_many_files_in_worker_processes_report_the_same(tmp_path):
     names = [f"m{index}.py" for index in range(6)]
     for name in names:

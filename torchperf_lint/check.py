@@ -11,8 +11,9 @@ from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
-from torchperf_lint.engine.findings import Safety
-from torchperf_lint.engine.jobs import Action, Job, Result, run_on
+from torchperf_lint.engine.findings import Failure, Safety
+from torchperf_lint.engine.jobs import Action, Job, Result, failed, run_on
+from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.report import Context, paint, printable
 from torchperf_lint.report.progress import progress_bar
@@ -92,8 +93,12 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     own_versions = not options.isolated and options.stdin_filename is not None
     job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused, own_versions)
     data = sys.stdin.buffer.read()
-    # Without a name it may be a part of any project.
-    result = run_on(job, data) if options.stdin_filename is None else run_in_project(job, data, _cache(options))
+    if is_notebook(path):
+        result = failed(Failure(path, None, None, NO_NOTEBOOKS))
+    elif options.stdin_filename is None:  # it may be a part of any project
+        result = run_on(job, data)
+    else:
+        result = run_in_project(job, data, _cache(options))
     if action is Action.FIX:
         sys.stdout.buffer.write(result.data if result.applied else data)
         sys.stdout.buffer.flush()

@@ -19,6 +19,7 @@ from torchperf_lint import __version__
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.jobs import completed
+from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
@@ -55,6 +56,9 @@ class _Checker:
 
     def run(self) -> Iterator[tuple[int, int, str, type[Any]]]:
         """Yield row, 0-based column, `CODE message` and the plugin's type for each finding."""
+        if is_notebook(self._path):  # what other files are Python is for flake8 to say
+            yield 1, 0, f"{NOT_CHECKED} {NO_NOTEBOOKS}", type(self)
+            return
         in_project = self.looks_around and self._path not in NO_FILE and os.path.isfile(self._path)
         report = check_source(
             self._path,

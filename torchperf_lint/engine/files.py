@@ -10,6 +10,7 @@ import stat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.names import why_no_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,9 +40,10 @@ def discover(
 ) -> Discovery:
     """The Python files (`.py`) under `paths`; the order of `paths` does not matter.
 
-    A file that is named itself is always in. Folders are searched without what `.gitignore` files and
-    `exclude` (lines as in a `.gitignore`, relative to `root`) leave out. Links to folders are not followed:
-    what they lead to is in the project at its own place, or is not the project's. No file comes twice.
+    A file that is named itself is always in, and fails where it is no Python. Folders are searched without what
+    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) leave out. Links to folders
+    are not followed: what they lead to is in the project at its own place, or is not the project's. No file comes
+    twice.
     Where the folders hold more than `most_entries`, nothing is found.
     """
     search = _Search(_Exclusion(exclude, os.path.abspath(root)), most_entries)
@@ -80,9 +82,20 @@ class _Search:
             place = os.path.abspath(path)
             self._walk("" if path == "." else path, os.path.realpath(path), place, _ignores_above(place))
         elif stat.S_ISREG(mode):
-            self._keep(path, os.path.realpath(path), os.path.islink(path))
+            self._add_file(path)
         else:
             self.failures.append(Failure(path, None, None, "cannot be read: not a regular file"))
+
+    def _add_file(self, path: str) -> None:
+        try:
+            reason = why_no_python(path)
+        except OSError as error:
+            self._fail(path, error)
+            return
+        if reason is not None:
+            self.failures.append(Failure(path, None, None, reason))
+        else:
+            self._keep(path, os.path.realpath(path), os.path.islink(path))
 
     def _walk(self, shown: str, real: str, place: str, ignores: _Ignores) -> None:
         """`shown`, `real`, `place`: one folder's path as reported, without links, and absolute."""
