@@ -152,7 +152,7 @@ def test_pathspec_is_imported_for_gitignore_files_only(here: Path, monkeypatch: 
         raise AssertionError("pathspec was asked for")
 
     write(here, "a.py")
-    monkeypatch.setattr(files, "_spec", forbidden)
+    monkeypatch.setattr(files, "matcher", forbidden)
     assert found() == ["a.py"]
     write(here, ".gitignore", text="b.py\n")
     with pytest.raises(AssertionError, match="pathspec"):

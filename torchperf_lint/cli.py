@@ -158,7 +158,8 @@ def _selected(text: str) -> list[str]:
 
 
 def _globs(text: str) -> list[str]:
-    from torchperf_lint.config import BadGlob, checked_globs
+    from torchperf_lint.config import checked_globs
+    from torchperf_lint.engine.globs import BadGlob
 
     try:
         return list(checked_globs(_listed(text)))

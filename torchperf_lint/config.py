@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.globs import BadGlob, can_match, matcher
 from torchperf_lint.knowledge.versions import BadVersion, Target, Version, parse_version
 
 if TYPE_CHECKING:
@@ -110,9 +111,7 @@ def _selected_rules(
 
 @functools.cache
 def _glob_matcher(glob: str) -> Any:
-    from pathspec import GitIgnoreSpec
-
-    return GitIgnoreSpec.from_lines([glob])
+    return matcher([glob])
 
 
 def load(start: str, config: str | None = None) -> Settings:
@@ -180,10 +179,6 @@ def _settings(path: str, table: dict[str, Any]) -> Settings:
     return Settings(root=os.path.dirname(os.path.abspath(path)), **values)
 
 
-class BadGlob(ValueError):
-    """A glob that can match nothing; the message says which."""
-
-
 class _WrongType(ValueError):
     pass
 
@@ -207,16 +202,9 @@ def checked_globs(globs: Iterable[str]) -> tuple[str, ...]:
     checked = tuple(globs)
     for glob in checked:
         # Plain names are globs, and telling so without pathspec spares its import.
-        if not re.fullmatch(r"[\w.-]+", glob) and not _can_match(glob):
+        if not re.fullmatch(r"[\w.-]+", glob) and not can_match(glob):
             raise BadGlob(f"`{glob}` is not a glob as in a .gitignore")
     return checked
-
-
-def _can_match(glob: str) -> bool:
-    try:
-        return any(pattern.include is not None for pattern in _glob_matcher(glob).patterns)
-    except ValueError:
-        return False
 
 
 def _ignores_by_file(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -10,6 +10,7 @@ import stat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.globs import matcher
 from torchperf_lint.engine.names import why_no_python
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class _Exclusion:
     def __init__(self, lines: Sequence[str], root: str) -> None:
         self._names = frozenset(line for line in lines if not _GLOB & set(line))
         globs = [line for line in lines if line not in self._names]
-        self._globs = _spec(globs) if globs else None
+        self._globs = matcher(globs) if globs else None
         self._root = root
 
     def leaves_out(self, name: str, place: str, folder: bool) -> bool:
@@ -189,7 +190,7 @@ def _ignores_above(place: str) -> _Ignores:
     for folder in reversed(around):
         text = _own_text(folder)
         if text is not None:
-            ignores = (*ignores, (folder, _spec(text.splitlines())))
+            ignores = (*ignores, (folder, matcher(text.splitlines())))
     return ignores
 
 
@@ -198,7 +199,7 @@ def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]
     text = _own_text(place) if any(entry.name == ".gitignore" for entry in entries) else None
     if text is None:
         return ignores
-    return None if _EVERYTHING.fullmatch(text) else (*ignores, (place, _spec(text.splitlines())))
+    return None if _EVERYTHING.fullmatch(text) else (*ignores, (place, matcher(text.splitlines())))
 
 
 def _own_text(folder: str) -> str | None:
@@ -207,24 +208,6 @@ def _own_text(folder: str) -> str | None:
             return file.read()
     except OSError:
         return None
-
-
-def _spec(lines: Sequence[str]) -> Any:
-    from pathspec import GitIgnoreSpec
-
-    try:
-        return GitIgnoreSpec.from_lines(lines)
-    except ValueError:  # like git, pass over the lines that mean nothing
-        return GitIgnoreSpec([pattern for line in lines for pattern in _lone_pattern(line)])
-
-
-def _lone_pattern(line: str) -> Sequence[Any]:
-    from pathspec import GitIgnoreSpec
-
-    try:
-        return list(GitIgnoreSpec.from_lines([line]).patterns)
-    except ValueError:
-        return ()
 
 
 def _ignored(ignores: _Ignores, place: str, folder: bool) -> bool:
