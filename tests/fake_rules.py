@@ -95,3 +95,11 @@ def end_process_at_poison(jobs: Sequence[Job]) -> list[Result]:
     if any(job.path == "poison.py" for job in jobs):
         os._exit(1)
     return pool._work(jobs)
+
+
+class BrokenSnapshot:
+    """A project that cannot be made; stands here for worker processes to import it."""
+
+    def program(self) -> Any:
+        """Fail, as an error of our own does."""
+        raise KeyError("injected")

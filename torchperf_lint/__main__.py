@@ -21,11 +21,22 @@ def run() -> NoReturn:
     if sys.argv[1:] == ["--version"] and _version_is_printed():
         sys.exit()
     gc.set_threshold(*SELDOM)  # before the imports: hardly any run makes as many objects
-    from torchperf_lint.cli import main
+    try:
+        from torchperf_lint.cli import main
+    except Exception as error:  # an installation that is not whole
+        from torchperf_lint.engine.mishaps import told
 
+        sys.exit(_failed(told({"": error})))
     status = main()
     gc.freeze()
     sys.exit(status)
+
+
+def _failed(reason: str) -> int:
+    """Say why nothing can be done, where there is somebody to read it; the exit status."""
+    if sys.stderr is not None:
+        print(f"torchperf-lint: error: {reason}", file=sys.stderr)
+    return 2
 
 
 def _version_is_printed() -> bool:

@@ -12,7 +12,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
 from torchperf_lint.engine.findings import Failure, Safety
-from torchperf_lint.engine.jobs import Action, Job, Result, failed, run_on
+from torchperf_lint.engine.jobs import Action, Job, Result, broken, failed, run_on
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.report import Context, paint, printable
@@ -93,12 +93,15 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     own_versions = not options.isolated and options.stdin_filename is not None
     job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused, own_versions)
     data = sys.stdin.buffer.read()
-    if is_notebook(path):
-        result = failed(Failure(path, None, None, NO_NOTEBOOKS))
-    elif options.stdin_filename is None:  # it may be a part of any project
-        result = run_on(job, data)
-    else:
-        result = run_in_project(job, data, _cache(options))
+    try:
+        if is_notebook(path):
+            result = failed(Failure(path, None, None, NO_NOTEBOOKS))
+        elif options.stdin_filename is None:  # it may be a part of any project
+            result = run_on(job, data)
+        else:
+            result = run_in_project(job, data, _cache(options))
+    except Exception as error:
+        result = broken(job, error)
     if action is Action.FIX:
         sys.stdout.buffer.write(result.data if result.applied else data)
         sys.stdout.buffer.flush()

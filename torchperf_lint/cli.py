@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint import __version__
 from torchperf_lint.check import CLEAN, FAILED, STANDARD_INPUT, complain, run
 from torchperf_lint.engine import registry
+from torchperf_lint.engine.mishaps import told
 from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 INTERRUPTED, PIPE_CLOSED = 130, 141
 
+_OF_STREAMS = (errno.EBADF, errno.EFBIG, errno.EINVAL, errno.EIO, errno.ENOSPC, errno.ENXIO)
+"""What the system says of streams that take no more."""
+
 _MORE = """\
 other commands:
   torchperf-lint explain RULE   the page of a rule, by code or name
@@ -29,7 +34,8 @@ other commands:
   torchperf-lint check PATHS    the same as without `check`
 
 A folder called like a command is linted as ./rules, ./verify and so on.
-Exit status: 0 nothing found, 1 findings, 2 the run itself failed."""
+Exit status: 0 nothing found, 1 findings, 2 the run itself failed.
+Where it says "internal error", TORCHPERF_LINT_TRACEBACK=1 in the environment shows where that came from."""
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -56,18 +62,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # here, and not at exit, where a closed pipe could not be handled
     except KeyboardInterrupt:
         return INTERRUPTED
-    except OSError as error:  # those of linted files are caught where they are read and written
-        _send_nowhere(sys.stdout)
+    except Exception as error:
+        if isinstance(error, OSError):
+            _send_nowhere(sys.stdout)
         if isinstance(error, BrokenPipeError):
             return PIPE_CLOSED
         with contextlib.suppress(OSError):  # where it is stderr that takes no more
-            complain(f"torchperf-lint: error: the output cannot be written: {error.strerror or error}")
+            complain(f"torchperf-lint: error: {_reason(error)}")
         return FAILED
     finally:
         try:
             sys.stderr.flush()
         except OSError:
             _send_nowhere(sys.stderr)
+
+
+def _reason(error: Exception) -> str:
+    """What a run says that has ended at an error; those of linted files are caught where they are read and written."""
+    if isinstance(error, OSError) and error.filename is None:
+        if error.errno in _OF_STREAMS:
+            return f"the output cannot be written: {error.strerror}"
+        if error.errno == errno.ENOENT:  # only the current folder is asked for without a name
+            return "the current folder is gone"
+    return told({"": error})
 
 
 def _send_nowhere(stream: TextIO) -> None:

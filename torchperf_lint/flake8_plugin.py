@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torchperf_lint import __version__
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import CACHE_FOLDER
+from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import completed
+from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
-from torchperf_lint.engine.runner import check_source
+from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
 
@@ -52,29 +54,36 @@ class _Checker:
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
         """flake8 hands over a file; `tree` only tells it that this plugin looks at whole files."""
         self._path = filename
-        self._data = _data_of(filename, "".join(lines))
+        self._lines = lines
 
     def run(self) -> Iterator[tuple[int, int, str, type[Any]]]:
         """Yield row, 0-based column, `CODE message` and the plugin's type for each finding."""
         if is_notebook(self._path):  # what other files are Python is for flake8 to say
             yield 1, 0, f"{NOT_CHECKED} {NO_NOTEBOOKS}", type(self)
             return
-        in_project = self.looks_around and self._path not in NO_FILE and os.path.isfile(self._path)
-        report = check_source(
-            self._path,
-            self._data,
-            self.rules,
-            completed(self.target, self._path, self._data, self.rules) if in_project else self.target,
-            self.hints,
-            program=(lambda: _projects(self.hints, self.cache).around(self._path)) if in_project else None,
-            noqa=False,
-            report_unused=False,
-        )
+        try:
+            report = self._report()
+        except Exception as error:
+            report = FileReport((), Failure(self._path, None, None, told({"": error})))
         if report.failure is not None:
             row, column = report.failure.row or 1, (report.failure.column or 1) - 1
             yield row, column, f"{NOT_CHECKED} not checked: {report.failure.reason}", type(self)
         for found in report.diagnostics:
             yield found.row, found.column - 1, f"{found.code} {found.message}", type(self)
+
+    def _report(self) -> FileReport:
+        data = _data_of(self._path, "".join(self._lines))
+        in_project = self.looks_around and self._path not in NO_FILE and os.path.isfile(self._path)
+        return check_source(
+            self._path,
+            data,
+            self.rules,
+            completed(self.target, self._path, data, self.rules) if in_project else self.target,
+            self.hints,
+            program=(lambda: _projects(self.hints, self.cache).around(self._path)) if in_project else None,
+            noqa=False,
+            report_unused=False,
+        )
 
 
 class Plugin(_Checker):

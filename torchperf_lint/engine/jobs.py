@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import unreadable
+from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.results import Ground
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.scan import rules_worth_running
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.findings import Failure
     from torchperf_lint.engine.fixer import Applied, Withdrawn
     from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.engine.requirements import Requirements
@@ -102,12 +103,20 @@ class Disk:
 
 
 def run_job(job: Job, around: Surroundings) -> Result:
-    """Do one job, in whatever process; never raises for anything that the file is or holds."""
+    """Do one job, in whatever process; what goes wrong is a line about its file."""
     try:
-        data, status = around.read(job.path)
-    except OSError as error:
-        return failed(unreadable(job.path, error))
-    return run_on(job, data, around.program, status, around.complete)
+        try:
+            data, status = around.read(job.path)
+        except OSError as error:
+            return failed(unreadable(job.path, error))
+        return run_on(job, data, around.program, status, around.complete)
+    except Exception as error:
+        return broken(job, error)
+
+
+def broken(job: Job, error: Exception) -> Result:
+    """The result of a job that an error of our own has ended."""
+    return failed(Failure(job.path, None, None, told({"": error})))
 
 
 def run_on(
@@ -128,9 +137,12 @@ def run_on(
     from torchperf_lint.engine.fixer import fix_source
 
     subject = (job.path, data, rules, target, job.hints)
-    fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
-    if program is not None and (fixed.applied or fixed.withdrawn):
-        program().close(job.path)  # what was tried in it must not count for other files
+    fixed = None
+    try:
+        fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
+    finally:
+        if program is not None and (fixed is None or fixed.applied or fixed.withdrawn):
+            program().close(job.path)  # what was tried in it must not count for other files
     if fixed.data == data and not fixed.report.diagnostics:
         return Result(job.path, fixed.report)
     unfixed = fixed.unfixed if fixed.data != data else FileReport()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Diagnostic, Failure
+from torchperf_lint.engine.mishaps import one_line, told
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.suppress import Suppressions, mentions_ours
 from torchperf_lint.syntax.source import Source, Unreadable
@@ -74,7 +75,7 @@ def check_source(
         else:
             unit = around.open(path, data, source)
     except Unreadable as error:
-        return FileReport((), Failure(path, error.row, error.column, _one_line(error.reason)))
+        return FileReport((), Failure(path, error.row, error.column, one_line(error.reason)))
     except Exception as error:
         return FileReport((), _broken(path, {"the model": error}))
     found: list[Diagnostic] = []
@@ -132,14 +133,4 @@ def _from_here(step: Because, path: str) -> Because:
 
 def _broken(path: str, errors: dict[str, Exception]) -> Failure:
     """The one line for what has gone wrong in the model or in rules, by where it has."""
-    if all(isinstance(error, RecursionError) for error in errors.values()):
-        return Failure(path, None, None, "too deeply nested to check")
-    causes = ", ".join(
-        f"internal error in {where}: {type(error).__name__}: {_one_line(str(error))}" for where, error in errors.items()
-    )
-    return Failure(path, None, None, f"{causes}; please report this")
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 200 else line[:197] + "..."
+    return Failure(path, None, None, told(errors))
