@@ -166,6 +166,18 @@ def test_broken_toml_is_told_with_its_position(tmp_path):
     assert _reason(path).startswith(f"{path}:3: error: is not TOML: ")
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("[" * 100_000 + "]" * 100_000, "is too deeply nested to read"),
+        ("1" * 5_000, "cannot be read: Exceeds the limit"),
+    ],
+)
+def test_toml_that_python_cannot_read_is_one_line(tmp_path, value, reason):
+    path = _project(tmp_path, f"[tool.torchperf-lint]\nselect = {value}\n")
+    assert _reason(path).startswith(f"{path}: error: {reason}")
+
+
 def test_globs_may_take_files_back_in(tmp_path):
     _project(tmp_path, '[tool.torchperf-lint]\nexclude = ["gen_*.py", "!gen_a.py", "old/", "build"]\n')
     assert config.load(str(tmp_path)).exclude == ("gen_*.py", "!gen_a.py", "old/", "build")

@@ -14,7 +14,7 @@ import pytest
 
 from linting import ROOT
 from torchperf_lint import cli
-from torchperf_lint.engine import registry, requirements
+from torchperf_lint.engine import registry, requirement_files, requirements
 from torchperf_lint.engine.requirements import Requirements
 from torchperf_lint.knowledge.versions import Bounds, Stated, Target, bounds_of
 
@@ -677,7 +677,7 @@ def test_files_are_not_read_where_they_do_not_count(project: Path, lint, monkeyp
     assert evidence(found["TPL301"]) == []
 
 
-def test_nothing_is_read_where_no_rule_asks(project: Path, lint, monkeypatch) -> None:
+def test_nothing_is_read_where_no_rule_asks(project: Path, monkeypatch) -> None:
     write(
         project,
         **{
@@ -688,8 +688,7 @@ def test_nothing_is_read_where_no_rule_asks(project: Path, lint, monkeypatch) ->
     monkeypatch.setattr(requirements, "_read", None)
     assert cli.main(["--no-cache", "-q", "--select", "TPL101,TPL203", "src"]) in (0, 1)
     assert cli.main(["--no-cache", "-q", "--select", "TPL3", "other.py"]) in (0, 1)
-    with pytest.raises(TypeError):
-        lint()
+    assert cli.main(["--no-cache", "-q", "--select", "TPL3", "src"]) == 2, "only here they are asked for"
 
 
 def test_standard_input_belongs_to_the_project_that_its_name_lies_in(project: Path) -> None:
@@ -718,3 +717,21 @@ def test_our_own_requirements_are_found() -> None:
     known = Requirements().complete(Target(), str(ROOT / "torchperf_lint" / "cli.py"))
     assert (known.torch.lowest, known.torchmetrics.lowest) == ((2, 1), (1,))
     assert known.torch.text == "torch>=2.1"
+
+
+def test_rows_are_found_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search of the whole file for each requirement would take hours where there are very many."""
+    monkeypatch.setattr(requirement_files, "_row_of", None)
+    lines = [f'  "torch>=2.{n}",  # "torch>=9.{n}",\n' for n in range(300)]
+    text = "[project]\ndependencies = [\n" + "".join(lines) + "]\n"
+    read = requirement_files._read_pyproject(text, {"torch"})
+    assert [each.row for each in read.mentions] == list(range(3, 303))
+    text = "[options]\ninstall_requires = torch>=1.0\n" + "".join(f"  torch>=2.{n}\n" for n in range(300))
+    read = requirement_files._read_setup_cfg(text, {"torch"})
+    assert [each.row for each in read.mentions] == list(range(2, 303))
+
+
+def test_a_lock_file_that_states_very_much_of_a_package_states_nothing() -> None:
+    block = '[[package]]\nname = "torch"\nversion = "2.1"\n\n'
+    for count, found in ((1, 1), (requirement_files.MOST_STATEMENTS + 1, 0)):
+        assert len(requirement_files._read_toml_lock(block * count, {"torch"}).mentions) == found

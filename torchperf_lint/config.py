@@ -156,6 +156,10 @@ def _read_table(path: str) -> dict[str, Any] | None:
         at_end = (data.count(b"\n") + 1, None)  # the only other place that is told is the document's end
         row, column = (int(where.group(1)), int(where.group(2))) if where else at_end
         raise BadConfig(path, f"is not TOML: {re.sub(r' [(]at .*[)]$', '', str(error))}", row, column) from None
+    except ValueError as error:  # such as a number of too many digits
+        raise BadConfig(path, f"cannot be read: {error}") from None
+    except RecursionError:
+        raise BadConfig(path, "is too deeply nested to read") from None
     tool = document.get("tool", {})
     table = tool.get(TABLE) if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):

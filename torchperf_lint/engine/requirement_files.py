@@ -7,17 +7,23 @@ it that is not understood, is no Mention or one without bounds; nothing is execu
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
 import warnings
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.knowledge.versions import Bounds, bounds_of
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+T = TypeVar("T")
+
+MOST_STATEMENTS = 100
+"""A file that states more about one package than this states nothing."""
 
 _NAMED = re.compile(r"([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(.*)", re.DOTALL)
 _OPTION = re.compile(r"\s--?[A-Za-z]")
@@ -122,7 +128,10 @@ def _read_pyproject(text: str, wanted: Collection[str]) -> Read:
     else:
         import tomli as tomllib
     document = tomllib.loads(text)
-    stated = [(_row_of_string(text, each), each) for way in _LISTS for each in _strings(_at(document, *way))]
+    rows = _rows_of_strings(text)
+    stated = [
+        (rows.get(each.partition(";")[0].strip(), 1), each) for way in _LISTS for each in _strings(_at(document, *way))
+    ]
     found = list(_mentions(stated, wanted))
     poetry = _at(document, "tool", "poetry")
     tables = [_at(poetry, "dependencies"), _at(poetry, "dev-dependencies")]
@@ -131,10 +140,16 @@ def _read_pyproject(text: str, wanted: Collection[str]) -> Read:
     for table in tables:
         for name, value in table.items() if isinstance(table, dict) else ():
             if _normal(name) in wanted:
-                for version in _poetry_versions(value):
+                for version in _few(_poetry_versions(value)):
                     row, shown = _row_of_entry(text, name, version), f'{name} = "{version}"'
                     found.append(Mention(_normal(name), bounds_of(version, wider=True), row, shown))
     return Read(found, [])
+
+
+def _few(statements: Iterable[T]) -> list[T]:
+    """The statements about one package in one file, each of which is searched for; none where there are very many."""
+    few = list(itertools.islice(statements, MOST_STATEMENTS + 1))
+    return few if len(few) <= MOST_STATEMENTS else []
 
 
 def _at(value: Any, *keys: str) -> Any:
@@ -160,10 +175,23 @@ def _poetry_versions(value: Any) -> Iterator[str]:
         yield version if isinstance(version, str) else ""
 
 
-def _row_of_string(text: str, string: str) -> int:
-    """The row of a requirement in a list of strings."""
-    start = re.escape(string.partition(";")[0].strip())
-    return _row_of(text, rf"^[^#\n]*[\"']\s*{start}(?=\s*(?:;|[\"']\s*(?:#.*\n\s*)?[,\]]))")
+_STRING = re.compile(r"[\"']([^\"';\n]*)(?=;|[\"']\s*(?:#.*\n\s*)?[,\]])")
+
+
+def _rows_of_strings(text: str) -> dict[str, int]:
+    """The first row of each string in a list, without what follows a semicolon in it."""
+    rows: dict[str, int] = {}
+    row, at, in_comment = 1, 0, False
+    for match in _STRING.finditer(text):
+        between = text[at : match.start()]
+        if "\n" in between:
+            row += between.count("\n")
+            in_comment = False
+        in_comment = in_comment or "#" in between.rpartition("\n")[2]
+        at = match.start()
+        if not in_comment:
+            rows.setdefault(match[1].strip(), row)
+    return rows
 
 
 def _row_of_entry(text: str, name: str, version: str) -> int:
@@ -203,8 +231,11 @@ def _read_setup_cfg(text: str, wanted: Collection[str]) -> Read:
     if parser.has_section("options.extras_require"):
         values += [value for _, value in parser.items("options.extras_require")]
     lines = [line.strip() for value in values for line in (value or "").splitlines() if line.strip()]
-    stated = [(_row_of(text, rf"(?:^|=)[ \t]*{re.escape(line)}[ \t]*$"), line) for line in lines]
-    return Read(list(_mentions(stated, wanted)), [])
+    rows: dict[str, int] = {}
+    for row, physical in enumerate(text.split("\n"), 1):
+        rows.setdefault(physical.strip(), row)
+        rows.setdefault(physical.partition("=")[2].strip(), row)  # behind the key
+    return Read(list(_mentions([(rows.get(line, 1), line) for line in lines], wanted)), [])
 
 
 def _read_setup_py(text: str, wanted: Collection[str]) -> Read:
@@ -260,7 +291,7 @@ def _read_toml_lock(text: str, wanted: Collection[str]) -> Read:
     """
     found = []
     for name in wanted:
-        for match in re.finditer(rf'^name\s*=\s*"{re.escape(name)}"\s*$', text, re.MULTILINE):
+        for match in _few(re.finditer(rf'^name\s*=\s*"{re.escape(name)}"\s*$', text, re.MULTILINE)):
             start, end = text.rfind("\n[", 0, match.start()) + 1, text.find("\n[", match.end())
             block = text[start:] if end < 0 else text[start:end]
             version = re.search(r'^version\s*=\s*"([^"\n]+)"\s*?$', block, re.MULTILINE)
