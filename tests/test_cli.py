@@ -302,6 +302,66 @@ def test_statistics_stand_instead_of_the_findings(lint):
     assert out.splitlines()[:2] == ["2  TPL102  [*]  slow-word", "1  TPL201  [ ]  risky-word"]
 
 
+HOSTILE = ["::error file=x::.py", "  ::warning::x.py", "##[error]x.py", "##vso[task.complete]x.py", "a\n::error::x.py"]
+
+
+def is_command(line: str) -> bool:
+    """Whether a CI system may take an output line for a command to itself."""
+    return line.lstrip().startswith(("::", "##")) or "##vso[" in line
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_file_name_begins_a_command(lint, name):
+    try:
+        write(name, "slow\nx = '##vso[a]\x1b', slow\n")
+    except OSError:
+        pytest.skip("this system has no such file names")
+    write("broken/" + name, "slow = (\n")
+    formats = [["--output-format", "concise"], [], ["--diff"], ["--statistics"], ["--fix"]]
+    for options in formats:
+        _, out, err = lint(*options, name, "broken", f"absent{name}", name.replace("x", "y"), "--no-color")
+        if "--diff" in options:  # which is for `patch`: its lines begin with its own signs
+            out = "\n".join(line for line in out.splitlines() if line[:1] not in "+- @")
+        assert not [line for line in (out + err).splitlines() if is_command(line)], options
+    _, _, err = lint(f"--{name}")
+    assert not [line for line in err.splitlines() if is_command(line)]
+
+
+def test_a_path_that_looks_like_a_command_is_shown_as_that_of_a_file(lint):
+    write("::error::.py", "slow\n")
+    write("::broken.py", "slow = (\n")
+    _, out, err = lint("-q", "--output-format", "concise")
+    assert out == "./::error::.py:1:1: TPL102 [*] `slow` is slow\n"
+    assert err.startswith("./::broken.py:1:8: error: ")
+    assert json.loads(lint("--output-format", "json")[1])[0]["filename"] == "::error::.py"
+
+
+def test_a_diff_cannot_steer_a_terminal_and_is_exact_elsewhere(lint, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    write("a.py", b"x = '\x1b]0;owned\x07', slow\t# \x9b\r\n".replace(b"\x9b", "\x9b".encode()))
+    exact = "x = '\x1b]0;owned\x07', %s\t# \x9b\r\n"
+    _, out, _ = lint("--diff", "-q")
+    assert out == "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-" + exact % "slow" + "+" + exact % "fast"
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    lint("--diff", "-q", "--no-color")
+    shown = "x = '\ufffd]0;owned\ufffd', %s    # \ufffd\n"
+    assert terminal.getvalue() == "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-" + shown % "slow" + "+" + shown % "fast"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such file names")
+def test_a_diff_of_a_file_with_a_strange_name_can_be_applied(lint, tmp_path):
+    path = write('a\n::error::\t"b\\.py', "slow\n")
+    out = lint("--diff", "-q")[1]
+    assert len(out.splitlines()) == 5
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    subprocess.run(["git", "apply", "-p0", "-"], cwd=tmp_path, env=clean, input=out.encode(), check=True)
+    assert path.read_text() == "fast\n"
+
+
 def test_colours_follow_the_options_and_the_environment(lint, monkeypatch):
     write("a.py", "slow\n")
     assert "\x1b" not in lint()[1]

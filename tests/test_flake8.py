@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from torchperf_lint import flake8_plugin
+from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.runner import FileReport
 from torchperf_lint.flake8_plugin import _encoded
 from training_loop import FOUND_AT, LOOP
 
@@ -141,6 +144,13 @@ def test_a_notebook_is_not_called_clean(tmp_path):
         "a.ipynb:1:1: TPL000 not checked: notebooks are not supported",
         "a.tmpl:1:1: TPL102 `slow` is slow",
     ]
+
+
+def test_no_message_steers_a_terminal(monkeypatch):
+    report = FileReport((), Failure("a.py", None, None, "`\x1b[2J`\n##vso[a]"))
+    monkeypatch.setattr(flake8_plugin, "check_source", lambda *_, **__: report)
+    ((_, _, said, _),) = flake8_plugin.Plugin(None, "a.py", []).run()
+    assert said == "TPL000 not checked: `\ufffd[2J`\ufffd##vso\ufffd[a]"
 
 
 def test_many_files_in_worker_processes_report_the_same(tmp_path):

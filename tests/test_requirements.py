@@ -677,6 +677,7 @@ def test_files_are_not_read_where_they_do_not_count(project: Path, lint, monkeyp
     assert evidence(found["TPL301"]) == []
 
 
+@pytest.mark.usefixtures("lint")
 def test_nothing_is_read_where_no_rule_asks(project: Path, monkeypatch) -> None:
     write(
         project,

@@ -15,7 +15,7 @@ from torchperf_lint.engine.findings import Failure, Safety
 from torchperf_lint.engine.jobs import Action, Job, Result, broken, failed, run_on
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
-from torchperf_lint.report import Context, paint, printable
+from torchperf_lint.report import Context, opening, paint, printable
 from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff
 from torchperf_lint.syntax.source import Source
@@ -130,7 +130,7 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
     changed = [result for result in results if result.data != result.before]
     if options.diff:
         for result in changed:
-            for line in _diff(result, context):
+            for line in _diff(result, context, out.isatty()):
                 print(line, file=out)
         if not options.quiet:
             files = f"{len(changed)} file{'' if len(changed) == 1 else 's'}"
@@ -141,7 +141,7 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
     failures = [result.report.failure for result in results if result.report.failure is not None]
     for result in results:
         for each in result.withdrawn:
-            place = f"{printable(result.path)}:{each.row}"
+            place = f"{opening(result.path)}:{each.row}"
             print(f"{place}: warning: the fix of {each.code} was withdrawn: {printable(each.reason)}", file=sys.stderr)
     for failure in failures:
         complain(str(failure))
@@ -151,17 +151,19 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
     return FINDINGS if found and not options.exit_zero else CLEAN
 
 
-def _diff(result: Result, context: Context) -> Iterator[str]:
+def _diff(result: Result, context: Context, for_people: bool) -> Iterator[str]:
+    """The lines of a diff: for `patch` as they are, for people without what would steer their terminal."""
     before, after = (Source(result.path, data).text for data in (result.before, result.data))
     styles = {"+": "green", "-": "red", "@": "cyan"}
     for line in unified_diff(before, after, result.path):
         style = styles.get(line[:1])
+        line = printable(line.removesuffix("\r")) if for_people else line
         yield paint(line, style, context) if style else line
 
 
 def complain(line: str) -> int:
     """Print one line about a run that failed; return its exit status."""
-    print(printable(line), file=sys.stderr)
+    print(opening(line), file=sys.stderr)
     return FAILED
 
 

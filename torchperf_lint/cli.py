@@ -14,10 +14,11 @@ from torchperf_lint.check import CLEAN, FAILED, STANDARD_INPUT, complain, run
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
+from torchperf_lint.report import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
+    from typing import NoReturn, TextIO
 
     from torchperf_lint.engine.declare import Rule
 
@@ -43,6 +44,13 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=110)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, whatever the arguments hold."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,7 +120,7 @@ def _check(arguments: Sequence[str]) -> int:
 
 
 def _check_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="torchperf-lint",
         description="Find PyTorch performance anti-patterns, and fix them.",
         epilog=_MORE,
@@ -207,7 +215,7 @@ def _executor(text: str) -> str:
 
 
 def _explain(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="torchperf-lint explain", description="Print the page of a rule.")
+    parser = _Parser(prog="torchperf-lint explain", description="Print the page of a rule.")
     parser.add_argument("rule", help="code or name, such as TPL101 or item-in-hot-loop")
     wanted: str = parser.parse_args(arguments).rule
     from torchperf_lint import pages
@@ -239,7 +247,7 @@ def _no_rule(wanted: str) -> str:
 
 
 def _rules(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="torchperf-lint rules", description="List all rules.", epilog="A folder called rules is linted as ./rules."
     )
     parser.add_argument("--output-format", choices=("text", "json"), default="text")

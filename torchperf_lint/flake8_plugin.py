@@ -25,6 +25,7 @@ from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
+from torchperf_lint.report import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -67,9 +68,9 @@ class _Checker:
             report = FileReport((), Failure(self._path, None, None, told({"": error})))
         if report.failure is not None:
             row, column = report.failure.row or 1, (report.failure.column or 1) - 1
-            yield row, column, f"{NOT_CHECKED} not checked: {report.failure.reason}", type(self)
+            yield row, column, f"{NOT_CHECKED} not checked: {printable(report.failure.reason)}", type(self)
         for found in report.diagnostics:
-            yield found.row, found.column - 1, f"{found.code} {found.message}", type(self)
+            yield found.row, found.column - 1, f"{found.code} {printable(found.message)}", type(self)
 
     def _report(self) -> FileReport:
         data = _data_of(self._path, "".join(self._lines))

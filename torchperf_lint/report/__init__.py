@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Safety
@@ -35,14 +36,30 @@ def paint(text: str, style: str, context: Context) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with tabs as four spaces and every control character replaced, so that it cannot steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text.replace("\t", "    "))
+    """`text` with tabs as four spaces and every control character replaced, so that it cannot steer a terminal.
+
+    Nor can it steer Azure Pipelines, which looks for commands anywhere in a line.
+    """
+    if not text.isprintable():
+        text = "".join(each if each.isprintable() else _REPLACED for each in text.replace("\t", "    "))
+    return _AZURE.sub(rf"\1{_REPLACED}", text) if "##" in text else text
+
+
+def opening(text: str) -> str:
+    """`text`, a path or what begins with one, printable at the beginning of a line.
+
+    There GitHub and Azure would take `::error` and `##[error]` for commands, also behind blanks.
+    """
+    text = printable(text)
+    return f"./{text}" if text.lstrip().startswith(("::", "##")) else text
+
+
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+_AZURE = re.compile(r"(?i)(##vso)(?=\[)")
 
 
 def headline(diagnostic: Diagnostic, context: Context) -> str:
     """`path:row:column: CODE [*] message`; the star says that `--fix` would repair it."""
-    place = f"{paint(printable(diagnostic.path), 'bold', context)}:{diagnostic.row}:{diagnostic.column}:"
+    place = f"{paint(opening(diagnostic.path), 'bold', context)}:{diagnostic.row}:{diagnostic.column}:"
     star = f" {paint('[*]', 'cyan', context)}" if context.fixable(diagnostic) else ""
     return f"{place} {paint(diagnostic.code, 'red', context)}{star} {printable(diagnostic.message)}"

@@ -37,11 +37,20 @@ def unified_diff(before: str, after: str, path: str) -> Iterator[str]:
     """The lines of a unified diff that `patch` can apply; a carriage return before a line end is kept."""
     from difflib import unified_diff as diff
 
+    name = _quoted(path)
     # Not splitlines(): for `patch`, and for Python, a form feed does not end a line.
-    for line in diff(list(io.StringIO(before)), list(io.StringIO(after)), path, path):
+    for line in diff(list(io.StringIO(before)), list(io.StringIO(after)), name, name):
         yield line.removesuffix("\n")
         if not line.endswith("\n"):
             yield "\\ No newline at end of file"
+
+
+def _quoted(path: str) -> str:
+    """A path as a diff has it: one with control characters in quotes, as git writes and reads it."""
+    if not any(each < " " or each == "\x7f" for each in path):
+        return path
+    escaped = (f"\\{ord(each):03o}" if each < " " or each in '\x7f"\\' else each for each in path)
+    return f'"{"".join(escaped)}"'
 
 
 def edit_diff(source: Source, edits: Sequence[Edit]) -> Iterator[str]:
