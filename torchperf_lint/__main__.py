@@ -1,6 +1,7 @@
-"""The program: `torchperf-lint`, or `python -m torchperf_lint`."""
+"""The program: `torchperf-lint`, or `python -m torchperf_lint`.
 
-from __future__ import annotations
+Up to `_leave_current_folder` nothing is imported that is a file: Python would look for it there.
+"""
 
 import gc
 import os
@@ -16,7 +17,7 @@ SELDOM = 100_000, 50, 100
 """Thresholds of the collector: what a run makes it keeps to its end, so that looking for garbage finds little."""
 
 
-def run() -> NoReturn:
+def run() -> "NoReturn":
     """Run the command line and end the process, which then takes nothing apart that ends with it."""
     if sys.argv[1:] == ["--version"] and _version_is_printed():
         sys.exit()
@@ -39,6 +40,23 @@ def _failed(reason: str) -> int:
     return 2
 
 
+def _leave_current_folder() -> None:
+    """Take from the path what `python -m` has put there first: the folder with the code that is linted, not run."""
+    if sys.flags.isolated or getattr(sys.flags, "safe_path", False) or sys.path[0] not in ("", _current_folder()):
+        return
+    folder = sys.path.pop(0)
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if own == os.path.abspath(folder) and own not in sys.path:
+        sys.path.append(own)  # a checkout that is not installed: processes that we start have to find this package
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it is gone
+        return ""
+
+
 def _version_is_printed() -> bool:
     """Print the version before anything else is loaded; where that fails, the command line knows what to say."""
     try:
@@ -50,4 +68,5 @@ def _version_is_printed() -> bool:
 
 
 if __name__ == "__main__":
+    _leave_current_folder()
     run()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import util
 from multiprocessing.connection import wait
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -17,7 +20,7 @@ from torchperf_lint.engine import executors
 from torchperf_lint.engine.jobs import Disk, run_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
     from concurrent.futures import Future
 
     from torchperf_lint.engine.gather import Snapshot
@@ -56,11 +59,12 @@ def _work(jobs: Sequence[Job]) -> list[Result]:
 
 def in_pool(work: Sequence[Job], workers: int, snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
     """The results from worker processes that read the files by themselves."""
-    pool = _Pool(min(workers, -(-len(work) // executors.FILES_PER_CALL)), snapshot())
-    try:
-        yield from executors.drive(pool, _work, work, ended=BrokenProcessPool)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with _without_current_folder():
+        pool = _Pool(min(workers, -(-len(work) // executors.FILES_PER_CALL)), snapshot())
+        try:
+            yield from executors.drive(pool, _work, work, ended=BrokenProcessPool)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 class _Pool(ThreadPoolExecutor):
@@ -116,3 +120,26 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, was)
+
+
+@contextlib.contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Have new processes look for no module in the current folder: what lies there is linted, and must not be run.
+
+    Until this process's path has come to them, Python would look there first.
+    """
+    holder: MutableMapping[str, Any] = os.environ
+    name: str = "PYTHONSAFEPATH"
+    value: Any = "1"
+    if sys.version_info < (3, 11):  # which does not know it: processes are started with these options
+        holder, name = vars(util), "_args_from_interpreter_flags"
+        value = functools.partial(list, ["-I", *holder[name]()])
+    was = holder.get(name)
+    holder[name] = value
+    try:
+        yield
+    finally:
+        if was is None:
+            del holder[name]
+        else:
+            holder[name] = was
