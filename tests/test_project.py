@@ -15,11 +15,12 @@ import pytest
 
 from fake_rules import HINTS, TARGET, end_process, end_process_at_poison, finds, swaps
 from torchperf_lint.engine import executors, files, jobs, pool, registry
-from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, write_atomically
+from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.jobs import Action, Result, failed
 from torchperf_lint.engine.project import check_paths
+from torchperf_lint.engine.replacing import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable

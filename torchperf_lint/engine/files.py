@@ -1,9 +1,7 @@
-"""Files on disk: finding the ones to lint, and replacing one without ever leaving half of it."""
+"""Files on disk: finding the ones to lint."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import re
 import stat
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.globs import matcher
 from torchperf_lint.engine.names import why_no_python
+from torchperf_lint.engine.replacing import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,10 +29,11 @@ _GLOB = frozenset("*?[]!/\\#")
 
 
 class Discovery(NamedTuple):
-    """The files to lint, sorted, and what could not be looked into."""
+    """The files to lint, sorted, what could not be looked into, and what runs that were killed may have left."""
 
     files: tuple[str, ...]
     failures: tuple[Failure, ...]
+    leftovers: tuple[str, ...] = ()
 
 
 def discover(
@@ -52,7 +52,7 @@ def discover(
         search.add(path)
     if search.entries_left is not None and search.entries_left < 0:
         return Discovery((), ())
-    return Discovery(tuple(sorted(search.shown())), tuple(sorted(search.failures)))
+    return Discovery(tuple(sorted(search.shown())), tuple(sorted(search.failures)), tuple(search.leftovers))
 
 
 def _tidy(path: str) -> str:
@@ -65,6 +65,7 @@ def _tidy(path: str) -> str:
 class _Search:
     def __init__(self, exclusion: _Exclusion, most_entries: int | None) -> None:
         self.failures: list[Failure] = []
+        self.leftovers: list[str] = []
         self.entries_left = most_entries
         self._exclusion = exclusion
         self._folders: set[str] = set()
@@ -129,6 +130,9 @@ class _Search:
                         self._fail(os.path.join(shown, entry.name), error)
                     continue
                 if not folder and not (file and entry.name.endswith(".py")):
+                    continue
+                if folder and entry.name.startswith(UNFINISHED):
+                    self.leftovers.append(below)
                     continue
                 if self._exclusion.leaves_out(entry.name, below, folder) or _ignored(ignores, below, folder):
                     continue
@@ -226,40 +230,3 @@ def _verdict(spec: Any, base: str, place: str, folder: bool) -> bool | None:
         return None
     verdict: bool | None = spec.check_file(relative + "/" if folder else relative).include
     return verdict
-
-
-def write_atomically(path: str, data: bytes) -> None:
-    """Replace a file's bytes in one step, keeping its mode and, where possible, its owner.
-
-    A link stays and its target is replaced. Raise OSError, with the file as it was, if that cannot be done; a
-    file without write permission counts as such even for root.
-    """
-    import tempfile
-
-    target = os.path.realpath(path)
-    was = os.stat(target)
-    if not was.st_mode & 0o222 or not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, "the file is read-only", path)
-    folder, name = os.path.split(target)
-    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            _take_after(file.fileno(), was)
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _take_after(handle: int, was: os.stat_result) -> None:
-    """Give the new file the old one's owner and mode (in this order: changing the owner may drop mode bits)."""
-    if not hasattr(os, "fchown"):  # Windows: mode and owner come with the folder
-        return
-    now = os.fstat(handle)
-    if (now.st_uid, now.st_gid) != (was.st_uid, was.st_gid):
-        with contextlib.suppress(PermissionError):  # only root may give files away
-            os.fchown(handle, was.st_uid, was.st_gid)
-    os.fchmod(handle, stat.S_IMODE(was.st_mode))

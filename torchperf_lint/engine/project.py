@@ -8,10 +8,11 @@ import os
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.executors import PROCESSES, Processes, calm_collector, workers_of
-from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover, write_atomically
+from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import Action, Job, Result, failed, name_of_target, requirements, run_on
 from torchperf_lint.engine.layout import folder_left_out, layout_of, root_of
+from torchperf_lint.engine.replacing import remove_leftover, write_atomically
 from torchperf_lint.engine.results import Results
 from torchperf_lint.engine.runner import FileReport
 from torchperf_lint.syntax.identity import digest_of, keys_of
@@ -54,6 +55,8 @@ def check_paths(
     """
     requirements.cache_clear()
     found = discover(paths, exclude, root)
+    for folder in found.leftovers:
+        remove_leftover(folder)
     work = [
         Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions)
         for path in found.files

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from torchperf_lint.engine.files import CACHE_FOLDER
+from torchperf_lint.engine.replacing import replace
 from torchperf_lint.syntax.identity import digest_of
 
 LARGEST = 500_000_000
@@ -87,7 +88,7 @@ class Document:
         try:
             os.makedirs(self._folder, exist_ok=True)
             self._mark_folder()
-            self._replace(data)
+            replace(self._path, data)
         except OSError:
             return False
         self._read_at = self._changed()
@@ -114,15 +115,3 @@ class Document:
             place = os.path.join(self._folder, name)
             with contextlib.suppress(FileExistsError), open(place, "x", encoding="utf-8") as file:
                 file.write(text)
-
-    def _replace(self, data: bytes) -> None:
-        import tempfile
-
-        handle, temporary = tempfile.mkstemp(prefix=f".{self._name}-", suffix=".tmp", dir=self._folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, self._path)
-        except BaseException:
-            os.unlink(temporary)
-            raise

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint import measurements, pages
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.files import write_atomically
+from torchperf_lint.engine.replacing import write_atomically
 from torchperf_lint.measurements import Device, Measurement
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.files import write_atomically
+from torchperf_lint.engine.replacing import write_atomically
 from torchperf_lint.verify.page import plots
 from torchperf_lint.verify.page.entries import entries_of, on_gpu
 from torchperf_lint.verify.page.markup import Markup, join, plain, short, tag

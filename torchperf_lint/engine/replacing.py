@@ -1,0 +1,131 @@
+"""Replacing a file in one step: nobody sees half of it, and git sees nothing else, even where the process is killed.
+
+The new file is made beside the old one, for no other place is certain to be on the same file system: in a folder of its
+own with a `.gitignore` for all that it holds. What a killed process has left there a later run takes away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import stat
+import time
+
+UNFINISHED = ".torchperf-lint-"
+"""How the names of these folders begin."""
+
+_IGNORE, _NEW = ".gitignore", "new"
+"""All that they hold; their `.gitignore` is locked until the file is replaced."""
+
+_BEGUN = 1
+"""Seconds after which a folder of a process at work is locked for certain."""
+
+_FORGOTTEN = 86_400
+"""Seconds after which nothing is waited for any more where files cannot be locked."""
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Replace a file's bytes in one step, keeping its mode and, where possible, its owner.
+
+    A link stays and its target is replaced. Raise OSError, with the file as it was, if that cannot be done; a
+    file without write permission counts as such even for root.
+    """
+    target = os.path.realpath(path)
+    was = os.stat(target)
+    if not was.st_mode & 0o222 or not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "the file is read-only", path)
+    replace(target, data, was)
+
+
+def replace(target: str, data: bytes, was: os.stat_result | None = None) -> None:
+    """Put a file with these bytes in the place of `target` or nothing.
+
+    With `was`, it has that file's mode and owner, and is on the disk before it takes its place.
+    """
+    around = os.path.dirname(target)
+    _tidy(around)
+    folder = os.path.join(around, UNFINISHED + os.urandom(8).hex())
+    os.mkdir(folder, 0o700)
+    try:
+        with open(os.path.join(folder, _IGNORE), "xb", buffering=0) as ignore:
+            with contextlib.suppress(OSError):  # where files cannot be locked
+                _lock(ignore.fileno())
+            ignore.write(b"*\n")
+            new = os.path.join(folder, _NEW)
+            with open(new, "xb", opener=_private) as file:
+                file.write(data)
+                if was is not None:
+                    file.flush()
+                    _take_after(file.fileno(), was)
+                    os.fsync(file.fileno())
+            os.replace(new, target)
+    finally:
+        with contextlib.suppress(OSError):
+            _remove(folder)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _lock(handle: int) -> None:
+    """Lock an open file as long as it stays open; raise OSError where it is locked, or cannot be."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP)) from None
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@functools.cache
+def _tidy(around: str) -> None:
+    """Take away what runs that were killed have left in a folder; it is looked through once."""
+    with contextlib.suppress(OSError), os.scandir(around or ".") as entries:
+        for each in [entry.path for entry in entries if entry.name.startswith(UNFINISHED)]:
+            remove_leftover(each)
+
+
+def remove_leftover(folder: str) -> None:
+    """Take away a folder that a killed run has left, unless it holds anything else or somebody is at work in it."""
+    with contextlib.suppress(OSError):
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode) or {*os.listdir(folder)} - {_IGNORE, _NEW}:
+            return
+        age = time.time() - status.st_mtime
+        if age >= _BEGUN and (_is_left(folder) or age >= _FORGOTTEN):
+            _remove(folder)
+
+
+def _is_left(folder: str) -> bool:
+    """Whether nobody holds the folder's lock."""
+    place = os.path.join(folder, _IGNORE)
+    try:
+        if not stat.S_ISREG(os.lstat(place).st_mode):
+            return False
+        with open(place, "rb") as ignore:
+            _lock(ignore.fileno())
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _remove(folder: str) -> None:
+    for name in (_NEW, _IGNORE):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))
+    os.rmdir(folder)
+
+
+def _take_after(handle: int, was: os.stat_result) -> None:
+    """Give the new file the old one's owner and mode (in this order: changing the owner may drop mode bits)."""
+    if not hasattr(os, "fchown"):  # Windows: mode and owner come with the folder
+        return
+    now = os.fstat(handle)
+    if (now.st_uid, now.st_gid) != (was.st_uid, was.st_gid):
+        with contextlib.suppress(PermissionError):  # only root may give files away
+            os.fchown(handle, was.st_uid, was.st_gid)
+    os.fchmod(handle, stat.S_IMODE(was.st_mode))
