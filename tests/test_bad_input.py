@@ -59,6 +59,12 @@ def failures(results: list[Result]) -> list[str]:
         (b"# coding: nonsense\nx.item()\n", "bad.py: error: unknown encoding: nonsense"),
         (b"# coding: utf-16\nx.item()\n", "bad.py"),
         (b"# coding: rot13\nx.item()\n", "bad.py"),
+        (b"# coding: undefined\nx.item()\n", "bad.py: error: cannot be decoded as undefined"),
+        (b"# coding: punycode\nx.item()\n", "bad.py: error: cannot be decoded as punycode"),
+        (b"# coding: idna\nx.item()..\xff\n", "bad.py"),
+        (b"# coding: hex\nx.item()\n", "bad.py: error: cannot be decoded as hex"),
+        (b"# coding: raw_unicode_escape\nx.item(), '\\ud800'\n", "bad.py: error: cannot be decoded as raw_unicode"),
+        (b"# coding: mbcs\nx.item()\n", "bad.py: error: "),
         (b"\xef\xbb\xbf# coding: latin-1\nx.item()\n", "bad.py: error: encoding problem: utf-8"),
         ("x.item()\n".encode("utf-16"), "bad.py"),
         (b"def f(:\n", "bad.py:1:7: error: syntax error"),
@@ -74,6 +80,16 @@ def test_bytes_that_are_no_python(here: Path, data: bytes, line: str) -> None:
     assert all(each.startswith(line) and ": error: " in each for each in lines)
     failures([each for each in run(action=Action.TRY) if each.path != "good.py"] + run("good.py"))
     assert fix_source("bad.py", data, [ITEM], TARGET, HINTS, True).data == data
+
+
+@pytest.mark.parametrize("encoding", ["idna", "utf-7", "unicode_escape", "raw_unicode_escape", "cp1252", "koi8-r"])
+def test_source_in_any_encoding_that_python_reads(encoding: str) -> None:
+    data = f"# coding: {encoding}\n# a{'b' * 70}..\ny = x.item()\n".encode()
+    report = check_source("odd.py", data, [ITEM], TARGET, HINTS)
+    assert report.failure is None
+    assert [(each.row, each.column) for each in report.diagnostics] == [(3, 5)]
+    fixed = fix_source("odd.py", data, [ITEM], TARGET, HINTS, True)
+    assert fixed.data == (data if fixed.withdrawn else data.replace(b"x.item()", b"0"))
 
 
 def test_grammar_that_is_newer_than_this_python(here: Path) -> None:

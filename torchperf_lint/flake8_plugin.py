@@ -176,6 +176,6 @@ def _encoded(text: str) -> bytes:
     data = text.encode(errors="surrogateescape")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    except SyntaxError:
+        return text.encode(encoding, errors="replace")
+    except (SyntaxError, LookupError, UnicodeError):  # the codec may be no text's, or not take this one
         return data
-    return text.encode(encoding, errors="replace")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Diagnostic, Failure
 from torchperf_lint.engine.mishaps import one_line, told
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.suppress import Suppressions, mentions_ours
+from torchperf_lint.syntax.recursion import has_room, with_room
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 LARGEST = 20_000_000
 """Bytes of the largest file that is parsed; a tree takes about a hundred times its source in memory."""
+
+_TOO_DEEP = "too deeply nested to check"
 
 
 class FileReport(NamedTuple):
@@ -48,6 +52,29 @@ def check_source(
     `noqa` False disregards `# noqa` comments. `report_unused` says whether TPL001 is on: suppressions that
     name one of `rules` and silence nothing. The diagnostics come sorted by place, then code.
     """
+    check = functools.partial(_checked, path, data, rules, target, hints, program, noqa, report_unused)
+    try:
+        return check()
+    except RecursionError:
+        if program is not None:
+            program().forget()  # what was being answered when the stack was full
+    try:
+        return with_room(check)
+    except RecursionError:
+        return FileReport((), Failure(path, None, None, _TOO_DEEP))
+
+
+def _checked(
+    path: str,
+    data: bytes,
+    rules: Sequence[Rule],
+    target: Target,
+    hints: Hints,
+    program: Callable[[], Program] | None,
+    noqa: bool,
+    report_unused: bool,
+) -> FileReport:
+    """As `check_source` says; raises RecursionError where that needs a larger stack than this thread has."""
     enabled = [rule for rule in rules if _may_speak(rule, target)]
     awake = rules_worth_running(data, enabled, accelerated=program is not None)
     around = program() if program is not None and awake else None
@@ -77,6 +104,7 @@ def check_source(
     except Unreadable as error:
         return FileReport((), Failure(path, error.row, error.column, one_line(error.reason)))
     except Exception as error:
+        _give_up_without_room(error)
         return FileReport((), _broken(path, {"the model": error}))
     found: list[Diagnostic] = []
     broken: dict[str, Exception] = {}
@@ -86,16 +114,23 @@ def check_source(
         try:
             model = Model(unit, target)
         except Exception as error:
+            _give_up_without_room(error)
             return FileReport((), _broken(path, {"the model": error}))
         for rule in awake:
             try:
                 found.extend(_diagnostic(rule, finding, source) for finding in rule.check(model))
             except Exception as error:
+                _give_up_without_room(error)
                 broken[rule.code] = error
     ran = [rule for rule in enabled if rule.code not in broken]
     kept = suppressions.sift(found, ran, report_unused=report_unused)
     kept.sort(key=lambda each: (each.start, each.code, each.end, each.message))
     return FileReport(tuple(kept), _broken(path, broken) if broken else None)
+
+
+def _give_up_without_room(error: Exception) -> None:
+    if isinstance(error, RecursionError) and not has_room():
+        raise error
 
 
 def _may_speak(rule: Rule, target: Target) -> bool:
@@ -133,4 +168,6 @@ def _from_here(step: Because, path: str) -> Because:
 
 def _broken(path: str, errors: dict[str, Exception]) -> Failure:
     """The one line for what has gone wrong in the model or in rules, by where it has."""
+    if all(isinstance(error, RecursionError) for error in errors.values()):
+        return Failure(path, None, None, _TOO_DEEP)
     return Failure(path, None, None, told(errors))

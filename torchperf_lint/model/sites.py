@@ -245,9 +245,15 @@ class SiteModel:
 
 
 def _is_repeated_read(record: CallRecord) -> bool:
-    return _is_scalar_read(record) and any(
-        isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) and _holds(node, record.call)
-        for node in _own_expressions(record.statement)
+    return _is_scalar_read(record) and any(_holds(node, record.call) for node in _comprehensions(record))
+
+
+def _comprehensions(record: CallRecord) -> list[ast.expr]:
+    """Those of the statement that holds the call."""
+    kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    return record.function.index.note(
+        ("comprehensions", record.statement),
+        lambda: [node for node in _own_expressions(record.statement) if isinstance(node, kinds)],
     )
 
 

@@ -14,6 +14,10 @@ import itertools
 import re
 import warnings
 
+from torchperf_lint.syntax.recursion import has_room, with_room
+
+TOO_DEEP = "too deeply nested to parse"
+
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -38,12 +42,12 @@ class Source:
         body = data[len(self.bom) :]
         try:
             self.text = body.decode(self.encoding)
+            self.utf8 = body if self.encoding == "utf-8" else self.text.encode()
         except UnicodeDecodeError as error:
             raise _undecodable(body, error, self.encoding) from None
-        except LookupError:
+        except Exception:  # codecs that are made for other things than source have errors of their own
             raise Unreadable(f"cannot be decoded as {self.encoding}") from None
-        self.utf8 = body if self.encoding == "utf-8" else self.text.encode()
-        self.editable = self.encoding == "utf-8" or self.text.encode(self.encoding) == body
+        self.editable = self.encoding == "utf-8" or _encoded(self.text, self.encoding) == body
         self.line_starts = _line_starts(self.utf8)
         newline = _LINE_END.search(self.utf8)
         self.newline = newline.group().decode() if newline else "\n"
@@ -60,8 +64,12 @@ class Source:
             raise Unreadable(f"syntax error: {error.msg}", *place) from None
         except ValueError as error:
             raise Unreadable(f"syntax error: {error}", *self._first_null()) from None
-        except (RecursionError, MemoryError):
-            raise Unreadable("too deeply nested to parse") from None
+        except RecursionError:
+            if has_room():
+                raise Unreadable(TOO_DEEP) from None
+            return with_room(self.parse)
+        except MemoryError:
+            raise Unreadable(TOO_DEEP) from None
 
     def _first_null(self) -> tuple[int | None, int | None]:
         """Where the null byte stands that the parser complains of without a place."""
@@ -110,6 +118,13 @@ def _encoding_of(data: bytes) -> str:
     except SyntaxError as error:
         raise _undecodable_head(data) or Unreadable(str(error.msg)) from None
     return "utf-8" if encoding == "utf-8-sig" else encoding
+
+
+def _encoded(text: str, encoding: str) -> bytes | None:
+    try:
+        return text.encode(encoding)
+    except Exception:  # as above
+        return None
 
 
 def _undecodable(body: bytes, error: UnicodeDecodeError, encoding: str) -> Unreadable:

@@ -18,6 +18,7 @@ from torchperf_lint.model.project.facts import Facts, facts_of
 from torchperf_lint.model.project.links import MOST_HOPS, Hop, Links
 from torchperf_lint.model.project.trail import Trail
 from torchperf_lint.syntax.identity import digest_of, key_of
+from torchperf_lint.syntax.recursion import has_room
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -75,6 +76,13 @@ class Program:
         self._loaded = 0
         self._asked_at: dict[str, int] = {}  # file -> when it was last asked for, in files linted
         self._linted = 0
+        self._forget()
+        self._forget_what_lasts()
+
+    def forget(self) -> None:
+        """Forget all answers: the stack may have been full while some were worked out."""
+        for unit in filter(None, self._units.values()):
+            unit.take_apart()
         self._forget()
         self._forget_what_lasts()
 
@@ -192,7 +200,11 @@ class Program:
                 self._keep(key, *known)
             except Unreadable:
                 pass
-            except (OSError, RecursionError):
+            except OSError:
+                self.trail.certain = False
+            except RecursionError:
+                if not has_room():
+                    raise  # to be asked again by whoever has more
                 self.trail.certain = False
         unit = self._units[key]
         return None if unit is None or len(unit.source.utf8) > LARGEST else unit  # it may have been opened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.running import terms
@@ -129,7 +130,8 @@ def _conjuncts(formulas: list[Formula]) -> Iterator[Formula]:
 def _can_hold(formulas: list[Formula]) -> bool:
     """Whether the formulas do not contradict each other."""
     asked = [atom for each in formulas for atom in terms.atoms(each)]
-    kept = sorted({atom for atom in asked if _is_shared(atom, asked)})
+    told = Counter(atom[:size] for atom in asked for size in range(1, len(atom) + 1))
+    kept = sorted({atom for atom in asked if told[_thing(atom)] > 1})
     if not kept or len(kept) > MOST_OPEN:
         return True
     shared = [each for each in formulas if terms.atoms(each) <= set(kept)]
@@ -141,10 +143,9 @@ def _can_hold(formulas: list[Formula]) -> bool:
     return False
 
 
-def _is_shared(atom: tuple[str, ...], asked: list[tuple[str, ...]]) -> bool:
-    """Whether it is asked more than once, or of the same thing whether it is something else."""
-    told = atom[:2] if atom[0] == "=" else atom
-    return sum(other[: len(told)] == told for other in asked) > 1
+def _thing(atom: tuple[str, ...]) -> tuple[str, ...]:
+    """What it asks of; whether it is one value or another is asked of the same thing."""
+    return atom[:2] if atom[0] == "=" else atom
 
 
 def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
@@ -156,16 +157,23 @@ def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
             if position >= place.position:
                 break
             if isinstance(earlier, ast.Assert):
-                yield terms.formula(earlier.test, earlier, scope)
+                yield _formula(earlier.test, earlier, scope)
             else:
                 yield _goes_on([earlier], scope)
         parent = place.parent
         if parent is None:
             return
         if isinstance(parent, ast.If):
-            test = terms.formula(parent.test, parent, scope)
+            test = _formula(parent.test, parent, scope)
             yield test if place.field == "body" else terms.negated(test)
         statement = parent
+
+
+def _formula(test: ast.expr, statement: ast.stmt, scope: Scope) -> Formula:
+    """What the test comes to; by the function's text alone, that is told once."""
+    if scope.call is not None or scope.caller is not None:
+        return terms.formula(test, statement, scope)
+    return scope.function.index.note(("formula", test), lambda: terms.formula(test, statement, scope))
 
 
 def _passed(block: list[ast.stmt], index: Index) -> list[tuple[int, ast.stmt]]:
