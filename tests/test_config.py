@@ -146,6 +146,11 @@ def test_a_named_file_must_have_the_table(tmp_path):
         ('extend-exclude = [""]', "`extend-exclude`: `` is not a glob as in a .gitignore"),
         ('per-file-ignores = { "!" = ["TPL1"] }', "`per-file-ignores`: `!` is not a glob as in a .gitignore"),
         ('per-file-ignores = { "!a.py" = ["TPL1"] }', "`per-file-ignores`: `!a.py` takes no file in"),
+        *(
+            (f"{key} = ['step', {name!r}]", f"`{key}`: `{name}` is not a name such as `step` or `Engine.step`")
+            for key in ("hot-functions", "loader-names")
+            for name in ("", " ", "a b", "a.", ".a", "step()")
+        ),
     ],
 )
 def test_a_mistake_is_one_line_with_file_key_and_help(tmp_path, line, reason):
@@ -154,6 +159,20 @@ def test_a_mistake_is_one_line_with_file_key_and_help(tmp_path, line, reason):
     assert told.startswith(f"{path}: error: [tool.torchperf-lint] ")
     assert reason in told
     assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    "name", ["tool.torchperf_lint", "torchperf-lint", "torchperf_lint", "tool.torchperflint", "tool.Torchperf-Lint"]
+)
+@pytest.mark.parametrize("beside", ["", "[tool.torchperf-lint]\n"])
+def test_a_table_that_is_meant_for_us_is_not_passed_over(tmp_path, name, beside):
+    path = _project(tmp_path, f'{beside}[{name}]\nselect = ["TPL1"]\n')
+    assert _reason(path) == f"{path}: error: [{name}] is no table of ours; the nearest is [tool.torchperf-lint]"
+
+
+def test_other_tables_may_speak_of_us(tmp_path):
+    _project(tmp_path, '[project]\ndependencies = ["torchperf_lint"]\n[tool.uv.sources]\ntorchperf_lint = {}\n')
+    assert config.load(str(tmp_path)) == config.Settings()
 
 
 def test_broken_toml_is_told_with_its_position(tmp_path):

@@ -124,12 +124,25 @@ def test_our_options_are_taken_from_the_command_line_and_the_configuration(tmp_p
     assert "torch=(1, 13)" in done.stdout
 
 
-def test_a_target_that_is_no_version_is_one_line(tmp_path):
-    command = [sys.executable, "-m", "flake8", "--isolated", "--torchperf-target-torch", "new", "."]
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("target-torch", "new", "`new` is not a version such as 2.13 or 1.6.2"),
+        ("hot-functions", "step,a.", "`a.` is not a name such as `step` or `Engine.step`"),
+        ("loader-names", "feed()", "`feed()` is not a name such as `step` or `Engine.step`"),
+    ],
+)
+def test_an_option_that_means_nothing_is_one_line(tmp_path, option, value, reason):
+    command = [sys.executable, "-m", "flake8", "--isolated", f"--torchperf-{option}", value, "."]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "torchperf-lint: `new` is not a version such as 2.13 or 1.6.2" in done.stdout + done.stderr
+    assert f"torchperf-lint: {reason}" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_our_own_comments_hold_under_flake8(tmp_path):
+    (tmp_path / "a.py").write_text("slow  # torchperf-lint: ignore[TPL102]\nslow  # torchperf-lint: ignore\n")
+    assert flake8(tmp_path, "--select", "TPL", "a.py") == []
 
 
 def test_broken_files_are_flake8s_own_to_report(tmp_path):

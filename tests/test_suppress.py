@@ -50,13 +50,35 @@ def codes(text: str, rules: Sequence[Rule] = RULES, *, noqa: bool = True, report
         "# noqa: TPL190 because it is read once",
         "# noqa: because flake8 reads this as everything",
         "# type: ignore # noqa: TPL190",
+        "# torchperf-lint: ignore",
+        "#torchperf-lint:ignore",
+        "# Torchperf-Lint: Ignore it is read once",
+        "# torchperf-lint: ignore[TPL190]",
+        "# torchperf-lint: ignore [tpl1, call-of-cpu] it is read once",
+        "# torchperf-lint: ignore[call-of-item]",
+        "# type: ignore # torchperf-lint: ignore[TPL190]",
     ],
 )
 def test_a_comment_on_the_line_silences(comment: str) -> None:
     assert codes(f"y = x.item()  {comment}\n", [ITEM]) == []
 
 
-@pytest.mark.parametrize("comment", ["# noqa: E501", "# noqa: TPL2", "# noqable", "# noqa: TPL1901", "# no qa"])
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# noqa: E501",
+        "# noqa: TPL2",
+        "# noqable",
+        "# noqa: TPL1901",
+        "# no qa",
+        "# torchperf-lint: ignore[TPL2]",
+        "# torchperf-lint: ignore[TPL190",
+        "# torchperf-lint: ignore[]",
+        "# torchperf-lint: ignored",
+        "# torchperf-lint ignore",
+        "# write `# torchperf-lint: ignore`",
+    ],
+)
 def test_a_comment_that_names_something_else_does_not_silence(comment: str) -> None:
     assert codes(f"y = x.item()  {comment}\n", [ITEM], report_unused=False) == ["TPL190"]
 
@@ -68,8 +90,9 @@ def test_only_the_named_code_is_silenced() -> None:
 @pytest.mark.parametrize("row", [0, 1, 2])
 def test_any_row_of_the_statement_will_do(row: int) -> None:
     lines = ["y = f(", "    x.item(),", ")", "z = 1"]
-    lines[row] += "  # noqa: TPL190"
-    assert codes("\n".join(lines)) == []
+    for comment in ("# noqa: TPL190", "# torchperf-lint: ignore[TPL190]", "# torchperf-lint: ignore"):
+        with_comment = [*lines[:row], f"{lines[row]}  {comment}", *lines[row + 1 :]]
+        assert codes("\n".join(with_comment), [ITEM]) == []
 
 
 def test_a_comment_on_the_next_statement_does_not_silence() -> None:
@@ -93,6 +116,8 @@ def test_flake8_can_keep_noqa_to_itself() -> None:
     text = "y = x.item()  # noqa: TPL190\n"
     assert codes(text, noqa=False) == ["TPL190"]
     assert codes("# torchperf-lint: ignore-file\n" + text, noqa=False) == []
+    assert codes("y = x.item()  # torchperf-lint: ignore\n", noqa=False) == []
+    assert codes("y = x.item()  # torchperf-lint: ignore[TPL190]\n", noqa=False) == []
 
 
 @pytest.mark.parametrize(
@@ -135,6 +160,14 @@ def test_a_file_that_is_left_out_need_not_parse() -> None:
         ("y = 1\n# torchperf-lint: ignore-file[TPL190]\n", "y = 1\n"),
         ("y = 1  # noqa: TPL999,E501 no rule has this code\n", "y = 1  # noqa: E501 no rule has this code\n"),
         ("y = 1\n# torchperf-lint: ignore-file[call-of-cqu]\n", "y = 1\n"),
+        ("y = 1  # torchperf-lint: ignore[TPL190]\r\n", "y = 1\r\n"),
+        ("y = 1  # torchperf-lint: ignore[E501]\n", "y = 1\n"),
+        (
+            "y = x.cpu()  # torchperf-lint: ignore[TPL190, call-of-cpu] é\n",
+            "y = x.cpu()  # torchperf-lint: ignore[call-of-cpu] é\n",
+        ),
+        ("y = 1  # torchperf-lint: ignore[TPL190] read once, é\n", "y = 1  # read once, é\n"),
+        ("y = 1  # type: ignore # torchperf-lint: ignore[TPL190]\n", "y = 1  # type: ignore\n"),
         (
             "# torchperf-lint: ignore-file[TPL190, call-of-cpu]\nx.cpu()\n",
             "# torchperf-lint: ignore-file[call-of-cpu]\nx.cpu()\n",
@@ -161,10 +194,49 @@ def test_an_unused_suppression_is_reported_and_its_fix_takes_just_that_out(befor
         "# torchperf-lint: ignore-file[unused-suppression]\ny = 1  # noqa: TPL190\n",
         "# torchperf-lint: ignore-file\ny = 1  # noqa: TPL190\n",
         "# to silence it write: `# noqa-tpl190`\n",
+        "# to silence it write: `# torchperf-lint: ingore`\n",
+        "# torchperf-lint finds waits\n",
+        "y = '# torchperf-lint: ingore'\n",
+        "y = 1  # torchperf-lint: ignore\n",  # one of the rules that are meant did not run
+        "y = 1  # torchperf-lint: ignore[TPL390]\n",
+        "y = x.item(), x.cpu()  # torchperf-lint: ignore\n",
     ],
 )
 def test_these_are_not_called_unused(text: str) -> None:
     assert codes(text) == []
+
+
+def test_a_comment_of_ours_that_names_no_rule_is_unused_where_all_usual_rules_ran() -> None:
+    rules = registry.all_rules()
+    text = "y = 1  # torchperf-lint: ignore\nx.item()  # torchperf-lint: ignore\n"
+    assert codes(text, rules) == ["TPL001"]
+    assert (
+        fix_source("f.py", text.encode(), rules, TARGET, HINTS, False).data
+        == text.replace("  # torchperf-lint: ignore", "", 1).encode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("comment", "message"),
+    [
+        ("# torchperf-lint: disable=TPL190", "`disable=TPL190` suppresses nothing: did you mean `ignore`?"),
+        ("# torchperf-lint: ingore", "`ingore` suppresses nothing: did you mean `ignore`?"),
+        ("# torchperf-lint: noqa", "`noqa` suppresses nothing: did you mean `ignore`?"),
+        ("# torchperf-lint: ignore-fil", "`ignore-fil` suppresses nothing: did you mean `ignore-file`?"),
+        ("# torchperf-lint: ignore-file", "`ignore-file` suppresses nothing: it needs a comment line of its own"),
+        ("# torchperf-lint: ignore[]", "rules stand in brackets behind it, as in `ignore[TPL101]`"),
+        ("# torchperf-lint: ignore[TPL190", "rules stand in brackets behind it, as in `ignore[TPL101]`"),
+        ("# torchperf-lint: ignore=TPL190", "rules stand in brackets behind it, as in `ignore[TPL101]`"),
+        ("# why # torchperf-lint:", "`` suppresses nothing: did you mean `ignore`?"),
+    ],
+)
+def test_words_to_us_that_mean_nothing_are_reported(comment: str, message: str) -> None:
+    data = f"y = x.item()  {comment}\n".encode()
+    report = check_source("f.py", data, RULES, TARGET, HINTS)
+    assert [each.code for each in report.diagnostics] == ["TPL190", "TPL001"]
+    assert message in report.diagnostics[1].message
+    assert report.diagnostics[1].fix is None
+    assert codes(data.decode(), report_unused=False) == ["TPL190"]
 
 
 def test_unused_is_reported_with_its_place_and_in_order() -> None:
@@ -202,6 +274,12 @@ def test_the_report_can_be_switched_off() -> None:
     registry.check_selector("unused-suppression")
     with pytest.raises(registry.UnknownSelector, match="did you mean `unused-suppression`"):
         registry.check_selector("unused-supression")
+
+
+@given(st.text(alphabet="# \ntorchperf-lint:ignore-file[]TPL190,=é", max_size=60))
+def test_no_words_to_us_make_the_engine_fail(tail: str) -> None:
+    report = check_source("f.py", f"x.item()  # torchperf-lint: i{tail}".encode(), RULES, TARGET, HINTS)
+    assert report.failure is None or "internal" not in report.failure.reason
 
 
 @given(st.text(alphabet="#noqa:TPL190,[] \t\r\n\f'\"\\()é=x.item", max_size=60))

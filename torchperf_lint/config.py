@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.globs import BadGlob, can_match, matcher
+from torchperf_lint.knowledge.hints import BadName, Hints, checked_names
 from torchperf_lint.knowledge.versions import BadVersion, Target, Version, parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.knowledge.hints import Hints
 
 TABLE = "torchperf-lint"
+
+_LIKE_OURS = re.compile(rb"(?i)torchperf[-_]?lint")
+"""What a table is called that is meant for us."""
 
 
 class BadConfig(ValueError):
@@ -53,8 +56,6 @@ class Settings(NamedTuple):
     @property
     def hints(self) -> Hints:
         """What the user adds to the model's own knowledge of hot code."""
-        from torchperf_lint.knowledge.hints import Hints
-
         return Hints(self.hot_functions, self.loader_names)
 
     def rules_for(self, path: str) -> tuple[Rule, ...]:
@@ -141,7 +142,7 @@ def _read_table(path: str) -> dict[str, Any] | None:
             data = file.read()
     except OSError as error:
         raise BadConfig(path, f"cannot be read: {error.strerror}") from None
-    if TABLE.encode() not in data:  # most projects: spares the import of a TOML parser
+    if not _LIKE_OURS.search(data):  # most projects: spares the import of a TOML parser
         return None
     if sys.version_info >= (3, 11):
         import tomllib
@@ -161,10 +162,20 @@ def _read_table(path: str) -> dict[str, Any] | None:
     except RecursionError:
         raise BadConfig(path, "is too deeply nested to read") from None
     tool = document.get("tool", {})
-    table = tool.get(TABLE) if isinstance(tool, dict) else None
+    tools = tool if isinstance(tool, dict) else {}
+    _refuse_mistaken(path, document, tools)
+    table = tools.get(TABLE)
     if table is not None and not isinstance(table, dict):
         raise BadConfig(path, f"[tool.{TABLE}] must be a table")
     return table
+
+
+def _refuse_mistaken(path: str, document: dict[str, Any], tools: dict[str, Any]) -> None:
+    """Raise BadConfig for a table that is meant for us under a name that is not ours: nobody would read it."""
+    names = [*document, *(f"tool.{key}" for key in tools if key != TABLE)]
+    for name in names:
+        if _LIKE_OURS.fullmatch(name.removeprefix("tool.").encode()):
+            raise BadConfig(path, f"[{name}] is no table of ours; the nearest is [tool.{TABLE}]")
 
 
 def _settings(path: str, table: dict[str, Any]) -> Settings:
@@ -178,7 +189,7 @@ def _settings(path: str, table: dict[str, Any]) -> Settings:
             raise BadConfig(path, f"[tool.{TABLE}] has no key `{key}`; the nearest is `{near[0]}`")
         try:
             values[key.replace("-", "_")] = reader(value)
-        except (_WrongType, BadGlob, BadVersion, registry.UnknownSelector) as error:
+        except (_WrongType, BadGlob, BadName, BadVersion, registry.UnknownSelector) as error:
             raise BadConfig(path, f"[tool.{TABLE}] `{key}`: {error}") from None
     return Settings(root=os.path.dirname(os.path.abspath(path)), **values)
 
@@ -220,6 +231,10 @@ def _ignores_by_file(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((glob, _selectors(selectors)) for glob, selectors in value.items())
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    return checked_names(_texts(value))
+
+
 def _version(value: Any) -> Version:
     if not isinstance(value, str):
         raise _WrongType(f"must be a string such as '2.4', not {_toml_name(value)}")
@@ -248,6 +263,6 @@ _READERS = {
     "extend-exclude": _globs,
     "target-torch": _version,
     "target-torchmetrics": _version,
-    "hot-functions": _texts,
-    "loader-names": _texts,
+    "hot-functions": _names,
+    "loader-names": _names,
 }

@@ -23,7 +23,7 @@ from torchperf_lint.engine.jobs import completed
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.runner import FileReport, check_source
-from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.knowledge.hints import BadName, Hints, checked_names
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
 from torchperf_lint.report import printable
 
@@ -125,11 +125,12 @@ class Plugin(_Checker):
         try:
             targets = (options.torchperf_target_torch, options.torchperf_target_torchmetrics)
             _Checker.target = Target(*(parse_version(text) if text else None for text in targets))
-        except BadVersion as error:
+            names = (options.torchperf_hot_functions, options.torchperf_loader_names)
+            _Checker.hints = Hints(*map(checked_names, names))
+        except (BadVersion, BadName) as error:
             from flake8.exceptions import ExecutionError
 
             raise ExecutionError(f"torchperf-lint: {error}") from None
-        _Checker.hints = Hints(tuple(options.torchperf_hot_functions), tuple(options.torchperf_loader_names))
         _Checker.looks_around = not options.torchperf_no_project
         _Checker.cache = None if options.torchperf_no_cache else _cache_folder(options.torchperf_cache_dir)
         named = tuple(

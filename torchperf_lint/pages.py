@@ -28,9 +28,11 @@ A suppression of ours that silences nothing.
 
 ## What it does
 
-Reports a `# noqa: TPL...` comment, or a `# torchperf-lint: ignore-file[...]` line, that names a rule which was run and
-found nothing there, or a code or name that no rule has. A stale suppression hides the next real finding. A bare
-`# noqa` is never reported, since other tools may need it.
+Reports a `# noqa: TPL...` or `# torchperf-lint: ignore[...]` comment, or a `# torchperf-lint: ignore-file[...]` line,
+that names a rule which was run and found nothing there, or a code or name that no rule has; and any other word behind
+`# torchperf-lint:`, which silences nothing. A stale suppression hides the next real finding. A bare `# noqa` is never
+reported, since other tools may need it, and a bare `# torchperf-lint: ignore` only where every rule ran that is on by
+default.
 """
 
 LINE_LENGTH = 120

@@ -1,8 +1,9 @@
-"""Suppressions: `# noqa` comments, whole files that are left out, and the report of those that silence nothing."""
+"""Suppressions: `# noqa` and our own comments, whole files that are left out, and the report of idle ones."""
 
 from __future__ import annotations
 
 import bisect
+import enum
 import functools
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,8 +20,20 @@ if TYPE_CHECKING:
 # Codes are read as flake8 reads them: after `noqa` and a colon, words that are no codes silence everything.
 # They are compiled where a file has such a comment: most have none.
 _NOQA = r"(?i)#\s*noqa(?![\w-])(?:\s*:\s*(?P<items>[A-Z]+[0-9]+(?![\w-])(?:[\s,]+[A-Z]+[0-9]+(?![\w-]))*))?"
-_IGNORE_FILE = r"(?i)#\s*torchperf-lint\s*:\s*ignore-file(?:\s*\[(?P<items>[^\]]*)\](?!\S)|(?!\S)(?!\s*\[))"
-_OURS = re.compile(rb"noqa\s*:[^\r\n]*\btpl\d|ignore-file\s*\[")
+_RULES = r"(?:\s*\[(?P<items>[^\]]*)\](?!\S)|(?!\S)(?!\s*\[))"
+_IGNORE_FILE = rf"(?i)#\s*torchperf-lint\s*:\s*ignore-file{_RULES}"
+_IGNORE = rf"(?i)(?<!\S)#\s*torchperf-lint\s*:\s*ignore{_RULES}"
+_ADDRESSED = r"(?i)(?<!\S)#\s*torchperf-lint\s*:\s*(?P<said>[^\s#]*)"
+_OURS = re.compile(rb"noqa\s*:[^\r\n]*\btpl\d|torchperf-lint\s*:")
+
+
+class _Kind(enum.Enum):
+    """Whose suppression it is, and what of: `noqa` is for other tools, too."""
+
+    NOQA = enum.auto()
+    STATEMENT = enum.auto()
+    FILE = enum.auto()
+    NONE = enum.auto()  # words to us that mean nothing
 
 
 class _Item(NamedTuple):
@@ -35,7 +48,7 @@ class _Directive(NamedTuple):
     """One suppression in a comment; places are byte offsets in `Source.utf8`."""
 
     row: int
-    whole_file: bool
+    kind: _Kind
     comment: tuple[int, int]
     start: int
     end: int
@@ -43,7 +56,7 @@ class _Directive(NamedTuple):
 
 
 def mentions_ours(data: bytes) -> bool:
-    """Whether the bytes may hold a suppression that names codes of ours (and so may be an unused one)."""
+    """Whether the bytes may hold a suppression that is for us (and so may be an unused one)."""
     lowered = data.lower()
     return (b"noqa" in lowered or b"torchperf-lint" in lowered) and _OURS.search(lowered) is not None
 
@@ -61,19 +74,19 @@ class Suppressions:
     def cover_the_file(self) -> bool:
         """Whether the file asks to be left out altogether."""
         return b"ignore-file" in self._lowered and any(
-            each.whole_file and each.items is None for each in self._directives
+            each.kind is _Kind.FILE and each.items is None for each in self._directives
         )
 
     def sift(self, found: Sequence[Diagnostic], enabled: Sequence[Rule], *, report_unused: bool) -> list[Diagnostic]:
         """The diagnostics that no comment silences and, with `report_unused`, a TPL001 per idle comment.
 
-        Idle are codes that have silenced nothing and whose rules are all `enabled` (they ran on this file), and
-        codes of ours that no rule has.
+        Idle are codes that have silenced nothing and whose rules are all `enabled` (they ran on this file), codes
+        of ours that no rule has, and words to us that mean nothing.
         """
         if not self._matter_to(found, report_unused):
             return list(found)
-        lines = [each for each in self._directives if not each.whole_file]
-        whole = [each for each in self._directives if each.whole_file]
+        lines = [each for each in self._directives if each.kind in (_Kind.NOQA, _Kind.STATEMENT)]
+        whole = [each for each in self._directives if each.kind is _Kind.FILE]
         rows = [each.row for each in lines]
         used: set[int] = set()
         kept = []
@@ -82,7 +95,9 @@ class Suppressions:
             near = lines[bisect.bisect_left(rows, first) : bisect.bisect_right(rows, last)]
             silenced = False
             for directive in (*whole, *near):
-                silenced |= directive.items is None
+                if directive.items is None:
+                    used.add(directive.start)
+                    silenced = True
                 for item in directive.items or ():
                     if registry.covers(item.selector, diagnostic.code, diagnostic.name):
                         used.add(item.start)
@@ -97,7 +112,7 @@ class Suppressions:
         """Whether the comments can change anything: reading them costs more than parsing the file."""
         if b"ignore-file" in self._lowered or (report_unused and _OURS.search(self._lowered)):
             return True
-        rows = [self._source.row(match.start()) for match in re.finditer(rb"noqa", self._lowered)]
+        rows = [self._source.row(match.start()) for match in re.finditer(rb"noqa|torchperf-lint", self._lowered)]
         return any(
             bisect.bisect_left(rows, each.noqa_rows[0]) < bisect.bisect_right(rows, each.noqa_rows[1]) for each in found
         )
@@ -110,26 +125,42 @@ class Suppressions:
             before = self._source.line(row)[:column]
             start += len(before.encode())
             own_line = not before.strip()
-            for whole_file, pattern in ((True, _IGNORE_FILE), (False, _NOQA)):
-                match = re.match(pattern, comment) if whole_file else re.search(pattern, comment)
-                if match and (own_line if whole_file else self._noqa):
-                    found.append(_directive(row, start, comment, match, whole_file))
+            known = [
+                (_Kind.FILE, own_line and re.match(_IGNORE_FILE, comment)),
+                (_Kind.STATEMENT, re.search(_IGNORE, comment)),
+                (_Kind.NOQA, self._noqa and re.search(_NOQA, comment)),
+            ]
+            here = [_directive(row, start, comment, match, kind) for kind, match in known if match]
+            starts = {each.start for each in here if each.items != ()}
+            for match in re.finditer(_ADDRESSED, comment):
+                addressed = _directive(row, start, comment, match, _Kind.NONE)
+                if addressed.start not in starts:
+                    here.append(addressed)
+            found += here
         return found
 
     def _unused(self, used: set[int], enabled: Sequence[Rule]) -> Iterator[Diagnostic]:
         for directive in self._directives:
-            idle = [
-                item
-                for item in directive.items or ()
-                if item.start not in used and _is_idle(item.selector, enabled, directive.whole_file)
-            ]
-            if idle and not _spares_unused(directive):
-                yield self._report(directive, idle)
+            if directive.kind is _Kind.NONE:
+                yield self._report(directive, _mistake(self._source.utf8[directive.start : directive.end].decode()))
+            elif directive.items is None:
+                if directive.kind is _Kind.STATEMENT and directive.start not in used and _all_ran(enabled):
+                    yield self._report(directive, "nothing is left to suppress here", self._removal(directive, ()))
+            elif not _spares_unused(directive):
+                ours = directive.kind is not _Kind.NOQA
+                idle = [
+                    item
+                    for item in directive.items
+                    if item.start not in used and _is_idle(item.selector, enabled, ours)
+                ]
+                if idle:
+                    names = ", ".join(f"`{item.selector}`" for item in idle)
+                    text = f"nothing is left to suppress for {names}"
+                    yield self._report(directive, text, self._removal(directive, idle))
 
-    def _report(self, directive: _Directive, idle: Sequence[_Item]) -> Diagnostic:
+    def _report(self, directive: _Directive, message: str, removal: Edit | None = None) -> Diagnostic:
         row, column = self._source.position(directive.start)
         end_row, end_column = self._source.position(directive.end)
-        names = ", ".join(f"`{item.selector}`" for item in idle)
         return Diagnostic(
             path=self._source.path,
             row=row,
@@ -139,9 +170,9 @@ class Suppressions:
             code=registry.UNUSED_SUPPRESSION,
             name=registry.UNUSED_SUPPRESSION_NAME,
             severity=Severity.WARNING.value,
-            message=f"nothing is left to suppress for {names}",
+            message=message,
             because=(),
-            fix=Fix("remove the unused suppression", Safety.SAFE, (self._removal(directive, idle),)),
+            fix=None if removal is None else Fix("remove the unused suppression", Safety.SAFE, (removal,)),
             start=directive.start,
             end=directive.end,
             noqa_rows=(row, row),
@@ -168,19 +199,19 @@ class Suppressions:
         return Edit(start, end, b"")
 
 
-def _directive(row: int, start: int, comment: str, match: re.Match[str], whole_file: bool) -> _Directive:
+def _directive(row: int, start: int, comment: str, match: re.Match[str], kind: _Kind) -> _Directive:
     def place(index: int) -> int:
         return start + len(comment[:index].encode())
 
     items = None
-    if match["items"] is not None:
+    if kind is not _Kind.NONE and match["items"] is not None:
         offset = match.start("items")
         pieces = re.finditer(r"[^\s,]+", match["items"])
         items = tuple(
             _Item(_normal(piece.group()), place(offset + piece.start()), place(offset + piece.end()))
             for piece in pieces
         )
-    return _Directive(row, whole_file, (start, place(len(comment))), place(match.start()), place(match.end()), items)
+    return _Directive(row, kind, (start, place(len(comment))), place(match.start()), place(match.end()), items)
 
 
 def _normal(selector: str) -> str:
@@ -201,19 +232,37 @@ def _comments(text: str) -> Iterator[tuple[int, int, str]]:
         return  # the file does not parse; what stands before the break may still ask to leave it out
 
 
+def _mistake(words: str) -> str:
+    """What is wrong with words to us that suppress nothing."""
+    said = words.partition(":")[2].strip()
+    word = re.split(r"[^\w-]", said, maxsplit=1)[0].lower()
+    if word == "ignore-file" and said.lower() == word:
+        why = "it needs a comment line of its own"
+    elif word in ("ignore", "ignore-file"):
+        why = "rules stand in brackets behind it, as in `ignore[TPL101]`"
+    else:
+        why = f"did you mean `{'ignore-file' if 'fil' in word else 'ignore'}`?"
+    return f"`{said}` suppresses nothing: {why}"
+
+
+def _all_ran(enabled: Sequence[Rule]) -> bool:
+    """Whether all rules ran that are on by default: they are what is meant where none is named."""
+    return {each.code for each in registry.all_rules() if each.default} <= {each.code for each in enabled}
+
+
 def _spares_unused(directive: _Directive) -> bool:
     names = (registry.UNUSED_SUPPRESSION, registry.UNUSED_SUPPRESSION_NAME)
     return any(registry.covers(item.selector, *names) for item in directive.items or ())
 
 
-def _is_idle(selector: str, enabled: Sequence[Rule], whole_file: bool) -> bool:
+def _is_idle(selector: str, enabled: Sequence[Rule], ours: bool) -> bool:
     """Whether a selector that silenced nothing can be called unused.
 
     It can if all rules that it covers ran, and if it covers none though it claims one of ours: `TPL9`, or anything
-    in an `ignore-file`. `TPL0` means reports of the tool itself, not of rules.
+    where it is `ours` alone. `TPL0` means reports of the tool itself, not of rules.
     """
     ran = {each.code for each in enabled}
     covered = [each.code for each in registry.all_rules() if registry.matches(selector, each)]
     if covered:
         return all(code in ran for code in covered)
-    return whole_file or re.fullmatch(r"TPL[1-9]\d*", selector) is not None
+    return ours or re.fullmatch(r"TPL[1-9]\d*", selector) is not None
