@@ -29,6 +29,8 @@ def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout=
         "operators": [],
         "operators_in": [],
         "counters": {},
+        "handed": {},
+        "overwritten": [],
         "files": [],
         "random_state": {"torch": encode(random)},
         **more,

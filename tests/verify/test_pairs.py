@@ -46,6 +46,11 @@ def test_fewer_waits_and_equal_results_are_accepted():
             run(settings={"the default dtype": "torch.float64"}),
             "the default dtype is left torch.float64, torch.float32 before",
         ),
+        (run(handed={"print": [["str", "int"]]}), "print is called 1 times, 0 before"),
+        (
+            run(overwritten=[["/program.py", 9]] * 3),
+            "the source of a copy is written to before the copy is done: 3 times, in line 9",
+        ),
         (run(processes=3), "3 processes are started, 0 before"),
         (run(random=1), "the random numbers of torch are drawn differently"),
         (run(stderr="x.py:3: UserWarning: watch out\n  x\n"), "a warning is new: UserWarning: watch out"),
@@ -147,6 +152,21 @@ def test_a_stated_difference_excuses_the_values_only():
     assert "loops of 7 steps became such of 6" in objections(UNFIXED, run(results=2, loops=[6]), stated, safe=False)
 
 
+def test_types_of_what_is_shown_may_differ_only_where_that_is_stated():
+    before, after = (run(waits, handed={"print": [["str", kind]]}) for waits, kind in ((WAITS, "float"), ([], "int")))
+    (said,) = objections(before, after, EXACT, safe=True)
+    assert said == "call 1 of print is given str, int, str, float before"
+    assert objections(before, after, Agreement(1e-6), safe=False) == [said]
+    assert objections(before, after, Agreement(differ=True, same_types=True), safe=False) == [said]
+    assert objections(before, after, Agreement(differ=True), safe=False) == []
+
+
+def test_where_values_differ_as_stated_types_do_not():
+    stated = Agreement(differ=True, same_types=True)
+    assert objections(UNFIXED, run(results=2), stated, safe=False) == []
+    assert objections(UNFIXED, run(results=1.0), stated, safe=False) == ["results: type int became float"]
+
+
 def test_what_is_missing_for_the_unfixed_program_speaks_against_no_fix():
     missing = run(status="failed", error="ModuleNotFoundError: No module named 'torchmetrics'")
     assert _proof(unfixed=missing, safe=missing).verdict == NOT_VERIFIABLE
@@ -199,6 +219,8 @@ def test_directives_of_a_workload(tmp_path):
     assert [case.name for case in pairs.cases_of([workload])] == ["it (torchmetrics 1.6.1)", "it (torchmetrics 1.9.0)"]
     path.write_text("# verify: results differ (a NaN passes)\n")
     assert read_workload(path, rule).agreement == Agreement(0, True, "a NaN passes")
+    path.write_text("# verify: values differ (a NaN passes)\n")
+    assert read_workload(path, rule).agreement == Agreement(0, True, "a NaN passes", same_types=True)
     path.write_text("# verify: with pytorch-lightning 2.6.6, tqdm 4.67.1\n")
     case = Case(read_workload(path, rule), "1.9.0")
     assert list(map(str, case.releases)) == ["torchmetrics 1.9.0", "pytorch-lightning 2.6.6", "tqdm 4.67.1"]

@@ -23,6 +23,11 @@ TENSORS = [
 ]
 
 
+WITH_GRAPH = torch.ones(1, requires_grad=True) * 1
+with torch.inference_mode():
+    FOR_INFERENCE = torch.ones(1)
+
+
 def _record(value):
     return json.loads(json.dumps(encode(value)))
 
@@ -59,8 +64,17 @@ def test_a_value_equals_its_own_record(value):
         (torch.ones(2), torch.ones(2, 1), "shape [2] became [2, 1]"),
         (torch.ones(2), torch.nn.Parameter(torch.ones(2)), "type Tensor became Parameter"),
         (torch.ones(1), torch.ones(1, requires_grad=True), "requires_grad False became True"),
+        (torch.ones(2, 2), torch.ones(2, 2).t(), "strides [2, 1] became [1, 2]"),
+        (torch.ones(1, 2), torch.ones(1, 4)[:, ::2], "strides [None, 1] became [None, 2]"),
+        (torch.zeros(1, 2), torch.zeros(1, 1).expand(1, 2), "strides [None, 1] became [None, 0]"),
+        (WITH_GRAPH, WITH_GRAPH.detach().requires_grad_(), "has a graph True became False"),
+        (torch.ones(1), FOR_INFERENCE, "is for inference only False became True"),
         (torch.tensor(1.0), 1.0, "type Tensor became float"),
         (numpy.float64(1), 1.0, "type numpy float64 became float"),
+        (numpy.zeros(2), numpy.zeros(2, "float32"), "dtype <f8 became <f4"),
+        (numpy.zeros((2, 2)), numpy.zeros((2, 2)).T, "strides [2, 1] became [1, 2]"),
+        (numpy.ones(2), numpy.ones(2)[::-1], "strides [1] became [-1]"),
+        (numpy.float64(1), numpy.array(1.0), "type numpy float64 became numpy ndarray"),
         (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0000002]), "became"),
         (torch.tensor([1, 2]), torch.tensor([1, 3]), "[1, 2] became [1, 3]"),
         (torch.tensor([0.0]), torch.tensor([-0.0]), "became"),
@@ -89,6 +103,22 @@ def test_a_tolerance_is_relative_and_holds_for_numbers_only():
     assert differences(_record(torch.tensor([0.0])), _record(torch.tensor([1e-9])), 1e-5) != []
     assert differences(_record(3), _record(4), 0.5) != []
     assert differences(_record(math.nan), _record(1.0), 0.5) != []
+
+
+def test_strides_that_place_nothing_are_not_compared():
+    alike = [
+        (torch.ones(1, 3), torch.ones(3, 1).t()),
+        (torch.ones(0, 3), torch.ones(3, 0).t()),
+        (numpy.ones((1, 3)), numpy.ones((3, 1)).T),
+    ]
+    for before, after in alike:
+        assert differences(_record(before), _record(after)) == []
+
+
+def test_without_values_only_what_they_are_is_compared():
+    before, after = _record([1, torch.ones(2)]), _record([2, torch.zeros(2)])
+    assert differences(before, after, values=False) == []
+    assert differences(before, _record([2, torch.zeros(2).double()]), values=False) != []
 
 
 def test_what_has_no_record_is_refused_with_its_place():

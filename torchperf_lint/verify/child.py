@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mode", choices=("count", "time"), default="count", help="count waits, or time steps (cuda)")
     parser.add_argument("--operators", action="store_true", help="count device operators by line, too")
     parser.add_argument("--upkeep", action="store_true", help="note what is held from step to step, too")
+    parser.add_argument("--outputs", action="store_true", help="note the kinds of what is printed and logged, too")
     parser.add_argument("--host-bytes", action="store_true", help="count the bytes that host operators make, too")
     parser.add_argument("--steps", type=int, metavar="N", help="stop the program after so many steps")
     parser.add_argument("--seed", type=int, metavar="N", help="seed all random generators first")
@@ -61,6 +62,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     if options.device == "sim":
         _declare_operators(options.library)
     from torchperf_lint.verify.host_side import HostBytes, Started, WorkerThreads
+    from torchperf_lint.verify.outputs import Outputs
     from torchperf_lint.verify.steps import EnoughSteps, Steps
     from torchperf_lint.verify.upkeep import Upkeep
 
@@ -72,6 +74,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     if options.mode == "count":
         worker_threads.watch()
     made_on_host = HostBytes()
+    outputs = Outputs()
+    if options.outputs:
+        outputs.watch()
     if options.upkeep:
         upkeep.watch(recorder)
     if options.seed is not None:
@@ -102,7 +107,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     _join_threads()
     recorder.active = False
     end_of_steps()
-    counters = finish()
+    measured = finish()
     return {
         "status": status,
         "error": error,
@@ -120,7 +125,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "events": [each.as_json() for each in recorder.events],
         "operators": [[step, *where, name, count] for (step, where, name), count in recorder.operators.items()],
         "operators_in": list(recorder.operators_in.items()),
-        "counters": counters,
+        "handed": outputs.handed,
+        **measured,
         "files": _user_files(script, recorder),
         **(_outcome(names) if options.outcome else {}),
     }
@@ -130,21 +136,22 @@ def nothing_ran(status: str, error: str) -> dict[str, Any]:
     """The report of a program that did not run, or of one whose own report was lost."""
     nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "operators_in", "files"), ())
     none = dict.fromkeys(("steps", "processes", "worker_threads", "host_bytes"), 0)
-    return {"status": status, "error": error, "device": {}, "counters": {}, **none, **nothing}
+    empty = {"device": {}, "counters": {}, "handed": {}, "overwritten": []}
+    return {"status": status, "error": error, **empty, **none, **nothing}
 
 
 def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], dict[str, Any]]:
-    """Begin to record; return what ends it and gives the device's own counts, none for a simulated one."""
+    """Begin to record; return what ends it and gives what this device alone tells: its counters, or early writes."""
     if device == "sim":
-        from torchperf_lint.verify.simulated import install
+        from torchperf_lint.verify.simulated import install, overwritten_too_early
 
         install(recorder)
-        return dict
+        return lambda: {"counters": {}, "overwritten": overwritten_too_early()}
     from torchperf_lint.verify.counters import Counters
 
     counters = Counters(recorder, mode)
     counters.start()
-    return counters.stop
+    return lambda: {"counters": counters.stop(), "overwritten": []}
 
 
 _UNDECLARED = {"torchvision": ("nms", "qnms")}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.knowledge.versions import parse_version
 from torchperf_lint.measurements import UNFIXED
-from torchperf_lint.verify import environments, results
+from torchperf_lint.verify import environments, outputs, results
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.environments import Release
 from torchperf_lint.verify.events import Kind
@@ -230,6 +230,10 @@ def _dangers(before: Run, after: Run) -> Iterator[str]:
         yield f"{new - old} copies to the host became asynchronous: they may be read before they have arrived"
     elif new and _explicit_waits(after) < _explicit_waits(before):
         yield "asynchronous copies to the host are no longer waited for: they may be read before they have arrived"
+    early = after.overwritten
+    if len(early) > len(before.overwritten):
+        rows = ", ".join(str(row) for row in sorted({place.row for place in early}))
+        yield f"the source of a copy is written to before the copy is done: {len(early)} times, in line {rows}"
 
 
 def _listed(lengths: Iterable[int]) -> str:
@@ -283,12 +287,14 @@ def _effects(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> It
     old, new = before.report.get("results"), after.report.get("results")
     if (old is None) != (new is None):
         yield "the results are gone" if new is None else "there are results only now"
+    if not agreement.differ or agreement.same_types:
+        yield from outputs.differences(before.handed, after.handed)
+        if old is not None and new is not None:
+            yield from results.differences(old, new, agreement.tolerance, values=not agreement.differ)
     if agreement.differ:
         return
     if old is None and new is None and not before.stdout.strip():
         yield "the program gives no results to compare"
-    elif old is not None and new is not None:
-        yield from results.differences(old, new, agreement.tolerance)
     if not agreement.tolerance:
         yield from _texts(before, after)
     for name, state in before.report["random_state"].items():

@@ -9,10 +9,20 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import torch
 
+_TRAITS = (
+    "type",
+    "dtype",
+    "shape",
+    "strides",
+    "device",
+    "requires_grad",
+    "has a graph",
+    "is for inference only",
+)
 _PLAIN = (bool, int, str, type(None))
 
 
@@ -23,7 +33,8 @@ class NotComparable(TypeError):
 def encode(value: Any, where: str = "results") -> dict[str, Any]:
     """A nested structure of containers, tensors, arrays and plain values as JSON data, without loss.
 
-    A tensor keeps its dtype, shape, kind of device, need for a gradient, and every bit.
+    A tensor keeps its type, dtype, shape, strides and kind of device, whether it needs a gradient and has a graph, and
+    every bit.
     """
     import torch
 
@@ -41,8 +52,14 @@ def encode(value: Any, where: str = "results") -> dict[str, Any]:
         return {"type": kind, "pairs": pairs}
     if isinstance(value, (list, tuple)):
         return {"type": kind, "items": [encode(each, f"{where}[{place}]") for place, each in enumerate(value)]}
-    if type(value).__module__ == "numpy":
-        return {"type": f"numpy {kind}", "items": [_encode_tensor(torch.as_tensor(value))]}
+    if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+        strides = [stride // (value.itemsize or 1) for stride in value.strides]
+        return {
+            "type": f"numpy {kind}",
+            "dtype": value.dtype.str,
+            "strides": _meaningful(strides, value.shape),
+            "items": [_encode_tensor(torch.as_tensor(value.copy()))],
+        }
     if isinstance(value, (torch.dtype, torch.device, torch.Size)):
         return {"type": kind, "value": str(value)}
     raise NotComparable(
@@ -59,10 +76,18 @@ def _encode_tensor(tensor: torch.Tensor) -> dict[str, Any]:
         "type": type(tensor).__name__,
         "dtype": str(tensor.dtype),
         "shape": list(tensor.shape),
+        "strides": _meaningful(tensor.stride(), tensor.shape),
         "device": tensor.device.type,
         "requires_grad": tensor.requires_grad,
+        "has a graph": tensor.grad_fn is not None,
+        "is for inference only": tensor.is_inference(),
         "data": base64.b64encode(data).decode(),
     }
+
+
+def _meaningful(strides: Sequence[int], shape: Sequence[int]) -> list[int | None]:
+    """The strides that tell where an element lies: none of an empty tensor, nor of a dimension of one."""
+    return [stride if size > 1 and 0 not in shape else None for stride, size in zip(strides, shape, strict=True)]
 
 
 def random_state() -> dict[str, Any]:
@@ -96,13 +121,16 @@ def settings() -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def differences(before: Any, after: Any, tolerance: float = 0.0) -> list[str]:
-    """Where two encoded results differ, one line each; numbers may differ by `tolerance`, relative, NaN equals NaN."""
-    return list(_differences(before, after, tolerance, "results"))
+def differences(before: Any, after: Any, tolerance: float = 0.0, *, values: bool = True) -> list[str]:
+    """Where two encoded results differ, one line each.
+
+    Numbers may differ by `tolerance`, relative, and NaN equals NaN; without `values` only what they are is compared.
+    """
+    return list(_differences(before, after, tolerance if values else None, "results"))
 
 
-def _differences(before: Any, after: Any, tolerance: float, where: str) -> Iterator[str]:
-    for trait in ("type", "dtype", "shape", "device", "requires_grad"):
+def _differences(before: Any, after: Any, tolerance: float | None, where: str) -> Iterator[str]:
+    for trait in _TRAITS:
         if before.get(trait) != after.get(trait):
             yield f"{where}: {trait} {before.get(trait)} became {after.get(trait)}"
             return
@@ -119,7 +147,7 @@ def _differences(before: Any, after: Any, tolerance: float, where: str) -> Itera
             return
         for place, (old, new) in enumerate(zip(before["items"], after["items"], strict=True)):
             yield from _differences(old, new, tolerance, f"{where}[{place}]")
-    elif not _equal(before, after, tolerance):
+    elif tolerance is not None and not _equal(before, after, tolerance):
         yield f"{where}: {_shown(before)} became {_shown(after)}"
 
 

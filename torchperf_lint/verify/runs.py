@@ -94,6 +94,16 @@ class Run(NamedTuple):
         return int(self.report["host_bytes"])
 
     @property
+    def overwritten(self) -> list[Place]:
+        """The lines of asynchronous copies whose source is written to too early, once for each such copy."""
+        return [Place(*place) for place in self.report["overwritten"]]
+
+    @property
+    def handed(self) -> dict[str, list[list[str]]]:
+        """By sink, the kinds of what each call of `print`, or of a logger, was given."""
+        return dict(self.report["handed"])
+
+    @property
     def warnings(self) -> Counter[str]:
         """The warnings on standard error, without the place that issued them."""
         return Counter(_WARNING.findall(self.stderr))
@@ -199,7 +209,7 @@ def run_program(
         command += [f"--library={each}" for each in libraries]
         command += [f"--steps={steps}"] if steps is not None else []
         command += [] if live else ["--seed=0", "--outcome"]
-        command += ["--upkeep"] if mode == "count" and not live else []
+        command += ["--upkeep", "--outputs"] if mode == "count" and not live else []
         command += [str(script), *arguments]
         environment = _environment(libraries, live=live)
         if live:

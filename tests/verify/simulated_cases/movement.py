@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from simulated_cases.harness import assert_same, raises, recorded, recorder
 from torchperf_lint.verify.events import Kind
+from torchperf_lint.verify.simulated import pending
 
 
 class Pair(NamedTuple):
@@ -330,3 +331,84 @@ def check_profiler_with_cuda_activity() -> None:
         for _ in range(4):
             x + 1
             profiler.step()
+
+
+def _early_writes(run) -> int:
+    before = len(pending.overwritten())
+    run()
+    return len(pending.overwritten()) - before
+
+
+def check_writes_to_the_source_of_an_asynchronous_copy() -> None:
+    pinned, pageable = torch.ones(4, 3).pin_memory(), torch.ones(4, 3)
+    shared, target = pinned.numpy(), torch.zeros(4, 3, device="cuda")
+
+    def by_method():
+        pinned.cuda(non_blocking=True)
+        pinned.mul_(2)
+
+    def by_numpy():
+        target.copy_(pinned, non_blocking=True)
+        shared[0] += 1
+
+    def to_a_part():
+        pinned[1:].to("cuda", torch.float64, non_blocking=True)
+        pinned[2, 1] += 1
+
+    def before_the_next_wait():
+        pinned.cuda(non_blocking=True)
+        pinned.mul_(2)
+        torch.cuda.synchronize()
+
+    def behind_an_older_mark():
+        event = torch.cuda.Event()
+        event.record()
+        pinned.cuda(non_blocking=True)
+        event.synchronize()
+        pinned.mul_(2)
+
+    def at_the_next_step():
+        pinned.cuda(non_blocking=True)
+        pinned.mul_(2)
+        pending.look()
+        pinned.div_(2)
+
+    for run in (by_method, by_numpy, to_a_part, before_the_next_wait, behind_an_older_mark, at_the_next_step):
+        assert _early_writes(run) == 1, run
+
+    def another_part():
+        pinned[1:].cuda(non_blocking=True)
+        pinned[0] += 1
+
+    def waiting():
+        pinned.cuda()
+        pinned.mul_(2)
+
+    def staged():
+        pageable.cuda(non_blocking=True)
+        pageable.mul_(2)
+
+    def once_it_was_waited_for():
+        target.copy_(pinned, non_blocking=True)
+        target.sum().item()
+        pinned.mul_(2)
+
+    def behind_a_mark():
+        pinned.cuda(non_blocking=True)
+        event = torch.cuda.current_stream().record_event()
+        while not event.query():
+            pass
+        pinned.mul_(2)
+
+    def to_its_copy():
+        pinned.cuda(non_blocking=True).mul_(2)
+
+    def to_a_new_tensor():
+        given = torch.ones(4, 3).pin_memory()
+        given.cuda(non_blocking=True)
+        del given
+        torch.zeros(4, 3).pin_memory()
+
+    for run in (another_part, waiting, staged, once_it_was_waited_for, behind_a_mark, to_its_copy, to_a_new_tensor):
+        torch.cuda.synchronize()
+        assert _early_writes(run) == 0, run

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from torchperf_lint.verify.simulated.refusals import NotSimulated, refuse
 
 if TYPE_CHECKING:
-    from torchperf_lint.verify.events import Recorder
+    from torchperf_lint.verify.events import Place, Recorder
 
-__all__ = ["NotSimulated", "install"]
+__all__ = ["NotSimulated", "install", "overwritten_too_early"]
 
 TORCH = "2.13"
 
@@ -29,12 +29,20 @@ def install(recorder: Recorder) -> None:
         refuse(f"a device for torch {torch.__version__}; there is one for torch {TORCH}")
     if torch.version.cuda is not None:
         refuse("a device beside real ones: it needs a build of torch without CUDA")
-    from torchperf_lint.verify.simulated import journal
+    from torchperf_lint.verify.simulated import journal, pending
 
     journal.write_to(recorder)
+    recorder.on_step.append(lambda step: pending.look())
     if not _installed:
         _installed = True
         _put_in_place()
+
+
+def overwritten_too_early() -> list[Place]:
+    """The lines of asynchronous copies whose source the program wrote to before it knew that they were done."""
+    from torchperf_lint.verify.simulated import pending
+
+    return pending.overwritten()
 
 
 def _put_in_place() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchperf_lint.verify.events import Kind
-from torchperf_lint.verify.simulated import processes
+from torchperf_lint.verify.simulated import pending, processes
 from torchperf_lint.verify.simulated.journal import note, note_operator
 from torchperf_lint.verify.simulated.kernels import replace_memory, run_on_metadata, set_memory
 from torchperf_lint.verify.simulated.memory import (
@@ -136,6 +136,8 @@ def _note_copy(
         pinned=pinned,
         asynchronous=non_blocking,
     )
+    if to_device and non_blocking and pinned:
+        pending.begin(source)
 
 
 def _in_one_piece(source: torch.Tensor, target: torch.Tensor, from_device: bool, non_blocking: bool) -> bool:

@@ -8,6 +8,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from torchperf_lint.verify.events import Kind, Recorder, reported_in_debug_mode
+from torchperf_lint.verify.simulated import pending
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -34,9 +35,15 @@ def note(
     nbytes: int = 0,
     pinned: bool = False,
     asynchronous: bool = False,
+    until: int | None = None,
 ) -> None:
-    """Record an event that happens now, and complain of it if the debug mode asks for that."""
+    """Record an event that happens now, and complain of it if the debug mode asks for that.
+
+    A wait is one for all the work that is queued, or for what was queued before the mark `until`.
+    """
     recorder.add(kind, operator, waits=waits, nbytes=nbytes, pinned=pinned, asynchronous=asynchronous)
+    if waits:
+        pending.end(until)
     if _debug_mode and waits and reported_in_debug_mode(kind, operator):
         _complain()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from torchperf_lint.verify.events import EVENT_WAIT, STREAM_WAIT, Kind
-from torchperf_lint.verify.simulated import processes
+from torchperf_lint.verify.simulated import pending, processes
 from torchperf_lint.verify.simulated.faces.patching import Faces, refusing_class
 from torchperf_lint.verify.simulated.journal import note
 from torchperf_lint.verify.simulated.names import FACE, index_of
@@ -36,6 +36,7 @@ class Event:
         processes.use()
         self.enable_timing = enable_timing
         self._recorded = False
+        self._mark = 0
 
     @property
     def device(self) -> torch.device:
@@ -45,17 +46,19 @@ class Event:
     def record(self, stream: Stream | None = None) -> None:
         """Mark the stream."""
         self._recorded = True
+        self._mark = pending.queued()
 
     def wait(self, stream: Stream | None = None) -> None:
         """Let a stream, not the host, wait."""
 
     def query(self) -> bool:
         """Whether the mark has been reached."""
+        pending.end(self._mark)
         return True
 
     def synchronize(self) -> None:
         """Let the host wait."""
-        note(Kind.SYNCHRONIZE, EVENT_WAIT, waits=True)
+        note(Kind.SYNCHRONIZE, EVENT_WAIT, waits=True, until=self._mark)
 
     def elapsed_time(self, end_event: Event) -> float:
         """NaN, for there is no time here, or the error that CUDA has for events without timing."""
@@ -112,6 +115,7 @@ class Stream:
 
     def query(self) -> bool:
         """Whether all the work is done."""
+        pending.end()
         return True
 
     def is_capturing(self) -> bool:
