@@ -13,11 +13,12 @@ from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.syntax import cst
 
 _MOVERS = ("to", "cuda", "type_as")
 _TENSOR_ONLY = frozenset(
@@ -192,14 +193,33 @@ def is_host_batch(value: Value) -> bool:
 
 
 def host_batch_written_after(model: Model, site: Site) -> bool:
-    """Whether the function around the site writes in place to a batch on the host, on a later row or pass."""
+    """Whether the function around the site writes in place to a batch on the host, on a later row or pass, or may."""
     function = model.function_of(site)
-    loops = model.loops.enclosing(model.statement_of(site.node))
     return any(
-        (row > site.rows[1] or any(_comes_again(loop, written, row) for loop in loops))
-        and is_host_batch(model.world.frame_value(function, _tensor_of(written)))
-        for written, row in (*written_in(function), *handed_to_writers(model, function))
+        is_host_batch(model.world.frame_value(function, written))
+        for written in _behind(model, site, (*written_in(function), *handed_to_writers(model, function)))
     )
+
+
+def is_written_after(model: Model, site: Site, moved: cst.BaseExpression) -> bool:
+    """Whether the function around the site writes to what is moved there, on a later row or pass, under its name."""
+    node = model.ast_of(moved)
+    name = ast.unparse(node) if node is not None else model.text(moved)
+    written = map(ast.unparse, _behind(model, site, written_in(model.function_of(site))))
+    return any(_is_part(each, name) or _is_part(name, each) for each in written)
+
+
+def _is_part(part: str, whole: str) -> bool:
+    """`batch.x[0]` of `batch`, and of itself."""
+    return part == whole or part.startswith((f"{whole}.", f"{whole}["))
+
+
+def _behind(model: Model, site: Site, written: Iterable[tuple[ast.expr, int]]) -> Iterator[ast.expr]:
+    """Of what is written, by row, the tensors that are so after the site, in this pass or the next."""
+    loops = model.loops.enclosing(model.statement_of(site.node))
+    for each, row in written:
+        if row > site.rows[1] or any(_comes_again(loop, each, row) for loop in loops):
+            yield _tensor_of(each)
 
 
 def _tensor_of(node: ast.expr) -> ast.expr:

@@ -136,7 +136,7 @@ def nothing_ran(status: str, error: str) -> dict[str, Any]:
     """The report of a program that did not run, or of one whose own report was lost."""
     nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "operators_in", "files"), ())
     none = dict.fromkeys(("steps", "processes", "worker_threads", "host_bytes"), 0)
-    empty = {"device": {}, "counters": {}, "handed": {}, "overwritten": []}
+    empty: dict[str, Any] = {"device": {}, "counters": {}, "handed": {}, "overwritten": []}
     return {"status": status, "error": error, **empty, **none, **nothing}
 
 

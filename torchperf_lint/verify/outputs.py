@@ -40,7 +40,7 @@ class Outputs:
             handle(logger, record)
 
         builtins.print = printing
-        logging.Logger.handle = handling  # type: ignore[method-assign]
+        logging.Logger.handle = handling  # type: ignore[method-assign, assignment]
 
     def _note(self, sink: str, values: tuple[Any, ...]) -> None:
         self.handed.setdefault(sink, []).append([kind_of(value) for value in values])

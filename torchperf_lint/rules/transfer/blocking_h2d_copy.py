@@ -14,6 +14,7 @@ from torchperf_lint.idioms.writes import (
     has_blocking_mover,
     host_batch_written_after,
     is_host_batch,
+    is_written_after,
 )
 from torchperf_lint.model.meaning.values import Kind, Origin
 from torchperf_lint.syntax import cst, edits, shape
@@ -53,6 +54,8 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
     changed = edits.add_argument(move.site.tree, move.call, "non_blocking=True")
     if changed is None or model.value(move.moved).origin is not Origin.BATCH:
         return None  # the driver stages what lies with gaps or in a new piece of memory, even from a pinned batch
+    if is_written_after(model, move.site, move.moved):
+        return None  # the copy may not have read it yet
     safe = (
         _takes_the_argument(model, move)
         and _casts_alike(model, move)
