@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
+from torchperf_lint.idioms.data.copied import written_while_copied
 from torchperf_lint.idioms.data.workers import none_by_default
-from torchperf_lint.idioms.transfer.transfers import hot_moves
-from torchperf_lint.idioms.writes import host_batch_written_after
 from torchperf_lint.knowledge import loading, torch_api
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import edits
@@ -69,7 +68,7 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
     collate = given(model, site.node, "collate_fn", loading.position(ref, "collate_fn"))
     same_type = (collate is not None and collate.absent) or not _occurs(texts, " tuple)", "(tuple,", " tuple,")
     safe = pinned.absent and samples.on_host is True and batched and dense and same_type and (asks or route.certain)
-    safe = safe and not _is_written_while_copied(model, site)
+    safe = safe and not written_while_copied(model, site)
     title = "pin the batches, so that they are copied straight from where they lie"
     if pinned.node is not None:
         edit = edits.replace(site.tree, pinned.node, value)
@@ -78,15 +77,6 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
         return None
     added = edits.add_argument(site.tree, site.node, f"pin_memory={value}")
     return None if added is None else Fix(title, Safety.SAFE if safe else Safety.UNSAFE, added)
-
-
-def _is_written_while_copied(model: Model, site: Site) -> bool:
-    """Whether the file writes to a batch behind a copy that does not wait: of pageable memory it was staged by then."""
-    loader = model.ast_of(site.node)
-    return any(
-        move.non_blocking and loader in model.value(move.moved).sources and host_batch_written_after(model, move.site)
-        for move in hot_moves(model)
-    )
 
 
 def _occurs(texts: tuple[str, ...], *words: str) -> bool:
