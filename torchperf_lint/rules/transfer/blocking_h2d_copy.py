@@ -63,7 +63,7 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
         and not host_batch_written_after(model, move.site)
     )
     grade = Safety.SAFE if safe else Safety.SHOWN if _may_raise(model, move) else Safety.UNSAFE
-    return Fix("copy without waiting (and pin the loader's memory)", grade, changed)
+    return Fix("copy without waiting", grade, changed)
 
 
 def _may_raise(model: Model, move: Move) -> bool:
