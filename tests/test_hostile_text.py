@@ -20,7 +20,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import torchperf_lint
-from torchperf_lint.knowledge.versions import BadVersion, parse_version
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.runner import check_source
+from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
 from torchperf_lint.model.project.facts import facts_of
 
 if TYPE_CHECKING:
@@ -118,6 +121,15 @@ def test_an_ambiguous_expression_would_be_told() -> None:
 def test_no_version_hangs(text: str) -> None:
     with patience(), pytest.raises(BadVersion):
         parse_version(text)
+
+
+@pytest.mark.parametrize("comment", ["# noqa: {}", "# torchperf-lint: ignore-file[{}]", "# é # noqa: {}"])
+def test_no_comment_hangs(comment: str) -> None:
+    text = f"x.item()\n{comment.format(', '.join(['TPL102', 'TPL999'] * 25_000))}\n"
+    with patience():
+        report = check_source("f.py", text.encode(), registry.all_rules(), Target(), Hints((), ()))
+    (found,) = report.diagnostics
+    assert found.message.count("TPL999") == 25_000
 
 
 @pytest.mark.parametrize("opening", OPENINGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import importlib
 import os
 import subprocess
@@ -11,6 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from linting import ROOT
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.fixer import fix_source
+from torchperf_lint.engine.runner import check_source
+from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.knowledge.versions import Target
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -86,3 +92,38 @@ def test_a_gain_is_to_be_kept(work: ModuleType) -> None:
     (said,) = work.complaints(before, {"index": 300, "values": 500, work.ALL: 800})
     assert "--bless" in said
     assert not work.complaints(before, {"index": 450, "values": 450, work.ALL: 900})
+
+
+LOOP = """\
+import torch
+
+
+def train(model, loader, optimizer):
+    model.cuda()
+    total = 0.0
+    for inputs in loader:
+        optimizer.zero_grad()
+        loss = model(inputs.cuda()).sum()
+        loss.backward()
+        optimizer.step()
+{lines}    return total
+"""
+
+
+@pytest.mark.parametrize("fix", [False, True])
+@pytest.mark.parametrize("line", ["total += loss.item()", "x = loss.item()"])
+def test_twice_the_reads_in_one_loop_are_twice_the_work(line: str, fix: bool) -> None:
+    def calls(reads: int) -> int:
+        data = LOOP.format(lines=f"        {line}\n" * reads).encode()
+        given = "train.py", data, registry.all_rules(), Target(), Hints((), ())
+        profile = cProfile.Profile()
+        profile.enable()
+        if fix:
+            fix_source(*given, True)
+        else:
+            assert len(check_source(*given).diagnostics) >= reads
+        profile.disable()
+        return sum(entry.callcount for entry in profile.getstats() if not isinstance(entry.code, str))
+
+    calls(2)  # what is imported and kept is no work of a file
+    assert calls(400) < 2.2 * calls(200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import enum
 import functools
+import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -125,21 +126,26 @@ class Suppressions:
             before = self._source.line(row)[:column]
             start += len(before.encode())
             own_line = not before.strip()
+            offsets = range(len(comment) + 1) if comment.isascii() else _byte_offsets(comment)
             known = [
                 (_Kind.FILE, own_line and re.match(_IGNORE_FILE, comment)),
                 (_Kind.STATEMENT, re.search(_IGNORE, comment)),
                 (_Kind.NOQA, self._noqa and re.search(_NOQA, comment)),
             ]
-            here = [_directive(row, start, comment, match, kind) for kind, match in known if match]
+            here = [_directive(row, start, offsets, match, kind) for kind, match in known if match]
             starts = {each.start for each in here if each.items != ()}
             for match in re.finditer(_ADDRESSED, comment):
-                addressed = _directive(row, start, comment, match, _Kind.NONE)
+                addressed = _directive(row, start, offsets, match, _Kind.NONE)
                 if addressed.start not in starts:
                     here.append(addressed)
             found += here
         return found
 
     def _unused(self, used: set[int], enabled: Sequence[Rule]) -> Iterator[Diagnostic]:
+        @functools.cache  # a comment may name one code many times
+        def is_idle(selector: str, ours: bool) -> bool:
+            return _is_idle(selector, enabled, ours)
+
         for directive in self._directives:
             if directive.kind is _Kind.NONE:
                 yield self._report(directive, _mistake(self._source.utf8[directive.start : directive.end].decode()))
@@ -148,11 +154,7 @@ class Suppressions:
                     yield self._report(directive, "nothing is left to suppress here", self._removal(directive, ()))
             elif not _spares_unused(directive):
                 ours = directive.kind is not _Kind.NOQA
-                idle = [
-                    item
-                    for item in directive.items
-                    if item.start not in used and _is_idle(item.selector, enabled, ours)
-                ]
+                idle = [item for item in directive.items if item.start not in used and is_idle(item.selector, ours)]
                 if idle:
                     names = ", ".join(f"`{item.selector}`" for item in idle)
                     text = f"nothing is left to suppress for {names}"
@@ -181,7 +183,8 @@ class Suppressions:
     def _removal(self, directive: _Directive, idle: Sequence[_Item]) -> Edit:
         """Take the idle codes out, or the suppression, or the comment, whichever is all that goes."""
         text, items = self._source.utf8, directive.items or ()
-        left = [item for item in items if item not in idle]
+        gone = set(idle)
+        left = [item for item in items if item not in gone]
         if left:
             separator = text[items[0].end : items[1].start]
             codes = separator.join(text[item.start : item.end] for item in left)
@@ -199,9 +202,11 @@ class Suppressions:
         return Edit(start, end, b"")
 
 
-def _directive(row: int, start: int, comment: str, match: re.Match[str], kind: _Kind) -> _Directive:
+def _directive(row: int, start: int, offsets: Sequence[int], match: re.Match[str], kind: _Kind) -> _Directive:
+    """`offsets` are those of the comment's characters in its bytes, which begin at `start`, and of its end."""
+
     def place(index: int) -> int:
-        return start + len(comment[:index].encode())
+        return start + offsets[index]
 
     items = None
     if kind is not _Kind.NONE and match["items"] is not None:
@@ -211,7 +216,11 @@ def _directive(row: int, start: int, comment: str, match: re.Match[str], kind: _
             _Item(_normal(piece.group()), place(offset + piece.start()), place(offset + piece.end()))
             for piece in pieces
         )
-    return _Directive(row, kind, (start, place(len(comment))), place(match.start()), place(match.end()), items)
+    return _Directive(row, kind, (start, start + offsets[-1]), place(match.start()), place(match.end()), items)
+
+
+def _byte_offsets(text: str) -> list[int]:
+    return [0, *itertools.accumulate(len(each.encode()) for each in text)]
 
 
 def _normal(selector: str) -> str:

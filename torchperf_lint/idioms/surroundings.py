@@ -177,6 +177,10 @@ def _swallows(cls: ClassInfo) -> bool:
 def reckoned_from(model: Model, name: str, site: Site) -> list[str]:
     """The name, and those that the function around binds to what is reckoned from it: `left = max(x - 1, 0)`."""
     function = model.function_of(site)
+    return model.remember(("reckoned from", name, function), lambda: _reckoned_in(function, name))
+
+
+def _reckoned_in(function: FunctionInfo, name: str) -> list[str]:
     found = [name]
     for known in found:
         for node in function.nodes:

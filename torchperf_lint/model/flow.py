@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
@@ -49,17 +50,49 @@ class Use(NamedTuple):
     again: bool  # stands behind the loop in another that runs it in every step
 
 
-class NameUses(NamedTuple):
-    """Every occurrence of a name in one function, and whether the name is local to it."""
+class NameUses:
+    """Every occurrence of a name in one function, and whether the name is local to it.
 
-    local: bool
-    uses: tuple[Use, ...]
+    One is asked about every place that reads the name, so what is asked of all occurrences is sorted out once.
+    """
+
+    def __init__(self, local: bool, uses: tuple[Use, ...]) -> None:
+        self.local = local
+        self.uses = uses
+        self._of: dict[tuple[str, ...], list[Use]] = {}
 
     def of(self, *kinds: str) -> list[Use]:
         """The occurrences of these kinds."""
-        return [use for use in self.uses if use.kind in kinds]
+        if kinds not in self._of:
+            self._of[kinds] = [use for use in self.uses if use.kind in kinds]
+        return self._of[kinds]
 
-    @property
+    @functools.cached_property
+    def is_plain_counter(self) -> bool:
+        """Whether it is a local number that only one place in the loop adds to, read after it or under a throttle."""
+        stores, loads = self.of("store"), self.of("load")
+        return (
+            self.local
+            and any(use.leads for use in stores)
+            and all(type(use.constant) in (int, float) for use in stores)
+            and sum(use.inside for use in self.of("augment")) == 1
+            and not self.of("delete")
+            and not self.any_nested
+            and not any(use.formatted_with_name for use in loads if use.inside)
+            and all(use.throttled for use in loads if use.inside)
+        )
+
+    @functools.cached_property
+    def any_nested(self) -> bool:
+        """Whether a function inside of this one uses it."""
+        return any(use.nested for use in self.uses)
+
+    @functools.cached_property
+    def is_read_now_and_then(self) -> bool:
+        """Whether anything that reads it is throttled."""
+        return any(use.throttled for use in self.of("load"))
+
+    @functools.cached_property
     def only_filled(self) -> bool:
         """Whether it is a new list that the loop fills in one place, and that nothing sees before the loop ends."""
         stores = self.of("store")

@@ -243,4 +243,4 @@ class Model(SiteModel):
 
     def mentions(self, *words: str) -> bool:
         """Whether any of the texts occurs in the file's text."""
-        return any(word in self.source.text for word in words)
+        return self.remember(("mentions", words), lambda: any(word in self.source.text for word in words))

@@ -119,12 +119,11 @@ class SiteModel:
         """
         wanted = _is_repeated_read if repeated else _is_scalar_read
         sites = [*self.sites(("item",), hot, wanted), *self.sites(("float", "int"), True, wanted)]
-        covered: set[tuple[int, int]] = set()
+        covered = -1  # up to here
         for site in sorted(sites, key=lambda site: (site.start, -site.end)):
-            if any(start <= site.start and site.end <= end for start, end in covered):
-                continue
-            covered.add((site.start, site.end))
-            yield site
+            if site.end > covered:
+                covered = site.end
+                yield site
 
     def sites(
         self, names: tuple[str, ...], hot: bool, wanted: Callable[[CallRecord], bool], near_device: bool = True

@@ -63,7 +63,7 @@ def delayed(model: Model, read: HostRead) -> Delayed | None:
     tensor = read.tensor.value if isinstance(read.tensor, cst.Name) else None
     uses = model.uses(target.id, read.site, read.heat)
     is_script = model.function_name(read.site) == "<module>" and not model.mentions(*_SEES_ALL_NAMES)
-    hidden = (uses.local or is_script) and not any(use.nested for use in uses.uses)
+    hidden = (uses.local or is_script) and not uses.any_nested
     private = _is_private(model, read) if tensor is not None else _is_new(model, read.tensor)
     return Delayed(read, target.id, statement, tensor, private and not model.mentions(*_STATIC_MEMORY), hidden)
 
@@ -91,17 +91,22 @@ def _is_private(model: Model, read: HostRead) -> bool:
     """Whether the function makes the tensor and only computes with it: nothing else can write to it, or keeps it."""
     assert isinstance(read.tensor, cst.Name)
     name, function = read.tensor.value, model.function_of(read.site)
+    others = model.remember(("other uses", name, function), lambda: _other_uses(model, name, function))
+    own = model.ast_of(read.tensor)
+    return others is not None and all(use is own for use in others)
+
+
+def _other_uses(model: Model, name: str, function: FunctionInfo) -> list[ast.Name] | None:
+    """The reads of a name that do not only compute with a tensor; None where it is not shown to be made here."""
     bound = model.heats.bindings(function, name)
     around = function.parents
     uses = [node for node in around if isinstance(node, ast.Name) and node.id == name]
     if len(bound) != sum(isinstance(use.ctx, ast.Store) for use in uses) or name in model.index.rebound_elsewhere:
-        return False
+        return None
     if name in function.parameter_names or not all(_is_bound_anew(model, function, each) for each in bound):
-        return False
-    own = model.ast_of(read.tensor)
+        return None
     loads = [use for use in uses if isinstance(use.ctx, ast.Load) and not _is_number(model, function, use)]
-    loads = [use for use in loads if use is not own]
-    return all(_only_computes(model, function, use, around) for use in loads)
+    return [use for use in loads if not _only_computes(model, function, use, around)]
 
 
 def _is_bound_anew(model: Model, function: FunctionInfo, node: ast.expr) -> bool:

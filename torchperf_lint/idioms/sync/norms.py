@@ -111,11 +111,18 @@ def _subject(call: ast.Call) -> ast.expr | None:
 
 def is_summed_up(model: Model, name: str, site: Site) -> bool:
     """Whether the function around the site adds what the name holds to something."""
-    return any(
-        isinstance(node, ast.AugAssign)
-        and isinstance(node.op, ast.Add)
-        and any(isinstance(each, ast.Name) and each.id == name for each in subtree(node.value))
-        for node in subtree(model.function_of(site).node)
+    function = model.function_of(site)
+    return name in model.remember(("summed up", function), lambda: _summed_up_in(function))
+
+
+def _summed_up_in(function: FunctionInfo) -> frozenset[str]:
+    """The names in what a function adds to something."""
+    return frozenset(
+        each.id
+        for node in subtree(function.node)
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
+        for each in subtree(node.value)
+        if isinstance(each, ast.Name)
     )
 
 

@@ -97,6 +97,10 @@ class _Prover:
 
         What is added to it in place (`x += y`) changes neither its shape nor its dtype.
         """
+        key = ("bound plainly", name, self._function)
+        return self._model.remember(key, lambda: self._bound_plainly(name))
+
+    def _bound_plainly(self, name: str) -> list[ast.expr]:
         function = self._function
         if name in function.parameter_names or name in self._model.index.rebound_elsewhere:
             return []

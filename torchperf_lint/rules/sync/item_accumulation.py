@@ -48,7 +48,7 @@ def _use(model: Model, read: HostRead, name: str) -> str:
     """What the number is for, as the end of the message."""
     if not name.isidentifier():
         return f" to be {read.role.value.replace('a running sum', f'`{name}`').replace('a list', f'`{name}`')}"
-    now_and_then = any(use.throttled for use in model.uses(name, read.site, read.heat).of("load"))
+    now_and_then = model.uses(name, read.site, read.heat).is_read_now_and_then
     return f", though `{name}` is needed only {'now and then' if now_and_then else 'later'}"
 
 
@@ -74,7 +74,7 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
         return None
     uses = model.uses(name, read.site, read.heat)
     starts = [use.constant for use in uses.of("store")]
-    how = _deferral(model, read, uses, starts) if _is_plain_counter(uses, starts) else None
+    how = _deferral(model, read, uses, starts) if uses.is_plain_counter else None
     if how is None or not model.keeps_builtin(how.convert):
         return None
     made = [
@@ -168,21 +168,6 @@ def _scale(model: Model, read: HostRead) -> _Scale | None:
 
 def _is_power_of_two(number: object) -> bool:
     return isinstance(number, int) and number > 0 and number & (number - 1) == 0
-
-
-def _is_plain_counter(uses: NameUses, starts: list[object]) -> bool:
-    """A local number that only this loop adds to, and that is read only after it or under a throttle."""
-    loads = uses.of("load")
-    return (
-        uses.local
-        and any(use.leads for use in uses.of("store"))
-        and all(type(start) in (int, float) for start in starts)
-        and sum(use.inside for use in uses.of("augment")) == 1
-        and not uses.of("delete")
-        and not any(use.nested for use in uses.uses)
-        and not any(use.formatted_with_name for use in loads if use.inside)
-        and all(use.throttled for use in loads if use.inside)
-    )
 
 
 # -- lists ----------------------------------------------------------------------------------------------------------
