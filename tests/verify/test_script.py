@@ -12,7 +12,7 @@ from synthetic import event, run
 
 from linting import ROOT
 from torchperf_lint.engine.findings import Because, Diagnostic
-from torchperf_lint.verify import events
+from torchperf_lint.verify import events, runs
 from torchperf_lint.verify.events import Kind
 from torchperf_lint.verify.script import join
 
@@ -215,6 +215,14 @@ def test_modules_are_looked_for_where_they_are_without_us(project, safe_path):
 
     script = os.path.join("scripts", "train.py")
     assert printed(command, "verify", "--device", "sim", "--script", script) == printed(sys.executable, script)
+
+
+def test_what_is_run_elsewhere_finds_the_folders_that_are_named_from_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["lib", "", str(ROOT)]))
+    path = runs._environment([tmp_path / "release"], live=False)["PYTHONPATH"].split(os.pathsep)
+    assert path == [str(tmp_path / "release"), str(tmp_path / "lib"), str(tmp_path), str(ROOT)]
+    assert runs._environment([], live=True) == dict(os.environ)
 
 
 def test_whatever_a_program_leaves_it_is_reported(project):
