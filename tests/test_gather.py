@@ -122,6 +122,29 @@ def test_the_project_of_one_file_stays_where_it_is_whatever_is_linted_with_it(he
     assert [os.path.relpath(key) for key in found.keys] == ["../elsewhere/generated.py", "a/setup.py", "a/train.py"]
 
 
+@pytest.mark.parametrize("hidden", [".venv/lib/site-packages", "build", ".tox", ".scratch", ".shown", "data"])
+@pytest.mark.parametrize("package", ["", "__init__.py"])
+def test_below_a_hidden_folder_a_project_is_one_as_anywhere(hidden: str, package: str, here: Path) -> None:
+    (here / ".git").mkdir()
+    write(here, ".gitignore", text=".scratch/\n")
+    write(here, "own.py", f"{hidden}/other/b.py", f"{hidden}/copy/a.py", f"{hidden}/copy/sub/c.py")
+    if package:
+        write(here, f"{hidden}/copy/{package}", f"{hidden}/copy/sub/{package}")
+    around = {".shown": ".", "data": "."}.get(hidden, f"{hidden}/copy")
+    assert root(f"{hidden}/copy/a.py") == root(f"{hidden}/copy/a.py", f"{hidden}/copy/sub/c.py") == around
+    found = files(f"{hidden}/copy/a.py")
+    assert {f"{hidden}/copy/a.py", f"{hidden}/copy/sub/c.py"} <= {*found}
+    assert ("own.py" in found) is (f"{hidden}/other/b.py" in found) is (around == ".")
+    assert f"{hidden}/copy/a.py" not in files("own.py") or around == "."
+
+
+def test_a_hidden_folder_that_leaves_itself_out_stands_apart(here: Path) -> None:
+    (here / ".git").mkdir()
+    write(here, ".made/.gitignore", text="*\n")
+    write(here, "own.py", ".made/copy/a.py", ".made/copy/b.py")
+    assert files(".made/copy/a.py") == [".made/copy/a.py", ".made/copy/b.py"]
+
+
 def test_the_home_folder_is_never_a_root(tmp_path: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))

@@ -123,6 +123,17 @@ def test_gitignore_files_above_count_up_to_the_top_of_the_repository(here: Path)
     assert found("repo/pkg/sub") == ["repo/pkg/sub/a.py"]
 
 
+def test_a_gitignore_above_does_not_count_below_a_folder_that_is_named_itself(here: Path) -> None:
+    (here / ".git").mkdir()
+    write(here, "gen/lib/a.py", "gen/lib/b_tmp.py", "keep/c.py", "keep/d_tmp.py")
+    write(here, ".gitignore", text="/gen/\n*_tmp.py\n")
+    assert found() == found("keep") == ["keep/c.py"]
+    assert found("gen/lib") == ["gen/lib/a.py", "gen/lib/b_tmp.py"]
+    write(here, "gen/.gitignore", text="*\n")
+    write(here, "gen/lib/.gitignore", text="b_tmp.py\n")
+    assert found("gen/lib") == ["gen/lib/a.py"]
+
+
 @pytest.mark.parametrize("text", ["*\n", "*", "# made by venv\n\n*\n"])
 def test_a_folder_that_leaves_itself_out_is_told_without_pathspec(
     text: str, here: Path, monkeypatch: pytest.MonkeyPatch

@@ -42,9 +42,9 @@ def discover(
     """The Python files (`.py`) under `paths`; the order of `paths` does not matter.
 
     A file that is named itself is always in, and fails where it is no Python. Folders are searched without what
-    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) leave out. Links to folders
-    are not followed: what they lead to is in the project at its own place, or is not the project's. No file comes
-    twice.
+    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) leave out; what leaves out a folder
+    that is named itself, by a `.gitignore` above it, does not count below it. Links to folders are not followed: what
+    they lead to is in the project at its own place, or is not the project's. No file comes twice.
     Where the folders hold more than `most_entries`, nothing is found.
     """
     search = _Search(_Exclusion(exclude, os.path.abspath(root)), most_entries)
@@ -82,7 +82,9 @@ class _Search:
             return
         if stat.S_ISDIR(mode):
             place = os.path.abspath(path)
-            self._walk("" if path == "." else path, os.path.realpath(path), place, _ignores_above(place))
+            above = _ignores_above(place)
+            ignores = () if _ignored(above, place, True) else above
+            self._walk("" if path == "." else path, os.path.realpath(path), place, ignores)
         elif stat.S_ISREG(mode):
             self._add_file(path)
         else:
@@ -204,6 +206,16 @@ def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]
     if text is None:
         return ignores
     return None if _EVERYTHING.fullmatch(text) else (*ignores, (place, matcher(text.splitlines())))
+
+
+def stands_apart(folder: str) -> bool:
+    """Whether the folder is no part of the project around it: by its name, or hidden and left out by `.gitignore`s."""
+    name = os.path.basename(folder)
+    if name in DEFAULT_EXCLUDE:
+        return True
+    if not name.startswith("."):
+        return False
+    return _EVERYTHING.fullmatch(_own_text(folder) or "") is not None or _ignored(_ignores_above(folder), folder, True)
 
 
 def _own_text(folder: str) -> str | None:

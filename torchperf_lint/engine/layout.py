@@ -6,7 +6,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.files import discover
+from torchperf_lint.engine.files import discover, stands_apart
 from torchperf_lint.syntax.identity import key_of, keys_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def root_of(keys: Iterable[str]) -> str:
     That is the root of the innermost repository around them. Outside repositories it is the outermost folder around
     them with a marker of a project, so that a part of it with a marker of its own has the same root as the whole.
     Without a marker it is the current folder, if they lie below it, else the folder that holds them all; folders
-    that are packages are left upwards.
+    that are packages are left upwards. What lies in a folder that stands apart (`.venv`, `site-packages`, ...) is never
+    a part of what lies around that folder.
     """
     here = key_of(os.curdir)
     folders = {os.path.dirname(key) for key in keys}
@@ -84,16 +85,21 @@ def root_of(keys: Iterable[str]) -> str:
         if marked:
             return marked[0] if marks is REPOSITORIES else marked[-1]
     root = here if here in around else common
-    while os.path.exists(os.path.join(root, "__init__.py")):
+    while os.path.exists(os.path.join(root, "__init__.py")) and not stands_apart(os.path.dirname(root)):
         root = os.path.dirname(root)
     return root
 
 
 def _folders_around(folder: str) -> list[str]:
-    """The folder and those that hold it, as far as they can be a project's: not the user's home, nor all there is."""
+    """The folder and those that hold it, as far as they can be a project's.
+
+    That is not the user's home, nor all there is, nor what holds a folder that stands apart.
+    """
     found = []
     while _may_be_root(folder):
         found.append(folder)
+        if stands_apart(folder):
+            break
         folder = os.path.dirname(folder)
     return found
 
