@@ -5,6 +5,7 @@
     # expect[torchmetrics>=1.6.2]: TPL301            only for that target
     # missed: TPL101 (helper lives in another file)  a known false negative
     # wrong: TPL101 (the loop runs once)             a known false positive
+    # refuted: TPL101 (`load` gives a host tensor)   found in the file alone, and not where its project is known
 
 The first lines of a file may hold directives: `# options: select=TPL101,TPL107 hot-functions=step`,
 `# torch: 2.3`, `# torchmetrics: 1.6.1`.
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 LIBRARIES = ("torch", "torchmetrics")
 OPTIONS = ("select", "hot-functions", "loader-names")
 
-_LOOKS_LIKE = re.compile(r"#+\s*(?:expect|missed|wrong)\s*(?:\[|:|TPL)", re.IGNORECASE)
+_LOOKS_LIKE = re.compile(r"#+\s*(?:expect|missed|wrong|refuted)\s*(?:\[|:|TPL)", re.IGNORECASE)
 _EXPECTATION = re.compile(
-    r"""\#\s*(?P<kind>expect|missed|wrong)
+    r"""\#\s*(?P<kind>expect|missed|wrong|refuted)
         (?:\[(?P<library>torch|torchmetrics)(?P<specifier>[<>=][^\]]*)\])?
         :\s*(?P<items>TPL\d{3}(?:\s+"[^"]*")?(?:\s*,\s*TPL\d{3}(?:\s+"[^"]*")?)*)
         \s*(?:\((?P<reason>.+?)\))?
@@ -70,7 +71,7 @@ class Expectation(NamedTuple):
     """One code that a comment names, with the row of code that it is about."""
 
     row: int
-    kind: str  # "expect", "missed" or "wrong"
+    kind: str  # "expect", "missed", "wrong" or "refuted"
     code: str
     text: str
     gate: Gate | None
@@ -129,8 +130,12 @@ def comments_of(text: str) -> list[str]:
 
 
 def disagreements(expectations: Iterable[Expectation], found: Iterable[Diagnostic], target: Target) -> list[str]:
-    """Every finding without a comment and every comment without its finding, one line each."""
-    wanted = [each for each in expectations if each.gate is None or each.gate.holds(target)]
+    """Every finding without a comment and every comment without its finding, one line each.
+
+    What is refuted says nothing here; `unaccounted` holds it.
+    """
+    stated = [each for each in expectations if each.kind != "refuted"]
+    wanted = [each for each in stated if each.gate is None or each.gate.holds(target)]
     positive = [each for each in wanted if each.kind != "missed"]
     diagnostics = list(found)
     matched = _match(positive, diagnostics)
@@ -146,6 +151,25 @@ def disagreements(expectations: Iterable[Expectation], found: Iterable[Diagnosti
             unexpected.remove(gained)
             complaints.append((each.row, f"{each} is missed no more: make it an expectation"))
     complaints += [(each.row, f"unexpected {each.code} at column {each.column}: {each.message}") for each in unexpected]
+    return [f"row {row}: {complaint}" for row, complaint in sorted(complaints)]
+
+
+def unaccounted(
+    expectations: Iterable[Expectation], alone: Iterable[Diagnostic], known: Iterable[Diagnostic]
+) -> list[str]:
+    """What a file has alone and not with its project, and no comment calls refuted; and such comments without cause."""
+    refuted = [each for each in expectations if each.kind == "refuted"]
+    kept = {(each.code, each.start) for each in known}
+    lost = [each for each in alone if (each.code, each.start) not in kept]
+    matched = _match(refuted, lost)
+    complaints = [
+        (each.row, f"{each}: nothing is lost here") for number, each in enumerate(refuted) if number not in matched
+    ]
+    complaints += [
+        (each.row, f"{each.code} at column {each.column} is lost where the project is known: {each.message}")
+        for number, each in enumerate(lost)
+        if number not in matched.values()
+    ]
     return [f"row {row}: {complaint}" for row, complaint in sorted(complaints)]
 
 
@@ -184,7 +208,7 @@ def _expectations(tokens: Sequence[tokenize.TokenInfo]) -> Iterator[Expectation]
             raise BadComment(f"row {token.start[0]}: `{token.string}` is not understood")
         for part in parts:
             if (part["reason"] is None) != (part["kind"] == "expect"):
-                raise BadComment(f"row {token.start[0]}: missed and wrong take a reason in parentheses, expect none")
+                raise BadComment(f"row {token.start[0]}: all but expect take a reason in parentheses, expect none")
             gate = Gate(part["library"], _checked(part["specifier"])) if part["library"] else None
             for item in _ITEM.finditer(part["items"]):
                 yield Expectation(row, part["kind"], item["code"], item["text"] or "", gate)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations import BadComment, Expectation, comments_of, disagreements, read_comments
+from expectations import BadComment, Expectation, comments_of, disagreements, read_comments, unaccounted
 from linting import assert_pair, assert_sound, bless_pair
 from torchperf_lint.engine.findings import Diagnostic, Edit, Fix, Safety
 from torchperf_lint.knowledge.versions import Target
@@ -54,6 +54,7 @@ def complaints(text: str, *diagnostics: Diagnostic, target: Target | None = None
         ("x(\n    # expect: TPL102\n    1,\n)\n", [found(1, rows=(1, 4))]),
         ("x()  # missed: TPL102 (another file)\n", []),
         ("x()  # wrong: TPL102 (a single pass)\n", [found(1)]),
+        ("x()  # refuted: TPL102 (on the host)\n", []),
         ('x("# expect: TPL102")\n', []),
         ('x()  # expect: TPL102 "one"\n', [found(1, message="one")]),
         # A greedy pairing would give the first comment the wrong finding of the statement.
@@ -97,6 +98,7 @@ def test_disagreement(text: str, diagnostics: list[Diagnostic], part: str) -> No
         "# Expect: TPL102",
         "# missed: TPL102",
         "# wrong: TPL102",
+        "# refuted: TPL102",
         "# expect[numpy>=2]: TPL102",
         "# expect[torch>=new]: TPL102",
         "# expect[torch>2.0]: TPL102",
@@ -106,6 +108,24 @@ def test_disagreement(text: str, diagnostics: list[Diagnostic], part: str) -> No
 def test_comment_that_is_not_understood(comment: str) -> None:
     with pytest.raises(BadComment):
         read_comments(f"x()  {comment}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "alone", "known", "part"),
+    [
+        ("x()\n", [found(1)], [found(1)], ""),
+        ("x()\n", [], [found(1)], ""),
+        ("x()  # refuted: TPL102 (on the host)\n", [found(1)], [], ""),
+        ("x()\n", [found(1)], [], "row 1: TPL102 at column 1 is lost"),
+        ("x()  # refuted: TPL101 (on the host)\n", [found(1)], [], "row 1: TPL102 at column 1 is lost"),
+        ("x()  # refuted: TPL102 (on the host)\n", [found(1)], [found(1)], "nothing is lost here"),
+        ("x()  # refuted: TPL102 (on the host)\n", [], [], "nothing is lost here"),
+    ],
+)
+def test_what_a_project_refutes(text: str, alone: Sequence[Diagnostic], known: Sequence[Diagnostic], part: str) -> None:
+    told = "\n".join(unaccounted(read_comments(text).expectations, alone, known))
+    assert part in told
+    assert bool(told) == bool(part)
 
 
 def test_comment_without_code_after_it() -> None:

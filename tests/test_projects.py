@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from expectations import Commented, comments_of, disagreements, read_comments
+from expectations import Commented, comments_of, disagreements, read_comments, unaccounted
 from linting import RESULTS, ROOT, assert_pair, bless_pair
 from torchperf_lint.config import Settings
 from torchperf_lint.engine import executors, gather, registry
@@ -218,7 +218,8 @@ def test_cases_are_small_and_each_says_something() -> None:
     assert CASES, "no case was found, so nothing was tested"
     for name in CASES:
         case = load_case(name)
-        stated = [each for comments in case.comments.values() for each in comments.expectations]
+        told = [each for comments in case.comments.values() for each in comments.expectations]
+        stated = [each for each in told if each.kind != "refuted"]
         assert 2 <= len([path for path in case.comments if case.files[path]]) <= MOST_FILES, name
         assert bool(stated) != (name in SILENT), f"{name} states {len(stated)} findings"
     assert sum(1 for name in CASES for _ in _causes(load_case(name))) >= len(CASES)
@@ -281,6 +282,20 @@ def test_a_file_alone_has_its_findings_of_the_whole_run(name: str, here: Path) -
     whole = case.findings()
     for path in case.comments:
         assert case.findings(path) == {path: whole[path]}
+
+
+@every_case
+def test_what_a_file_has_alone_it_has_in_its_project_but_for_what_that_refutes(name: str, here: Path) -> None:
+    case = load_case(name)
+    case.lay_out(here)
+    whole = case.findings()
+    wrong = [
+        f"{path}: {complaint}"
+        for path, comments in case.comments.items()
+        for alone in [check_source(path, case.files[path], case.rules, Target(), case.hints).diagnostics]
+        for complaint in unaccounted(comments.expectations, alone, whole[path])
+    ]
+    assert not wrong, f"{name}:\n" + "\n".join(wrong)
 
 
 @every_case
