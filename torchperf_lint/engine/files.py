@@ -42,9 +42,9 @@ def discover(
     """The Python files (`.py`) under `paths`; the order of `paths` does not matter.
 
     A file that is named itself is always in, and fails where it is no Python. Folders are searched without what
-    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) leave out; what leaves out a folder
-    that is named itself, by a `.gitignore` above it, does not count below it. Links to folders are not followed: what
-    they lead to is in the project at its own place, or is not the project's. No file comes twice.
+    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) leave out; what leaves out a
+    folder that is named itself, by a `.gitignore` above it, does not count below it. Links to folders are not followed:
+    what they lead to is in the project at its own place, or is not the project's. No file comes twice.
     Where the folders hold more than `most_entries`, nothing is found.
     """
     search = _Search(_Exclusion(exclude, os.path.abspath(root)), most_entries)

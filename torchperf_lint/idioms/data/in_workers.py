@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.devices import as_device
-from torchperf_lint.model.meaning.values import Kind, Value
+from torchperf_lint.model.meaning.values import NONE, Kind, Value
 from torchperf_lint.model.running import frameworks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
@@ -30,6 +30,7 @@ _BY_NAME = "names the device"
 """In the evidence of what is a device by its name alone: in a worker it may well be the CPU."""
 
 _Way = tuple[Because, ...]
+_Passed = dict[str, Value]
 
 
 def device_use(model: Model, site: Site) -> _Way | None:
@@ -37,9 +38,9 @@ def device_use(model: Model, site: Site) -> _Way | None:
 
     Only samples and batches count, not what a worker's `worker_init_fn` does.
     """
-    for current, way in functions_of_workers(model, site):
+    for current, way, passed in _functions_of_workers(model, site):
         for record in current.calls_made:
-            used = _use(model.world, record)
+            used = _use(model.world, record, passed)
             if used is not None:
                 return (*way, Because(record.call.lineno, used, current.index.path))
     return None
@@ -50,23 +51,66 @@ def functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionInf
 
     Left out are those that ask whether they run in a worker.
     """
+    found: dict[FunctionInfo, _Way] = {}
+    for function, way, _ in _functions_of_workers(model, site):
+        found.setdefault(function, way)
+    return iter(found.items())
+
+
+def _functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionInfo, _Way, _Passed]]:
+    """The same, with what is passed of devices on that way, whatever others pass."""
     world, loader = model.world, model.ast_of(site.node)
     if not isinstance(loader, ast.Call):
         return
-    pending: deque[tuple[FunctionInfo, _Way]] = deque(_entries(world, loader, model.function_of(site)))
-    seen = {each for each, _ in pending}
+    bound = {keyword.arg for record in world.index.calls.get("partial", ()) for keyword in record.call.keywords}
+    pending: deque[tuple[FunctionInfo, _Way, _Passed]] = deque(
+        (each, way, _left_out(each, bound)) for each, way in _entries(world, loader, model.function_of(site))
+    )
+    seen = {(each, *passed.items()) for each, _, passed in pending}
     while pending and len(seen) <= MOST_FUNCTIONS:
-        current, way = pending.popleft()
+        current, way, passed = pending.popleft()
         if any(last_name(record.call.func) in _ASKS for record in current.calls_made):
             continue
-        yield current, way
+        yield current, way, passed
         for record in current.calls_made:
             called = world.frame_value(current, record.call.func)
             for callee in _called(world, called):
-                if callee not in seen:
-                    seen.add(callee)
+                there = _passed(world, record, callee, passed)
+                if (callee, *there.items()) not in seen:
+                    seen.add((callee, *there.items()))
                     step = Because(record.call.lineno, f"`{_named(callee)}` is called here", current.index.path)
-                    pending.append((callee, (*way, step)))
+                    pending.append((callee, (*way, step), there))
+
+
+def _left_out(function: FunctionInfo, given: Collection[str | None]) -> _Passed:
+    """The parameters that are None where what is given leaves them out."""
+    return {
+        name: NONE
+        for name, default in function.defaults.items()
+        if name not in given and isinstance(default, ast.Constant) and default.value is None
+    }
+
+
+def _passed(world: World, record: CallRecord, callee: FunctionInfo, passed: _Passed) -> _Passed:
+    """What the call passes of devices, in a function to which `passed` was passed."""
+    call = record.call
+    if any(isinstance(given, ast.Starred) for given in call.args) or any(each.arg is None for each in call.keywords):
+        return {}
+    taken = callee.parameter_names[callee.self_name is not None :]
+    named = {**dict(zip(taken, call.args, strict=False)), **{each.arg or "": each.value for each in call.keywords}}
+    values = {name: _value(world, record, node, passed) for name, node in named.items()}
+    return {
+        **_left_out(callee, named),
+        **{name: value for name, value in values.items() if value.kind in (Kind.NONE, Kind.DEVICE, Kind.STRING)},
+    }
+
+
+def _value(world: World, record: CallRecord, node: ast.expr, passed: _Passed) -> Value:
+    """The value of an expression in the call, on the way on which that was passed to the function around it."""
+    function = record.function
+    if isinstance(node, ast.Name) and node.id in passed and function.index.bound_names(function).count(node.id) == 1:
+        return passed[node.id]
+    return world.frame_value(function, node)
 
 
 def _entries(world: World, loader: ast.Call, function: FunctionInfo) -> Iterator[tuple[FunctionInfo, _Way]]:
@@ -128,8 +172,8 @@ def _called(world: World, value: Value) -> list[FunctionInfo]:
     return [each for each in (world.method(value.cls, name) for name in _CALLED) if each is not None][:1]
 
 
-def _use(world: World, record: CallRecord) -> str | None:
-    """What a call does with the accelerator, if it is shown to do something."""
+def _use(world: World, record: CallRecord, passed: _Passed) -> str | None:
+    """What a call does with the accelerator, if it is shown to do something where that was passed."""
     call, func = record.call, record.call.func
     named = [each.value for each in call.keywords if each.arg == "device"]
     if isinstance(func, ast.Attribute) and func.attr == "cuda":
@@ -138,7 +182,7 @@ def _use(world: World, record: CallRecord) -> str | None:
     if not moves and not (named and (world.frame_value(record.function, func).ref or "").startswith("torch.")):
         return None
     for node in [*(call.args[:1] if moves else ()), *named]:
-        value = world.frame_value(record.function, node)
+        value = _value(world, record, node, passed)
         device = as_device(value)
         by_name_only = any(step.text.startswith("parameter ") or _BY_NAME in step.text for step in value.because)
         if device is not None and device.on_accelerator and not by_name_only:

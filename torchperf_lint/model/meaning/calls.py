@@ -14,11 +14,12 @@ from torchperf_lint.model.meaning.iteration import tuple_of
 from torchperf_lint.model.meaning.library import library_call
 from torchperf_lint.model.meaning.modules import module_call, module_method
 from torchperf_lint.model.meaning.naming import BATCH
-from torchperf_lint.model.meaning.tensors import held_at, key_of, tensor_method
+from torchperf_lint.model.meaning.tensors import element_of, held_at, holds_unknown, key_of, placed, tensor_method
 from torchperf_lint.model.meaning.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.project import registries
 
 if TYPE_CHECKING:
+    from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.meaning.evaluate import Evaluator
 
 _SAME_METRIC = frozenset("to cuda cpu set_dtype train eval requires_grad_".split())
@@ -39,9 +40,10 @@ def result(
         assert callee.ref is not None
         return library_call(evaluator, node, callee.ref, arguments, keywords)
     if kind is Kind.FUNCTION and callee.function is not None:
-        return evaluator.world.called(callee.function, arguments, keywords, starred)
+        return _given_by(evaluator, callee.function, arguments, keywords, starred)
     if kind is Kind.CLASS and callee.cls is not None:
-        return evaluator.world.instance(callee.cls, callee.ref)._replace(created=node)
+        made = evaluator.world.instance(callee.cls, callee.ref)._replace(created=node)
+        return _as_loader(evaluator, made, node)
     if kind is Kind.CLASS:
         return choices.made(evaluator.world, callee.among, node)
     if callee.among:
@@ -67,6 +69,27 @@ def result(
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
         return moved(node, UNKNOWN, node.func.attr, arguments, keywords)
     return _handed_on(node, arguments)
+
+
+def _given_by(
+    evaluator: Evaluator, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool
+) -> Value:
+    """What a function of the program gives: of arguments that nothing is known of, tensors where the others live."""
+    given = evaluator.world.called(function, arguments, keywords, starred)
+    unknown = any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in (*arguments, *keywords.values()))
+    return placed(given, evaluator.placed) if unknown and evaluator.placed else given
+
+
+def _as_loader(evaluator: Evaluator, made: Value, node: ast.Call) -> Value:
+    """An object of a class that descends from a library's loader: a loader, of what its own `__iter__` gives."""
+    cls, world = made.cls, evaluator.world
+    if made.kind is not Kind.INSTANCE or cls is None or torch_api.LOADERS.isdisjoint(world.library_bases(cls)):
+        return made
+    batch = BATCH._replace(device=Device.CPU, sources=(node,))
+    iterated = world.method(cls, "__iter__")
+    if iterated is not None:
+        batch = element_of(world.called(iterated, [made], {}))
+    return made if batch == UNKNOWN else made._replace(kind=Kind.LOADER, element=batch, sources=batch.sources)
 
 
 def named_mover(node: ast.Call, given: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
@@ -139,7 +162,7 @@ def _method(
             return given
     if callee.function is not None:
         bound = [] if callee.function.is_static else [base]
-        return evaluator.world.called(callee.function, [*bound, *arguments], keywords, starred)
+        return _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred)
     if base.kind in (Kind.STRUCTURE, Kind.UNKNOWN) and name in torch_api.MODULE_ONLY_METHODS:
         base = Value(Kind.MODULE, base.device, because=base.because)
     if base.holds_tensors:

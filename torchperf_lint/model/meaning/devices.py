@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.index import dotted
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Device, Kind, Value, derived, text_names
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
         ]
         casts = False
         for argument, value in pairs:
-            if value.kind is Kind.DTYPE:
+            if _is_dtype(argument, value):
                 dtype, casts = value.dtype, True
             elif value.holds_tensors:
                 target, dtype, casts = value.device, value.dtype, True
@@ -70,8 +70,8 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
         receiver = receiver._replace(dtype=dtype)
         if target is None:
             starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
-            stays = not starred and all(value.kind is Kind.DTYPE for _, value in pairs)
-            return receiver if stays else derived(receiver)._replace(device=Device.UNKNOWN)
+            stays = not starred and all(_is_dtype(argument, value) for argument, value in pairs)
+            return receiver if stays else derived(receiver)._replace(device=Device.UNKNOWN, because=())
         device = target
     if device.on_accelerator:
         said = "moved to the device"
@@ -80,6 +80,12 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
     if receiver.device is not Device.CPU:
         receiver = derived(receiver)  # it may come from the accelerator, into memory that no loader has pinned
     return receiver._replace(device=device, because=())
+
+
+def _is_dtype(node: ast.expr, value: Value) -> bool:
+    """A dtype, or what is named like one where nothing else is known of it: `self.weight_dtype`."""
+    is_known = value.kind not in (Kind.UNKNOWN, Kind.METHOD)
+    return value.kind is Kind.DTYPE if is_known else (last_name(node) or "").endswith("dtype")
 
 
 def inside_module(owner: Value, value: Value) -> Value:

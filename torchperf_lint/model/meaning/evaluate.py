@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _BUILTINS = frozenset(dir(builtins))
 _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-_OF_CLASSES = (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER, Kind.METRIC)
+_OF_CLASSES = (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER, Kind.METRIC, Kind.LOADER)
 _COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE)
 
 

@@ -14,6 +14,7 @@ from torchperf_lint.model.meaning.names import Names
 from torchperf_lint.model.meaning.naming import conventional
 from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.statements import Runner, merge_all, names_sent_backward
+from torchperf_lint.model.meaning.tensors import holds_unknown
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.project import registries
 from torchperf_lint.model.running import calling, frameworks
@@ -245,7 +246,7 @@ class World:
             stores = owner.attributes.get(name)
             if stores:
                 value = join_all([self._stored(store) for store in stores if _is_bound(store, owner)])
-                if value.kind is Kind.UNKNOWN or parameters.holds_unknown(value):
+                if value.kind is Kind.UNKNOWN or holds_unknown(value):
                     value = parameters.declared(self, stores) or value
                 if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
                     return conventional(name, value)

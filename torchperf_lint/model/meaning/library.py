@@ -200,7 +200,7 @@ def library_call(
         made = _torch_function(ref, root, name, arguments, keywords)
         if ref in _NORMS_OF_GRADIENTS:
             return evaluator.trained(made, node)
-        unknown = any(value.kind is Kind.UNKNOWN for value in arguments)
+        unknown = any(value.kind is Kind.UNKNOWN or _half_shown(value) for value in arguments)
         return placed(made, evaluator.placed) if unknown and evaluator.placed else made
     if ref in other_libraries.TENSOR_FUNCTIONS and first.holds_tensors:
         return tensor_from([first])._replace(scalar=None)
@@ -217,6 +217,11 @@ def library_call(
     if name in conventions.LOADER_WRAPPERS or root in ("tqdm", "tqdm.auto"):
         return _wrapped(name, first)
     return Value(Kind.INSTANCE, ref=ref, created=node) if name[:1].isupper() else UNKNOWN
+
+
+def _half_shown(value: Value) -> bool:
+    """A tensor that is shown to be on the device on one way, and of whose place nothing is known on another."""
+    return value.holds_tensors and value.device is Device.UNKNOWN and bool(value.because)
 
 
 def _copied(value: Value) -> Value:

@@ -19,6 +19,8 @@ def module_attribute(base: Value, name: str) -> Value:
     if name == "device":
         device = base.device if base.device is not Device.UNKNOWN else Device.LIKELY
         return Value(Kind.DEVICE, device, because=base.because)
+    if name == "dtype":
+        return Value(Kind.DTYPE)
     if name == "module":
         return base
     return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because)
@@ -42,7 +44,7 @@ def module_call(evaluator: Evaluator, module: Value, arguments: list[Value], key
                 forward, [module._replace(device=device, because=because), *arguments], keywords
             )
             if result.kind is not Kind.UNKNOWN:
-                return result
+                return _filled(result, Value(Kind.STRUCTURE, device, because=because))
     ref = module.ref or ""
     if ref == "criterion" or ref.endswith("Loss"):
         scalar = True if _reduces(module) else None
@@ -53,6 +55,17 @@ def module_call(evaluator: Evaluator, module: Value, arguments: list[Value], key
     if ref.startswith("torch.nn.") and module.cls is None:
         return Value(Kind.TENSOR, device, because=because)
     return Value(Kind.STRUCTURE, device, because=because)
+
+
+def _filled(result: Value, opaque: Value) -> Value:
+    """What a module gives; a part that nothing is known of is what a module gives whose code is not in sight."""
+    if result == UNKNOWN:
+        return opaque
+    if result.kind is not Kind.CONTAINER:
+        return result
+    element = None if result.element is None else _filled(result.element, opaque)
+    items = None if result.items is None else tuple((key, _filled(item, opaque)) for key, item in result.items)
+    return result._replace(element=element, items=items)
 
 
 def _reduces(module: Value) -> bool:

@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.devices import as_device
 from torchperf_lint.model.meaning.naming import BATCH, conventional
-from torchperf_lint.model.meaning.tensors import element_of_mapping, placed
+from torchperf_lint.model.meaning.tensors import element_of_mapping, holds_unknown, placed
 from torchperf_lint.model.meaning.values import (
     NONE,
     NUMBER,
@@ -136,13 +136,6 @@ def python_data(promised: Value | None) -> Value | None:
     while inner is not None and inner.kind is Kind.CONTAINER:
         inner = inner.element
     return promised if inner is not None and inner.kind in (Kind.NUMBER, Kind.STRING, Kind.UNKNOWN) else None
-
-
-def holds_unknown(value: Value) -> bool:
-    """A container of which no more is known than that it is one, or holds such ones."""
-    if value.kind is not Kind.CONTAINER:
-        return False
-    return value.element is None or value.element.kind is Kind.UNKNOWN or holds_unknown(value.element)
 
 
 def own_object(world: World, function: FunctionInfo) -> Value:

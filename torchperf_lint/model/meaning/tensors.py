@@ -33,8 +33,16 @@ def placed(value: Value, because: tuple[Because, ...]) -> Value:
     if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
         return value._replace(device=Device.LIKELY, because=because)
     if value.kind is Kind.CONTAINER and value.element is not None:
-        return value._replace(element=placed(value.element, because))
+        items = None if value.items is None else tuple((key, placed(item, because)) for key, item in value.items)
+        return value._replace(element=placed(value.element, because), items=items)
     return value
+
+
+def holds_unknown(value: Value) -> bool:
+    """A container of which no more is known than that it is one, or holds such ones."""
+    if value.kind is not Kind.CONTAINER:
+        return False
+    return value.element is None or value.element.kind is Kind.UNKNOWN or holds_unknown(value.element)
 
 
 def tensor_from(operands: list[Value], true_division: bool = False) -> Value:

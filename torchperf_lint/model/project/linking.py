@@ -6,6 +6,8 @@ import posixpath
 import sys
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import torch_api
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -20,6 +22,8 @@ _INNER = ("ao", "distributed", "testing", "export", "fx", "onnx", "package", "qu
 
 def is_library(name: str) -> bool:
     """Whether a dotted name is one that the knowledge tables speak of; of torch's inner parts they say little."""
+    if name in torch_api.LOADERS:
+        return True
     root, _, rest = name.partition(".")
     if root not in LIBRARIES or root != "torch":
         return root in LIBRARIES
