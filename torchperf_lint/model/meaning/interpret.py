@@ -360,6 +360,12 @@ class World:
         """The calls in the program that reach the function."""
         return self._ask_by_calls_up(("callers", function), lambda: tuple(calling.callers(self, function)), tuple)
 
+    def may_be_hot(self, record: CallRecord) -> bool:
+        """Whether names alone allow that the call is made in every step."""
+        index = record.function.index
+        unit = self._unit if index is self.index or self.program is None else self.program.unit_of(index)
+        return unit.heat.may_be_hot(record.statement)
+
     # -- running a function ----------------------------------------------------------------------------------------
 
     def _run_in_general(self, function: FunctionInfo, part: Slice | None) -> Frame:

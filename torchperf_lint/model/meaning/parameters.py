@@ -28,11 +28,13 @@ from torchperf_lint.model.running import calling, frameworks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_lint.model.index import AttributeStore, FunctionInfo
+    from torchperf_lint.model.index import AttributeStore, CallRecord, FunctionInfo
     from torchperf_lint.model.meaning.interpret import Env, Frame, World
 
 MOST_CALLERS = 60
 """A function that is called from more places than this is taken as it stands: its callers seldom agree."""
+
+_PLACES = (Kind.DEVICE, Kind.STRING)
 
 _ANNOTATED = {
     "int": NUMBER,
@@ -234,6 +236,7 @@ def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple
     if wanted <= {function.self_name} or len(calling.possible_callers(world, function)) > MOST_CALLERS:
         return {}, set()
     per_call: list[Env] = []
+    records: list[CallRecord] = []
     for record in world.callers(function):
         if record.function is function:
             continue
@@ -248,13 +251,23 @@ def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple
         keywords = {k.arg: values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
         given = _positional(function, arguments, keywords)
         unnamed = {} if spread else _left_out(function)  # `**mapping` may fill what the call leaves out
+        records.append(record)
         per_call.append({**unnamed, **given, **_collected(function, arguments, keywords, spread)})
     names = {name for env in per_call for name in env} & wanted
     on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
-    joined = {name: _seen([env[name] for env in per_call if name in env]) for name in names}
+    joined = {name: _seen(_of_steps(world, name, per_call, records)) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
+
+
+def _of_steps(world: World, name: str, per_call: list[Env], records: list[CallRecord]) -> list[Value]:
+    """What the calls give for the parameter: where some name a device and some leave it None, those in steps count."""
+    given = [(env[name], record) for env, record in zip(per_call, records, strict=True) if name in env]
+    values = [value for value, _ in given]
+    if any(value.kind is Kind.NONE for value in values) and any(value.kind in _PLACES for value in values):
+        return [value for value, record in given if world.may_be_hot(record)] or values
+    return values
 
 
 def _given_for(function: FunctionInfo, call: ast.Call, wanted: set[str], takes_self: bool) -> list[ast.expr]:
