@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.index import dotted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _MOST_CALLERS = 3
 """How many calls away from the site a cache may be filled."""
-_CACHING = ("lru_cache", "cache", "cached_property")
 _LEAVES = (ast.Return, ast.Continue)
 
 
@@ -31,8 +30,6 @@ def _fills(
 ) -> bool:
     kept |= frozenset(_kept_by(statement, function))
     if any(_speaks_of(node, path) for test in guards(statement, function) for node in subtree(test) for path in kept):
-        return True
-    if any(last_name(each.func if isinstance(each, ast.Call) else each) in _CACHING for each in function.decorators):
         return True
     if len(way) > _MOST_CALLERS:
         return False

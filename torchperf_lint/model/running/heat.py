@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
-from torchperf_lint.model.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.index import FunctionInfo, last_name
 from torchperf_lint.model.running import calling, warmth
 from torchperf_lint.model.running.branches import Step, demands
+from torchperf_lint.model.running.first_pass import FirstPass
 from torchperf_lint.model.running.loops import LoopKind, Loops
 from torchperf_lint.model.running.throttles import throttles
 from torchperf_lint.syntax.tree import children, subtree
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _EVAL = re.compile(
     r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction)(_|$)"
 )
+_CACHING = frozenset({"lru_cache", "cache", "cached_property"})
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
@@ -94,7 +96,7 @@ class HeatMap:
         self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], tuple[Heat | None, int]] = {}
         self._known: dict[tuple[ast.stmt, bool], tuple[Heat | None, int]] = {}
         self._warm_blocks: dict[int, tuple[bool, int]] = {}
-        self._first_skips: dict[int, int] = {}
+        self._first_skips: dict[int, tuple[int, int]] = {}
         self._asked: set[ast.expr] = set()
         self.warmth = known
 
@@ -209,7 +211,7 @@ class HeatMap:
                 branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
             for test, taken, inside in branches:
                 holds = any(inner is call for part in inside for inner in subtree(part))
-                if holds and throttles(test, taken, lookup):
+                if holds and throttles(test, taken, lookup, self._once(statement, _assigning(statement, inside))):
                     return True
             pending.extend(children(node))
         asked = demands(statement, function, (), call)
@@ -301,6 +303,9 @@ class HeatMap:
         """Calls that may mean the function, and what else is to be said of them (`step(closure)` calls a closure)."""
         if "dummy" in function.name.lower():
             return  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
+        decorators = [each.func if isinstance(each, ast.Call) else each for each in function.decorators]
+        if any(last_name(each) in _CACHING for each in decorators):
+            return  # called in every step, and run for what it has not been given before
         for record in calling.possible_callers(self.world, function):
             if record.function is not function:
                 yield record, ""
@@ -325,11 +330,13 @@ class HeatMap:
         """Whether standing in this field of the parent means running only now and then."""
         if field == "handlers" and isinstance(parent, ast.Try):
             return True
-        if isinstance(parent, ast.If) and field == "body" and _only_once(parent):
-            return True
         if isinstance(parent, ast.If) and field in ("body", "orelse"):
-            return throttles(parent.test, field == "body", self._lookup(function))
+            block = parent.body if field == "body" else parent.orelse
+            return throttles(parent.test, field == "body", self._lookup(function), self._once(parent, block))
         return False
+
+    def _once(self, at: ast.stmt, block: list[ast.stmt]) -> Callable[[ast.expr, bool], bool]:
+        return FirstPass(self, at, block).alone_enters
 
     def _skipped_before(self, statement: ast.stmt) -> bool:
         """An earlier `if step % n: continue` (or return) in the same block."""
@@ -338,17 +345,15 @@ class HeatMap:
 
     def _first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
         """The position of the first such statement in the block; past the end if there is none."""
-        known = self._first_skips.get(id(block))
-        if known is None:
-            lookup = self._lookup(function)
-            known = len(block)
-            for position, earlier in enumerate(block):
-                skips = isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body) is not None
-                if skips and throttles(earlier.test, False, lookup):  # type: ignore[attr-defined]
-                    known = position
-                    break
-            self._first_skips[id(block)] = known
-        return known
+        return self.trail.kept(self._first_skips, id(block), lambda: self._find_first_skip(block, function))
+
+    def _find_first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
+        for position, earlier in enumerate(block):
+            if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body) is not None:
+                once = self._once(earlier, block[position + 1 :])
+                if throttles(earlier.test, False, self._lookup(function), once):
+                    return position
+        return len(block)
 
     def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
         """What the function's plain assignments bind the name to."""
@@ -391,15 +396,8 @@ def _is_evaluation(name: str) -> bool:
     return _EVAL.search(name.lower().replace(".", "_")) is not None
 
 
-def _only_once(branch: ast.If) -> bool:
-    """`if not warned: warned = True ...`, `if first: first = False ...`: entered once and never again."""
-    test = branch.test
-    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-    flag = dotted(test.operand) if isinstance(test, ast.UnaryOp) else dotted(test)
-    return flag is not None and any(
-        isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Constant)
-        and node.value.value is negated
-        and any(dotted(target) == flag for target in node.targets)
-        for node in branch.body
-    )
+def _assigning(statement: ast.stmt, values: list[ast.expr]) -> list[ast.stmt]:
+    """The statement as it is where its value is one of these: `x = f() if x is None else x`, `x = x or f()`."""
+    if not isinstance(statement, ast.Assign) or len(values) != 1:
+        return []
+    return [ast.Assign(targets=statement.targets, value=values[0])]

@@ -33,17 +33,33 @@ _OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
 _NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
 
 
-def throttles(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int = 0) -> bool:
+def _never(test: ast.expr, taken: bool) -> bool:
+    return False
+
+
+def throttles(
+    test: ast.expr,
+    taken: bool,
+    lookup: Callable[[str], list[ast.expr]],
+    once: Callable[[ast.expr, bool], bool] = _never,
+    depth: int = 0,
+) -> bool:
     """Whether the branch of `test` (the true one if `taken`) is entered only now and then.
 
-    `lookup` gives the expressions that a local name is bound to, so that `log_now = step % 50 == 0` is seen.
+    `lookup` gives the expressions that a local name is bound to, so that `log_now = step % 50 == 0` is seen; `once`
+    tells of a test without `and`, `or` and `not` whether the branch itself makes it fail from then on.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return throttles(test.operand, not taken, lookup, depth)
+        return throttles(test.operand, not taken, lookup, once, depth)
     if isinstance(test, ast.BoolOp):
-        answers = [throttles(value, taken, lookup, depth) for value in test.values]
         conjunction = isinstance(test.op, ast.And) == taken
+        answers = (throttles(value, taken, lookup, once, depth) for value in test.values)
         return any(answers) if conjunction else all(answers)
+    return _is_rare(test, taken, lookup, depth) or once(test, taken)
+
+
+def _is_rare(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
+    """The same of a test without `and`, `or` and `not`, by what it says."""
     if isinstance(test, ast.Compare):
         return _is_for_other_device(test, taken) or _comparison(test, taken, lookup, depth)
     if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
@@ -113,7 +129,9 @@ def _names_device(node: ast.expr) -> bool:
 def _flag(test: ast.Name | ast.Attribute, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
     if isinstance(test, ast.Name) and depth < 3:
         bound = lookup(test.id)
-        if bound and all(throttles(value, taken, lookup, depth + 1) or _is_constant_false(value) for value in bound):
+        if bound and all(
+            throttles(value, taken, lookup, depth=depth + 1) or _is_constant_false(value) for value in bound
+        ):
             return any(not _is_constant_false(value) for value in bound)
     name = last_name(test)
     return taken and name is not None and _is_flag(name) and not _is_option(test)
