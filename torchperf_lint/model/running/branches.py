@@ -166,6 +166,8 @@ def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
         if isinstance(parent, ast.If):
             test = _formula(parent.test, parent, scope)
             yield test if place.field == "body" else terms.negated(test)
+        elif isinstance(parent, ast.While) and place.field == "body" and isinstance(parent.test, ast.Constant):
+            yield bool(parent.test.value)
         statement = parent
 
 
@@ -183,7 +185,7 @@ def _passed(block: list[ast.stmt], index: Index) -> list[tuple[int, ast.stmt]]:
         lambda: [
             (position, each)
             for position, each in enumerate(block)
-            if isinstance(each, ast.Assert) or _may_leave(each, index)
+            if isinstance(each, (ast.Assert, *_LEAVES)) or _may_leave(each, index)
         ],
     )
 

@@ -125,6 +125,8 @@ def _formula(spot: _Spot) -> Formula:
     eagerly = narrowing.runs_eagerly(spot.node)
     if eagerly is not None:
         return eagerly
+    if last_name(spot.node) == "TYPE_CHECKING":
+        return False
     found = _meant(spot)
     if isinstance(found, str):
         return ("?", found)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ _FLAG = re.compile(
 _OPTIONS = re.compile(r"(^|_)(args|opts?|options|cfg|conf|config|hparams|params|flags)$")
 _NOT_A_NUMBER = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
 _OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
+_SAYS_CUDA = frozenset("is_cuda use_cuda has_cuda cuda_available use_gpu has_gpu gpu_available".split())
+_SAYS_OTHER_DEVICE = frozenset("is_cpu use_cpu cpu_only no_cuda is_mps is_mkldnn is_xla is_meta use_mps".split())
+_FINDS_OTHER_DEVICE = ("torch.backends.mps.is_available", "torch.mps.is_available")
 _NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
 
 
@@ -96,9 +99,13 @@ def _asked_of(test: ast.expr) -> ast.expr | None:
 
 
 def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
-    """`x.device.type == "cpu"`, `not x.is_cuda`: on a GPU such a branch is never taken."""
-    if isinstance(test, ast.Attribute):
-        return (test.attr == "is_cuda" and not taken) or (test.attr == "is_cpu" and taken)
+    """`x.device.type == "cpu"`, `not x.is_cuda`, `not use_cuda`: on a GPU such a branch is never taken."""
+    if isinstance(test, (ast.Attribute, ast.Name)):
+        name = last_name(test) or ""
+        return (name in _SAYS_CUDA and not taken) or (name in _SAYS_OTHER_DEVICE and taken)
+    if isinstance(test, ast.Call):
+        path = dotted(test.func)
+        return (path == "torch.cuda.is_available" and not taken) or (path in _FINDS_OTHER_DEVICE and taken)
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return False
     sides = [test.left, test.comparators[0]]
@@ -108,13 +115,38 @@ def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
         sides = sides[1].elts
         others = all(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides)
         return others and taken == isinstance(test.ops[0], ast.In)
+    if isinstance(sides[0], ast.Call) and dotted(sides[0].func) == "torch.cuda.device_count":
+        return _says_zero(test.ops[0], sides[1], taken)
+    if any(dotted(side) == "torch._mkldnn" for side in sides):
+        return taken == isinstance(test.ops[0], (ast.Eq, ast.Is))
     if not any(_names_device(side) for side in sides):
         return False
-    named = {side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)}
+    named = {text for text in map(_device_text, sides) if text is not None}
     if isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and named:
         is_cuda = "cuda" in named
         return (bool(named & _OTHER_DEVICES) or is_cuda) and taken == (isinstance(test.ops[0], ast.Eq) != is_cuda)
     return False
+
+
+def _says_zero(operator: ast.cmpop, count: ast.expr, taken: bool) -> bool:
+    """Whether `n <operator> count`, true or not, says that n is zero."""
+    value = count.value if isinstance(count, ast.Constant) else None
+    told: dict[tuple[object, object], bool] = {
+        (ast.Eq, 0): True,
+        (ast.Lt, 1): True,
+        (ast.NotEq, 0): False,
+        (ast.Gt, 0): False,
+        (ast.GtE, 1): False,
+    }
+    return told.get((type(operator), value)) is taken
+
+
+def _device_text(node: ast.expr) -> str | None:
+    """`"cpu"`, also of `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "device" and node.args:
+        node = node.args[0]
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else None  # type: ignore[attr-defined]
 
 
 def _names_device(node: ast.expr) -> bool:
