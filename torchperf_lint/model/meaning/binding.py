@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.index import dotted
+from torchperf_lint.model.meaning.host_uses import on_host
 from torchperf_lint.model.meaning.naming import conventional
 from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import STRING, Kind, Origin, Value, container, derived, join, join_all
@@ -37,6 +38,8 @@ def bind(evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None
     if not isinstance(target, ast.Subscript):
         value = conventional(path.rpartition(".")[2], value)
         forget_parts(path, env)
+        shown = evaluator.frame.on_host.get(path)
+        value = value if shown is None else on_host(value, shown)
     env[path] = value
     evaluator.frame.values[target] = value
 

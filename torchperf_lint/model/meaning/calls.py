@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions, hooks, other_libraries, torch_api, torchmetrics_api
+from torchperf_lint.knowledge import conventions, hooks, host_only, other_libraries, torch_api, torchmetrics_api
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning import choices
 from torchperf_lint.model.meaning.devices import as_device, moved, named_device
@@ -36,6 +36,8 @@ def result(
 ) -> Value:
     """The value of a call."""
     kind = callee.kind
+    if callee.function is None and host_only.RETURN_TENSORS in keywords and "device" not in keywords:
+        return Value(Kind.STRUCTURE, Device.CPU)
     if kind is Kind.LIBRARY:
         assert callee.ref is not None
         return library_call(evaluator, node, callee.ref, arguments, keywords)

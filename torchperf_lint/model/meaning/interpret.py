@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
-from torchperf_lint.model.meaning import batches, descent, evidence, metrics, optimizers, parameters
+from torchperf_lint.model.meaning import batches, descent, evidence, host_uses, metrics, optimizers, parameters
 from torchperf_lint.model.meaning.answers import Answers
 from torchperf_lint.model.meaning.devices import default_device, moved_since
 from torchperf_lint.model.meaning.evaluate import Evaluator
@@ -51,7 +51,7 @@ MAX_STATEMENTS_FOLLOWED = 300
 class Frame:
     """One interpretation of a function: the value of every expression in it, and what it gives back."""
 
-    __slots__ = ("backward", "env", "function", "is_call", "part", "returns", "values", "yields")
+    __slots__ = ("backward", "env", "function", "is_call", "on_host", "part", "returns", "values", "yields")
 
     def __init__(self, function: FunctionInfo, part: Slice | None = None) -> None:
         self.function = function
@@ -61,6 +61,7 @@ class Frame:
         self.yields: list[Value] = []
         self.env: Env = {}
         self.backward: frozenset[str] = frozenset()
+        self.on_host: Mapping[str, Kind] = {}
         self.is_call = False  # a particular call with its arguments, not the function in general
 
 
@@ -441,10 +442,12 @@ class World:
         frame = Frame(function, part)
         frame.is_call = bound is not None
         frame.backward = names_sent_backward(function)
+        frame.on_host = host_uses.shown_on_host(function)
         evaluator = Evaluator(self, frame)
         env: Env = {}
         if not isinstance(function.node, ast.Module):
             env = parameters.initial(self, frame) if bound is None else dict(bound)
+        env.update({name: host_uses.on_host(env[name], shown) for name, shown in frame.on_host.items() if name in env})
         frame.env = env
         if bound is None:
             self._running[function, part] = frame

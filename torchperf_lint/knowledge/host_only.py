@@ -1,0 +1,29 @@
+"""What only data of the host survives: a tensor on the accelerator raises there, so what is given is none."""
+
+from __future__ import annotations
+
+NUMPY_ROOTS = ("np", "numpy")
+TAKES_HOST_DATA = frozenset(
+    "array asarray ascontiguousarray asanyarray concatenate vstack hstack stack clip exp log log1p expm1 sqrt isnan "
+    "isinf isfinite where unique histogram percentile quantile median float32 float64 int32 int64 uint8 save".split()
+)
+"""Functions of NumPy that make an array of what they are given, and do not ask it for a method of the same name."""
+
+OPENCV = "cv2"
+GIVEN_ARRAYS = frozenset({"torch.from_numpy"})
+GIVEN_HOST_DATA = frozenset({"Image.fromarray", "PIL.Image.fromarray", "plt.imshow"})
+
+ARRAY_METHODS = frozenset({"astype"})
+"""Methods that arrays have and tensors do not."""
+
+LENGTHS_ON_HOST = ("pack_padded_sequence", 1, "lengths")
+"""A function whose argument, by position or keyword, has to be on the host."""
+
+STAYS_THERE = frozenset(
+    "detach clone contiguous data squeeze unsqueeze view reshape flatten permute transpose t float double half long "
+    "int bool byte sum mean max min argmax softmax sigmoid round abs".split()
+)
+"""Methods and attributes of a tensor whose result lives where the tensor does."""
+
+RETURN_TENSORS = "return_tensors"
+"""The keyword of tokenizers and processors of text, images and sound, which work on the host."""
