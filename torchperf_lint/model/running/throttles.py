@@ -100,9 +100,8 @@ def _asked_of(test: ast.expr) -> ast.expr | None:
 
 def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
     """`x.device.type == "cpu"`, `not x.is_cuda`, `not use_cuda`: on a GPU such a branch is never taken."""
-    if isinstance(test, (ast.Attribute, ast.Name)):
-        name = last_name(test) or ""
-        return (name in _SAYS_CUDA and not taken) or (name in _SAYS_OTHER_DEVICE and taken)
+    if isinstance(test, ast.Attribute):
+        return (test.attr in _SAYS_CUDA and not taken) or (test.attr in _SAYS_OTHER_DEVICE and taken)
     if isinstance(test, ast.Call):
         path = dotted(test.func)
         return (path == "torch.cuda.is_available" and not taken) or (path in _FINDS_OTHER_DEVICE and taken)
