@@ -149,7 +149,9 @@ def library_call(
             Kind.TENSOR, Device.CUDA, because=(Because(node.lineno, f"`torch.cuda.{name}` lives on the device"),)
         )
     if ref == "torch.device":
-        device = named_device(node.args[0], first) if node.args else None
+        named = node.args[0] if node.args else next((each.value for each in node.keywords if each.arg == "type"), None)
+        first = first if node.args else keywords.get("type", UNKNOWN)
+        device = None if named is None else named_device(named, first)
         if device is None and first.kind is Kind.STRING:
             device = Device.LIKELY  # a name put together at run time: f"cuda:{rank}", args.device
         return Value(Kind.DEVICE, device or Device.UNKNOWN, because=first.because)
