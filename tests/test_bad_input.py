@@ -92,11 +92,49 @@ def test_source_in_any_encoding_that_python_reads(encoding: str) -> None:
     assert fixed.data == (data if fixed.withdrawn else data.replace(b"x.item()", b"0"))
 
 
-def test_grammar_that_is_newer_than_this_python(here: Path) -> None:
-    newer = "type X[T] = T\n" if sys.version_info < (3, 12) else "from __future__ import item\nlazy import x.item\n"
-    (here / "bad.py").write_text(newer + GOOD)
+NEWER = [
+    ((3, 11), "try:\n    pass\nexcept* item:\n    pass\n", "`except*`"),
+    ((3, 11), "a = item[*b]\n", "`*` in a subscript or an annotation"),
+    ((3, 12), "type item = int\n", "`type` statement"),
+    ((3, 12), "def f[T](item: T): pass\n", "type parameters"),
+    ((3, 12), "class A[*T]:\n    item = 1\n", "type parameters"),
+    ((3, 12), "x = f'{a['item']}'\n", "an f-string's braces"),
+    ((3, 12), "x = f'{chr(10)} {'\\n'.join(item)}'\n", "an f-string's braces"),
+    ((3, 13), "type X[T = item] = T\n", "default of a type parameter"),
+    ((3, 14), "try:\n    pass\nexcept A, item:\n    pass\n", "`except` of several types without parentheses"),
+    ((3, 14), "x = t'{item}'\n", "t-string"),
+    ((3, 15), "lazy import item\n", "lazy import"),
+]
+
+
+@pytest.mark.parametrize(("version", "text", "construct"), NEWER)
+def test_grammar_that_is_newer_than_this_python(here: Path, version: Any, text: str, construct: str) -> None:
+    (here / "bad.py").write_text("é = ''\n" + text + GOOD, encoding="utf-8")
+    if sys.version_info >= version:
+        assert not [each for each in run() if each.report.failure]
+        return
     (line,) = failures(run())
-    assert line.startswith("bad.py:")
+    this, needed = ".".join(map(str, sys.version_info[:2])), ".".join(map(str, version))
+    assert line.startswith(("bad.py:2:", "bad.py:4:"))  # where this Python stops
+    assert f"error: needs Python {needed} or newer (this is {this}): " in line
+    assert line.endswith(construct)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = '\\x', item\n",
+        "x = b'é', item\n",
+        "x = item if\n",
+        "match = item[*\n",
+        "x = f'{a!r:>{b}}' f\"{a['item']}\" + '\\N{no such name}'\n",
+        "try:\n    pass\nexcept (A, item):\n    pass\nx = 0777\n",
+    ],
+)
+def test_a_mistake_is_no_newer_grammar(here: Path, text: str) -> None:
+    (here / "bad.py").write_text(text, encoding="utf-8")
+    (line,) = failures(run())
+    assert "needs Python" not in line
     assert "syntax error" in line
 
 

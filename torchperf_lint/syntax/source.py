@@ -61,7 +61,7 @@ class Source:
         except SyntaxError as error:
             # The parser's own file name and text would repeat what the caller prints.
             place = (error.lineno, error.offset) if error.lineno else self._first_null()
-            raise Unreadable(f"syntax error: {error.msg}", *place) from None
+            raise Unreadable(self._newer(error.lineno) or f"syntax error: {error.msg}", *place) from None
         except ValueError as error:
             raise Unreadable(f"syntax error: {error}", *self._first_null()) from None
         except RecursionError:
@@ -70,6 +70,14 @@ class Source:
             return with_room(self.parse)
         except MemoryError:
             raise Unreadable(TOO_DEEP) from None
+
+    def _newer(self, row: int | None) -> str | None:
+        """That the line at fault is right for a newer Python, where it is."""
+        if not row or row > len(self.line_starts):
+            return None
+        from torchperf_lint.syntax.newer import newer_syntax
+
+        return newer_syntax(self.line(row))
 
     def _first_null(self) -> tuple[int | None, int | None]:
         """Where the null byte stands that the parser complains of without a place."""

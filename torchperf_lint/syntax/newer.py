@@ -1,0 +1,80 @@
+"""Syntax that is newer than the running Python: which one a line needs that this one's parser refuses."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_CHARACTERS = 200
+"""Of a longer line it is not asked: libcst's stack and time grow with what may nest in it."""
+
+
+def newer_syntax(line: str) -> str | None:
+    """What a line that this Python refuses needs, if a newer one takes it; it is read by itself."""
+    code = line.strip()
+    if len(code) > MOST_CHARACTERS:
+        return None
+    import libcst
+
+    code = f"{'try: pass' if code.startswith('except') else ''}\n{code}{' pass' if code.endswith(':') else ''}\n"
+    try:
+        module = libcst.parse_module(code)
+    except (libcst.ParserSyntaxError, RecursionError):
+        return None
+    pending: list[libcst.CSTNode] = [module]
+    found: list[tuple[tuple[int, int], str]] = []
+    for node in pending:
+        found += _features(node, module)
+        pending += node.children
+    version, construct = max(found, default=((0, 0), ""))
+    if version <= sys.version_info[:2]:
+        return None
+    here, needed = (".".join(map(str, each[:2])) for each in (sys.version_info, version))
+    return f"needs Python {needed} or newer (this is {here}): {construct}"
+
+
+def _features(node: Any, module: Any) -> Iterator[tuple[tuple[int, int], str]]:
+    kind = type(node).__name__
+    if kind in ("TryStar", "ExceptStarHandler"):
+        yield (3, 11), "`except*`"
+    elif kind == "TypeAlias":
+        yield (3, 12), "`type` statement"
+    elif kind == "TypeParameters":
+        yield (3, 12), "type parameters"
+    elif kind == "TypeParam" and node.default is not None:
+        yield (3, 13), "default of a type parameter"
+    elif kind == "FormattedString" and any(_is_free(node, code) for code in _expressions(node, module)):
+        yield (3, 12), "quotes, backslashes, comments or lines within an f-string's braces"
+    elif kind == "TemplatedString":
+        yield (3, 14), "t-string"
+    elif kind in ("LazyImport", "LazyImportFrom"):
+        yield (3, 15), "lazy import"
+    if kind in ("ExceptHandler", "ExceptStarHandler") and type(node.type).__name__ == "Tuple" and not node.type.lpar:
+        yield (3, 14), "`except` of several types without parentheses"
+    starred = (kind == "Index" and node.star) or (
+        kind == "Annotation" and type(node.annotation).__name__ == "StarredElement"
+    )
+    if starred:
+        yield (3, 11), "`*` in a subscript or an annotation"
+
+
+def _expressions(string: Any, module: Any) -> Iterator[str]:
+    """The code between the braces of an f-string, its format specifications' braces included."""
+    pending = list(string.parts)
+    while pending:
+        part = pending.pop()
+        if type(part).__name__ == "FormattedStringExpression":
+            yield "".join(
+                module.code_for_node(each)
+                for each in (part.whitespace_before_expression, part.expression, part.whitespace_after_expression)
+            )
+            pending += part.format_spec or ()
+
+
+def _is_free(string: Any, code: str) -> bool:
+    """Whether an older Python takes no such code in the braces of this string."""
+    quote = string.end
+    return quote in code or "\\" in code or "#" in code or (len(quote) == 1 and "\n" in code)
