@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 LARGEST = 20_000_000
 """Bytes of the largest file that is parsed; a tree takes about a hundred times its source in memory."""
 
-_TOO_DEEP = "too deeply nested to check"
-
 
 class FileReport(NamedTuple):
     """What is to be said of one file; `failure` tells why the diagnostics are not complete."""
@@ -60,8 +58,8 @@ def check_source(
             program().forget()  # what was being answered when the stack was full
     try:
         return with_room(check)
-    except RecursionError:
-        return FileReport((), Failure(path, None, None, _TOO_DEEP))
+    except RecursionError as error:
+        return FileReport((), _broken(path, {"": error}))
 
 
 def _checked(
@@ -168,6 +166,4 @@ def _from_here(step: Because, path: str) -> Because:
 
 def _broken(path: str, errors: dict[str, Exception]) -> Failure:
     """The one line for what has gone wrong in the model or in rules, by where it has."""
-    if all(isinstance(error, RecursionError) for error in errors.values()):
-        return Failure(path, None, None, _TOO_DEEP)
     return Failure(path, None, None, told(errors))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because, Edit, Safety
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.caches import guards
-from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packs_host_data
+from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packed_kind, packs_host_data
 from torchperf_lint.idioms.transfer.tables import is_table
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import last_name
@@ -84,10 +84,10 @@ def makers_on_host(model: Model, move: Move) -> tuple[Maker, ...]:
     return host.makers(moved, model.function_of(move.site))
 
 
-def packs_list(model: Model, node: cst.BaseExpression) -> bool:
-    """Whether an expression is a list, a tuple, a range or a shape, whatever it holds; not an empty one."""
-    meaning = model.ast_of(node)
-    return meaning is not None and packs_host_data(meaning, model.value(node))
+def packed_data(model: Model, node: cst.BaseExpression) -> str | None:
+    """`a list`, `a tuple` (also of a shape) or `a range`, whatever it holds, if it is one and not empty."""
+    meaning, value = model.ast_of(node), model.value(node)
+    return packed_kind(meaning, value) if meaning is not None and packs_host_data(meaning, value) else None
 
 
 def may_be_size(model: Model, node: cst.BaseExpression) -> bool:

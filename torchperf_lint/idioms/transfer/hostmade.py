@@ -75,6 +75,13 @@ def packs_host_data(node: ast.expr, value: Value) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "shape"
 
 
+def packed_kind(node: ast.expr, value: Value) -> str:
+    """What is packed, in words; of an expression that `packs_host_data`."""
+    if isinstance(node, ast.List) or value.ref == "list":
+        return "a list"
+    return "a range" if value.ref == "range" else "a tuple"
+
+
 def gives_size(node: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | None:
     """Whether an expression is a `torch.Size`, of which the old constructors make a tensor of that size.
 
@@ -245,7 +252,7 @@ class _Tracer:
         if is_size is not False:
             return (Maker(node, self._function, None),) if is_size else None
         if packs_host_data(first, value):
-            return (Maker(node, self._function, "a list"),)
+            return (Maker(node, self._function, packed_kind(first, value)),)
         if value.kind is Kind.NUMBER:
             packs = None if ref in torch_api.LEGACY_FACTORIES else "a Python number"  # they take it for a size
             return (Maker(node, self._function, packs),)

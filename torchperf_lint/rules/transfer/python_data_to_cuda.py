@@ -16,7 +16,7 @@ from torchperf_lint.idioms.transfer.construction import (
     makers_on_host,
     may_be_size,
     moves_table,
-    packs_list,
+    packed_data,
     type_is_asked,
 )
 from torchperf_lint.idioms.transfer.transfers import hot_moves
@@ -159,9 +159,9 @@ def _describe(model: Model, packing: _Packing) -> str | None:
         return "a Python number"
     if value.kind is Kind.NUMPY:
         return "a NumPy array"
-    if not packs_list(model, packing.data):
+    if _holds_unknown(value) and type_is_asked(model, packing.site, packing.data):
         return None
-    return None if _holds_unknown(value) and type_is_asked(model, packing.site, packing.data) else "a list"
+    return packed_data(model, packing.data)
 
 
 def _holds_unknown(value: Value) -> bool:
