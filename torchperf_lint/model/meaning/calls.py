@@ -76,10 +76,15 @@ def result(
 def _given_by(
     evaluator: Evaluator, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool
 ) -> Value:
-    """What a function of the program gives: of arguments that nothing is known of, tensors where the others live."""
+    """What a function of the program gives: of arguments that nothing is known of, tensors where the others live.
+
+    A tensor of the host among the arguments speaks against it.
+    """
     given = evaluator.world.called(function, arguments, keywords, starred)
-    unknown = any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in (*arguments, *keywords.values()))
-    return placed(given, evaluator.placed) if unknown and evaluator.placed else given
+    passed = (*arguments, *keywords.values())
+    unknown = any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
+    on_host = any(value.holds_tensors and value.device is Device.CPU for value in passed)
+    return placed(given, evaluator.placed) if unknown and not on_host and evaluator.placed else given
 
 
 def _as_loader(evaluator: Evaluator, made: Value, node: ast.Call) -> Value:

@@ -203,7 +203,8 @@ def library_call(
         if ref in _NORMS_OF_GRADIENTS:
             return evaluator.trained(made, node)
         unknown = any(value.kind is Kind.UNKNOWN or _half_shown(value) for value in arguments)
-        return placed(made, evaluator.placed) if unknown and evaluator.placed else made
+        on_host = any(value.holds_tensors and value.device is Device.CPU for value in arguments)
+        return placed(made, evaluator.placed) if unknown and not on_host and evaluator.placed else made
     if ref in other_libraries.TENSOR_FUNCTIONS and first.holds_tensors:
         return tensor_from([first])._replace(scalar=None)
     if ref in other_libraries.SCORES and first.holds_tensors:

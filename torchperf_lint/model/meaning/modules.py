@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.meaning.devices import moved
-from torchperf_lint.model.meaning.tensors import tensor_from
+from torchperf_lint.model.meaning.tensors import placed, tensor_from
 from torchperf_lint.model.meaning.values import STRING, UNKNOWN, Device, Kind, Value, container
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def module_method(
         return moved(node, base, name, arguments, keywords)
     if name in ("train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "to_empty"):
         return base
-    parameter = Value(Kind.TENSOR, base.device, because=base.because)
+    parameter = placed(Value(Kind.TENSOR, base.device, because=base.because), evaluator.placed)
     if name == "clip_grad_norm_":  # of FullyShardedDataParallel: gives the norm
         return evaluator.trained(parameter._replace(scalar=True), node)
     if name in ("parameters", "buffers"):
