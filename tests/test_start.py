@@ -49,6 +49,12 @@ def test_no_module_of_the_linted_folder_is_run(hostile: Path, jobs: str) -> None
     assert not (hostile / "executed").exists()
 
 
+def test_an_empty_entry_of_the_users_path_is_not_its_folder(hostile: Path) -> None:
+    done = lint(hostile, sys.executable, "-m", "torchperf_lint", PYTHONPATH=f"{os.pathsep}{hostile / 'elsewhere'}")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert not (hostile / "executed").exists()
+
+
 def test_nor_by_the_workers_of_the_installed_script(hostile: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     script = tmp_path_factory.mktemp("bin") / "torchperf-lint"
     script.write_text("from torchperf_lint.__main__ import run\nif __name__ == '__main__':\n    run()\n")
@@ -71,6 +77,7 @@ def test_a_checkout_that_is_not_installed_runs_in_place(hostile: Path) -> None:
 
 def test_a_folder_that_the_user_names_stays_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", ".")
     monkeypatch.setattr(sys, "path", [os.getcwd(), os.getcwd(), "lib"])
     program._leave_current_folder()
     assert sys.path == [os.getcwd(), "lib"]

@@ -41,12 +41,21 @@ def _failed(reason: str) -> int:
 
 
 def _leave_current_folder() -> None:
-    """Take from the path what `python -m` has put there first: the folder with the code that is linted, not run."""
-    if sys.flags.isolated or getattr(sys.flags, "safe_path", False) or sys.path[0] not in ("", _current_folder()):
+    """Take from the path what `python -m` has put there first: the folder with the code that is linted, not run.
+
+    An empty entry of PYTHONPATH, as `PYTHONPATH=$PYTHONPATH:/more` leaves one, means the same folder, and goes as well.
+    """
+    here = ("", _current_folder())
+    if sys.flags.isolated or getattr(sys.flags, "safe_path", False) or sys.path[0] not in here:
         return
-    folder = sys.path.pop(0)
+    del sys.path[0]
+    named = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    if "PYTHONPATH" in os.environ:
+        os.environ["PYTHONPATH"] = os.pathsep.join(named)  # for processes that we start
+    if here[1] not in map(os.path.abspath, named):
+        sys.path[:] = [folder for folder in sys.path if folder not in here]
     own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if own == os.path.abspath(folder) and own not in sys.path:
+    if own == here[1] and own not in sys.path:
         sys.path.append(own)  # a checkout that is not installed: processes that we start have to find this package
 
 

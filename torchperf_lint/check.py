@@ -126,6 +126,7 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
     outcome = Outcome(
         [found for result in results for found in result.report.diagnostics],
         sum(len(result.applied) for result in results),
+        sum(result.report.failure is not None for result in results),
     )
     changed = [result for result in results if result.data != result.before]
     if options.diff:
@@ -194,10 +195,11 @@ def _common_folder(options: argparse.Namespace) -> str:
 
 
 class Outcome(NamedTuple):
-    """What is left to report, sorted by path, and how many findings were fixed."""
+    """What is left to report, sorted by path, how many findings were fixed, and how many files were not checked."""
 
     diagnostics: list[Diagnostic]
     fixed: int = 0
+    unchecked: int = 0
 
 
 def report(outcome: Outcome, options: argparse.Namespace, context: Context, out: TextIO) -> None:
@@ -232,7 +234,8 @@ def summary(outcome: Outcome, context: Context) -> Iterator[str]:
     remaining = len(outcome.diagnostics)
     total = remaining + outcome.fixed
     if not total:
-        yield "No findings."
+        files = f"{outcome.unchecked} file{'' if outcome.unchecked == 1 else 's'}"
+        yield f"No findings; {files} could not be checked." if outcome.unchecked else "No findings."
         return
     split = f" ({outcome.fixed} fixed, {remaining} remaining)" if outcome.fixed else ""
     yield f"Found {_counted(total)}{split}."

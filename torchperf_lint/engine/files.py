@@ -196,7 +196,7 @@ def _ignores_above(place: str) -> _Ignores:
     for folder in reversed(around):
         text = _own_text(folder)
         if text is not None:
-            ignores = (*ignores, (folder, matcher(text.splitlines())))
+            ignores = (*ignores, (folder, matcher(text.split("\n"))))
     return ignores
 
 
@@ -205,7 +205,7 @@ def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]
     text = _own_text(place) if any(entry.name == ".gitignore" for entry in entries) else None
     if text is None:
         return ignores
-    return None if _EVERYTHING.fullmatch(text) else (*ignores, (place, matcher(text.splitlines())))
+    return None if _EVERYTHING.fullmatch(text) else (*ignores, (place, matcher(text.split("\n"))))
 
 
 def stands_apart(folder: str) -> bool:
@@ -220,7 +220,7 @@ def stands_apart(folder: str) -> bool:
 
 def _own_text(folder: str) -> str | None:
     try:
-        with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="surrogateescape") as file:
+        with open(os.path.join(folder, ".gitignore"), encoding="utf-8-sig", errors="surrogateescape") as file:
             return file.read()
     except OSError:
         return None

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # Codes are read as flake8 reads them: after `noqa` and a colon, words that are no codes silence everything.
 # They are compiled where a file has such a comment: most have none.
 _NOQA = r"(?i)#\s*noqa(?![\w-])(?:\s*:\s*(?P<items>[A-Z]+[0-9]+(?![\w-])(?:[\s,]+[A-Z]+[0-9]+(?![\w-]))*))?"
-_RULES = r"(?:\s*\[(?P<items>[^\]]*)\](?!\S)|(?!\S)(?!\s*\[))"
+# A reason may follow, also behind a colon; codes without brackets are none.
+_RULES = r"(?:\s*\[(?P<items>[^\]]*)\](?![\w\[-])|(?![^\s:])(?!\s*\[)(?!\s*:?\s*TPL\d))"
 _IGNORE_FILE = rf"(?i)#\s*torchperf-lint\s*:\s*ignore-file{_RULES}"
 _IGNORE = rf"(?i)(?<!\S)#\s*torchperf-lint\s*:\s*ignore{_RULES}"
 _ADDRESSED = r"(?i)(?<!\S)#\s*torchperf-lint\s*:\s*(?P<said>[^\s#]*)"
