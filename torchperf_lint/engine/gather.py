@@ -24,7 +24,7 @@ MOST_UNKEPT = 25_000_000
 LARGEST = 20_000_000
 """Bytes of the largest file that has facts."""
 
-_FORMAT = 6
+_FORMAT = 7
 
 
 def read_file(key: str) -> bytes:

@@ -10,6 +10,12 @@ OTHER_ACCELERATORS = "other accelerators"
 TRACED = "traced"
 """`torch.jit.trace`, `torch.onnx.export`, `torch.export.export`: what Python works out is a constant of the graph."""
 
+CUDA_AVAILABLE = "cuda available"
+"""What may raise where there is no CUDA."""
+
+PROGRAM = "program"
+"""It can be run as a program."""
+
 
 def _word(name: bytes) -> re.Pattern[bytes]:
     return re.compile(name + rb"(?![^\W_])(?<![^\W_]" + name + rb")")  # a search for letters is fast
@@ -25,6 +31,8 @@ TOPICS = {
         *map(re.compile, (rb"jit\.trace", rb"is_tracing", rb"torch\.onnx", rb"onnx\.export", rb"in_onnx_export")),
         *map(re.compile, (rb"torch\.export", rb"export\.export", rb"make_fx", rb"to_onnx\(", rb"to_torchscript\(")),
     ),
+    CUDA_AVAILABLE: tuple(map(re.compile, (rb"nccl", rb"cuda\.is_available", rb"cuda\.set_device"))),
+    PROGRAM: (re.compile(rb"__main__"),),
 }
 """Topic -> texts of which one shows that a file speaks of it; words in comments count."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
@@ -15,7 +16,7 @@ from torchperf_lint.model.meaning.devices import named_device
 from torchperf_lint.model.meaning.statements import names_sent_backward
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.project.facts import topics_of
-from torchperf_lint.model.running import frameworks
+from torchperf_lint.model.running import frameworks, programs
 from torchperf_lint.model.running.heat import Heat
 from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.syntax.site import Site
@@ -213,8 +214,14 @@ class Model(SiteModel):
         )
 
     def is_cuda(self, device: Device) -> bool:
-        """Whether it can be no accelerator but CUDA: the program asks for that alone, and no file names another one."""
-        return device is Device.CUDA or (device.is_cuda and not self.names_other_accelerators)
+        """Whether it can be no accelerator but CUDA: the program needs CUDA, and no file names another one."""
+        if device is Device.CUDA or not device.on_accelerator:
+            return device is Device.CUDA
+        return not self.names_other_accelerators and (device.is_cuda or self._needs_cuda)
+
+    @functools.cached_property
+    def _needs_cuda(self) -> bool:
+        return programs.needs_cuda(self.unit)
 
     @property
     def names_other_accelerators(self) -> bool:

@@ -34,7 +34,7 @@ def named_device(node: ast.expr, value: Value) -> Device | None:
         if name in conventions.DEVICE_NAMES or name.endswith("device"):
             return Device.LIKELY
         if (isinstance(node, ast.Constant) and type(node.value) is int) or value.dtype == "int":
-            return Device.CUDA  # a bare index is that of an accelerator
+            return Device.LIKELY  # a bare index is that of whichever accelerator there is
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
             return Device.LIKELY if called.endswith("device") else None

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.knowledge.topics import PROGRAM
 from torchperf_lint.model.project.linking import Modules
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ QUESTIONS = {
     "may_lead_to": 4,
     "name_of": 1,
     "names": 1,
+    "programs_speaking_of": 2,
     "refs_with": 2,
     "speaks_of": 2,
     "split": 2,
@@ -211,6 +213,17 @@ class Links:
     def speaks_of(self, topic: str, key: str) -> bool:
         """Whether the file speaks of the topic, or one that it is tied to by imports, in any direction and number."""
         return topic in self._topics[key]
+
+    def programs_speaking_of(self, topic: str, key: str) -> list[str]:
+        """The programs that the file is part of, by imports in any number, if each speaks of the topic; else none."""
+        group, pending = {key}, [key]
+        while pending:
+            new = set(self.importers(pending.pop())) - group
+            group |= new
+            pending += new
+        programs = [each for each in group if PROGRAM in self._facts[each].topics or not self.importers(each)]
+        speak = all(topic in self._facts[each].topics for each in programs)
+        return sorted(programs) if speak else []
 
     def is_near_metrics(self, key: str) -> bool:
         """Whether the file imports torchmetrics, or something of files that do."""

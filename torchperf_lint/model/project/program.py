@@ -12,6 +12,7 @@ import itertools
 import posixpath
 from typing import TYPE_CHECKING, Any
 
+from torchperf_lint.knowledge import topics
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.project.facts import Facts, facts_of
@@ -244,6 +245,13 @@ class Program:
         key = self._key(index)
         speaks: bool = self._ask(key, "speaks_of", topic, key)
         return speaks
+
+    def programs_with(self, index: Index) -> list[Unit]:
+        """The programs that the file is part of, if all of them may be for CUDA alone; else none."""
+        own = self._key(index)
+        keys = self._ask(own, "programs_speaking_of", topics.CUDA_AVAILABLE, own)
+        units = [self.unit(key) for key in keys] if len(keys) <= MOST_FILES else []
+        return [unit for unit in units if unit is not None] if None not in units else []
 
     # -- names -----------------------------------------------------------------------------------------------------
 
