@@ -15,6 +15,7 @@ from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.index import Index
 from torchperf_lint.model.meaning import evidence
 from torchperf_lint.model.meaning.interpret import MAX_STATEMENTS_FOLLOWED, World
+from torchperf_lint.model.meaning.numbers import is_certain
 from torchperf_lint.model.meaning.values import (
     MAX_ITEMS,
     MAX_NESTING,
@@ -184,3 +185,14 @@ def test_calls_that_call_in_turn_are_followed_to_a_bound(monkeypatch: pytest.Mon
     monkeypatch.setattr(World, "_followed", lambda *given: (followed.append(given), follow(*given))[1])
     world.frame(world.index.functions[1])
     assert len(followed) <= MAX_STATEMENTS_FOLLOWED
+
+
+@pytest.mark.parametrize(
+    ("text", "certain"),
+    [("2.0", True), ("len(loader)", True), ("x.item()", True), ("-n", True), ("'2'", False), ("text", False)],
+)
+def test_what_is_certain_to_be_a_number_is_one(text: str, certain: bool) -> None:
+    source = Source("f.py", f"def f(x, loader):\n    n, text = 1, '2'\n    probe({text})\n".encode())
+    unit = Unit(source, Index(source.parse(), "f.py"), Hints())
+    (record,) = unit.index.calls["probe"]
+    assert is_certain(record.call.args[0], record.function, unit.world(), unit.heat) is certain
