@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_rules import HINTS, TARGET, finds, swaps, text_of, to
-from torchperf_lint.engine import jobs
+from torchperf_lint.engine import jobs, trial
 from torchperf_lint.engine.compose import BadEdits, apply_edits, compatible, moved
 from torchperf_lint.engine.declare import Rule
 from torchperf_lint.engine.findings import Diagnostic, Edit, Fix, Safety
 from torchperf_lint.engine.fixer import FixReport, fix_source
-from torchperf_lint.engine.runner import check_source
+from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import offered
 from torchperf_lint.model import Site
 
@@ -305,21 +306,63 @@ def test_no_byte_outside_a_fix_changes(statements: list[str], newline: str, head
 
 
 def test_only_fixes_that_can_be_made_are_offered() -> None:
-    """Alone or beside others, with clashes, of any grade: the findings stay."""
+    """Alone or beside others, with clashes, of any grade: the findings stay. What is found again is no fix."""
 
     def of_name(site: Site) -> Fix:
         name = text_of(site)[:1].decode()
         grade = Safety.SHOWN if name in "ab" else Safety.UNSAFE
-        return swaps({"a": "(", "c": "x = 1", "e": "f(\n,)"}.get(name, f"f({name})"), grade)(site)
+        return swaps({"a": "(", "c": "x = 1", "e": "f(\n,)", "h": "i.item(1)"}.get(name, f"f({name})"), grade)(site)
 
-    data = b"a.item()\nb.item()\nc.item(d.item())\ne.item()\ng[c.item()]\n"
-    report = check_source("f.py", data, [finds("item", fix=of_name)], TARGET, HINTS)
-    shown = offered("f.py", data, report)
+    data = b"a.item()\nb.item()\nc.item(d.item())\ne.item()\ng[c.item()]\nh.item()\nj.item()\n"
+    rules = [finds("item", fix=of_name)]
+    report = check_source("f.py", data, rules, TARGET, HINTS)
+    shown = offered(report, "f.py", data, rules, TARGET, HINTS)
     assert [each._replace(fix=None) for each in shown.diagnostics] == [
         each._replace(fix=None) for each in report.diagnostics
     ]
     made = [text_of_span(data, each) for each in shown.diagnostics if each.fix is not None]
-    assert made == [b"b.item()", b"c.item(d.item())", b"d.item()"]
+    assert made == [b"b.item()", b"c.item(d.item())", b"d.item()", b"j.item()"]
+
+
+def test_a_sketch_may_leave_its_finding() -> None:
+    rules = [finds("item", fix=to("item(1)", Safety.SHOWN))]
+    report = check_source("f.py", b"x.item()\n", rules, TARGET, HINTS)
+    assert offered(report, "f.py", b"x.item()\n", rules, TARGET, HINTS) == report
+
+
+def test_a_fix_that_breaks_its_rule_is_not_offered() -> None:
+    def chokes(site: Site) -> Fix:
+        if b"gpu" in text_of(site):
+            raise ValueError("gpu")
+        return to("item(gpu)")(site)
+
+    rules = [finds("item", fix=chokes)]
+    report = check_source("f.py", b"x.item()\n", rules, TARGET, HINTS)
+    (left,) = offered(report, "f.py", b"x.item()\n", rules, TARGET, HINTS).diagnostics
+    assert left.fix is None
+
+
+def test_fixes_are_not_told_apart_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = []
+
+    def counted(*arguments: Any, **options: Any) -> FileReport:
+        checks.append(1)
+        return check_source(*arguments, **options)
+
+    monkeypatch.setattr(trial, "check_source", counted)
+    data = b"x.item()\n" * 200
+    rules = [finds("item", fix=to("item(1)"))]
+    report = check_source("f.py", data, rules, TARGET, HINTS)
+    assert not any(each.fix for each in offered(report, "f.py", data, rules, TARGET, HINTS).diagnostics)
+    assert len(checks) == trial.MOST_CHECKS
+
+
+def test_a_suppression_that_is_removed_is_one_that_is_idle() -> None:
+    data = b"x = 1  # noqa: TPL190\ny.item()\n"
+    rules = [finds("item", fix=to("m()"))]
+    report = check_source("f.py", data, rules, TARGET, HINTS)
+    assert [each.code for each in report.diagnostics if each.fix] == ["TPL001", "TPL190"]
+    assert offered(report, "f.py", data, rules, TARGET, HINTS) == report
 
 
 def test_a_report_after_fixes_offers_none_that_was_withdrawn() -> None:
@@ -331,13 +374,15 @@ def test_a_report_after_fixes_offers_none_that_was_withdrawn() -> None:
 
 def test_no_fix_is_offered_where_the_encoding_cannot_be_written_back() -> None:
     data = b"# coding: utf-7\nx.item()  # +AGE-\n"
-    report = check_source("f.py", data, [finds("item", fix=swaps("0"))], TARGET, HINTS)
-    assert [each.fix for each in offered("f.py", data, report).diagnostics] == [None]
+    rules = [finds("item", fix=swaps("0"))]
+    report = check_source("f.py", data, rules, TARGET, HINTS)
+    assert [each.fix for each in offered(report, "f.py", data, rules, TARGET, HINTS).diagnostics] == [None]
 
 
-def test_what_a_run_says_and_keeps_has_been_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("made", ["(", "x.item(1)"], ids=["no Python", "found again"])
+def test_what_a_run_says_and_keeps_has_been_tried(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job's result is what every output shows and what is kept for later runs."""
-    rule = finds("item", fix=swaps("("))
+    rule = finds("item", fix=swaps(made))
     monkeypatch.setattr(jobs, "_rules", lambda codes: (rule,))
     job = jobs.Job("f.py", ("TPL190",), TARGET, HINTS, own_versions=False)
     for action in jobs.Action:

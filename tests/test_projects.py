@@ -25,17 +25,20 @@ from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.jobs import Action
 from torchperf_lint.engine.project import check_paths
-from torchperf_lint.engine.runner import check_source
+from torchperf_lint.engine.runner import FileReport, check_source
+from torchperf_lint.engine.trial import has_lessened, written
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model.project import program as program_room
+from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.engine.project import Result
+    from torchperf_lint.model.project.program import Program
 
 PROJECTS = ROOT / "fixtures" / "projects"
 CASES = sorted(each.name for each in PROJECTS.iterdir() if each.is_dir())
@@ -206,6 +209,30 @@ def test_fixes_are_sound(name: str, unsafe: bool, here: Path) -> None:
     grades = (Safety.SAFE, Safety.UNSAFE) if unsafe else (Safety.SAFE,)
     left = [each for found in case.findings().values() for each in found if each.fix and each.fix.safety in grades]
     assert not left, f"still to be fixed after the fixes: {left}"
+
+
+@every_case
+def test_every_fix_can_be_made_alone_and_a_file_beside_is_judged_as_the_changed_one(name: str, here: Path) -> None:
+    case = load_case(name)
+    case.lay_out(here)
+    program = functools.cache(gather.gather(sorted(case.comments), case.hints).program)
+
+    def check(path: str, data: bytes, around: Callable[[], Program]) -> FileReport:
+        return check_source(path, data, case.rules, Target(), case.hints, program=around)
+
+    for path in case.comments:
+        before = check(path, case.files[path], program)
+        for each in before.diagnostics:
+            if each.fix is None or each.fix.safety is Safety.SHOWN:
+                continue
+            data = written(Source(path, case.files[path]), each.fix.edits)
+            other = program().beside(path, data)
+            beside = check(path, data, lambda other=other: other)
+            assert check(path, case.files[path], program) == before, "what is tried beside it changes nothing"
+            after = check(path, data, program)
+            program().close(path)
+            has_lessened(before, after, [each])
+            assert beside == after
 
 
 def test_no_result_without_its_file() -> None:

@@ -9,7 +9,11 @@ import pytest
 from expectations import disagreements
 from linting import RULE_FIXTURES, assert_pair, assert_sound, bless_pair, fixture_paths, label, load_fixture
 from torchperf_lint.engine.declare import Rule
+from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.registry import all_rules
+from torchperf_lint.engine.runner import FileReport
+from torchperf_lint.engine.trial import has_lessened, written
+from torchperf_lint.syntax.source import Source
 
 FIXTURES = fixture_paths()
 NEEDED = ("alias*.py", "shadowed*.py", "near_miss*.py")
@@ -35,6 +39,16 @@ def test_fixes(path: Path, bless: bool) -> None:
     hold = bless_pair if bless else assert_pair
     hold(fixture.result(".fixed.py"), fixture.data, safe)
     hold(fixture.result(".unsafe.py"), safe, unsafe)
+
+
+@every_fixture
+def test_every_fix_can_be_made_alone(path: Path) -> None:
+    fixture = load_fixture(path)
+    before = fixture.check()
+    for each in before:
+        if each.fix is not None and each.fix.safety is not Safety.SHOWN:
+            result = written(Source(path.name, fixture.data), each.fix.edits)
+            has_lessened(FileReport(before), FileReport(fixture.check(result)), [each])
 
 
 @every_fixture

@@ -161,17 +161,15 @@ def _checked(
 
     def noted() -> Program:
         assert program is not None
-        around = program()
-        around.trail.begin()
-        asked.append(around)
-        return around
+        if not asked:
+            asked.append(program())
+            asked[0].trail.begin()
+        return asked[0]
 
-    report = check_source(
-        *(job.path, data, rules, target, job.hints),
-        program=None if program is None else noted,
-        report_unused=job.report_unused,
-    )
-    report = offered(job.path, data, report)
+    subject = (job.path, data, rules, target, job.hints)
+    around = None if program is None else noted
+    report = check_source(*subject, program=around, report_unused=job.report_unused)
+    report = offered(report, *subject, program=around, report_unused=job.report_unused)
     basis = asked[0].trail.basis() if asked else None
     ground = None
     if basis is not None or not asked:

@@ -1,20 +1,33 @@
-"""Whether a fix can be made: what `--fix` asks of a file before it is written, asked before a fix is shown."""
+"""Whether a fix can be made: what `--fix` asks of a file before it is written, asked before a fix is offered."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.compose import BadEdits, apply_edits, compatible
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
+from torchperf_lint.engine.runner import check_source
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Diagnostic, Edit
     from torchperf_lint.engine.runner import FileReport
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.project.program import Program
 
 MOST_ROUNDS = 20
 """Fixes that clash are tried in turn, and those that clash with so many others are not offered."""
+
+MOST_CHECKS = 20
+"""How often a file is checked again for its fixes; those that it takes more to tell apart are not offered."""
 
 
 class Rejected(Exception):
@@ -45,31 +58,96 @@ def written(source: Source, edits: Iterable[Edit]) -> bytes:
     return data
 
 
-def offered(path: str, data: bytes, report: FileReport) -> FileReport:
-    """The report without the fixes that cannot be made in the file's bytes; their findings stay.
+def has_lessened(before: FileReport, after: FileReport, chosen: Iterable[Diagnostic]) -> None:
+    """Raise Rejected unless the file can be checked after these fixes, and their rules find less by as many."""
+    if after.failure is not None and before.failure is None:
+        raise Rejected(f"the result cannot be checked ({after.failure.reason})")
+    were, are = (Counter(each.code for each in report.diagnostics) for report in (before, after))
+    for code, count in Counter(each.code for each in chosen).items():
+        if are[code] > were[code] - count:
+            raise Rejected(f"{code} would still be found afterwards")
 
-    Fixes that do not clash are tried together, and apart only where that fails.
+
+def offered(
+    report: FileReport,
+    path: str,
+    data: bytes,
+    rules: Sequence[Rule],
+    target: Target,
+    hints: Hints,
+    *,
+    program: Callable[[], Program] | None = None,
+    noqa: bool = True,
+    report_unused: bool = True,
+) -> FileReport:
+    """What `check_source` has said of the bytes, without the fixes that `--fix` would withdraw; their findings stay.
+
+    Fixes that do not clash are tried together, and apart only where that fails. The file is checked again by the rules
+    of the fixes alone. SHOWN fixes, which are never made, are asked only whether the file could be read with them:
+    what they leave to the reader may still be found.
     """
-    waiting = [each for each in report.diagnostics if each.fix is not None]
-    if not waiting:
-        return report
     source = Source(path, data)
-    sound: set[int] = set()
-    for _ in range(MOST_ROUNDS):
-        if not waiting:
-            break
-        together = compatible(each.fix for each in waiting if each.fix is not None)
-        sound.update(id(each) for each in _sound(source, [waiting[place] for place in together]))
-        tried = set(together)
-        waiting = [each for place, each in enumerate(waiting) if place not in tried]
+    checks = iter(range(MOST_CHECKS))
+
+    def can_be_read(chosen: Sequence[Diagnostic]) -> None:
+        written(source, edits_of(chosen))
+
+    def can_be_made(chosen: Sequence[Diagnostic]) -> None:
+        result = written(source, edits_of(chosen))
+        if next(checks, None) is None:
+            raise Rejected("the file has been checked too often")
+        codes = {each.code for each in chosen}
+        unused = UNUSED_SUPPRESSION in codes
+        asked = rules if unused else [rule for rule in rules if rule.code in codes]
+        with contextlib.ExitStack() as stack:
+            after = check_source(
+                *(path, result, asked, target, hints),
+                program=None if program is None else _beside(program, path, result, stack),
+                noqa=noqa,
+                report_unused=report_unused and unused,
+            )
+        has_lessened(report, after, chosen)
+
+    fixed = [each for each in report.diagnostics if each.fix is not None]
+    shown = [each for each in fixed if each.fix is not None and each.fix.safety is Safety.SHOWN]
+    made = [each for each in fixed if each.fix is not None and each.fix.safety is not Safety.SHOWN]
+    sound = {id(each) for each in (*_accepted(shown, can_be_read), *_accepted(made, can_be_made))}
     kept = (each if each.fix is None or id(each) in sound else each._replace(fix=None) for each in report.diagnostics)
     return report._replace(diagnostics=tuple(kept))
 
 
-def _sound(source: Source, chosen: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
+def _beside(
+    program: Callable[[], Program], path: str, data: bytes, stack: contextlib.ExitStack
+) -> Callable[[], Program]:
+    """The project with this content of the file, once it is asked for; `stack` lets go of its answers."""
+
+    @functools.cache
+    def beside() -> Program:
+        other = program().beside(path, data)
+        stack.callback(other.forget)
+        return other
+
+    return beside
+
+
+def _accepted(fixed: Sequence[Diagnostic], accept: Callable[[Sequence[Diagnostic]], None]) -> list[Diagnostic]:
+    """Those of the findings whose fixes `accept` does not reject."""
+    accepted: list[Diagnostic] = []
+    waiting = list(fixed)
+    for _ in range(MOST_ROUNDS):
+        if not waiting:
+            break
+        together = compatible(each.fix for each in waiting if each.fix is not None)
+        accepted += _sound([waiting[place] for place in together], accept)
+        tried = set(together)
+        waiting = [each for place, each in enumerate(waiting) if place not in tried]
+    return accepted
+
+
+def _sound(chosen: Sequence[Diagnostic], accept: Callable[[Sequence[Diagnostic]], None]) -> Sequence[Diagnostic]:
     try:
-        written(source, edits_of(chosen))
+        accept(chosen)
     except Rejected:
         half = len(chosen) // 2
-        return [*_sound(source, chosen[:half]), *_sound(source, chosen[half:])] if half else ()
+        return [*_sound(chosen[:half], accept), *_sound(chosen[half:], accept)] if half else ()
     return chosen

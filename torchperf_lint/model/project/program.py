@@ -8,6 +8,7 @@ answer depends on which file is looked at first, and the work grows with the cod
 from __future__ import annotations
 
 import ast
+import copy
 import itertools
 import posixpath
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,6 @@ MOST_LOADED = 12_000_000
 
 LARGEST = 2_000_000
 """Bytes, as UTF-8, of the largest file that another one asks, whether or not it is linted itself."""
-
 
 _Place = tuple[str, int, str]
 """A function, by its file, row and name: as good as the function itself as long as no file changes."""
@@ -146,6 +146,16 @@ class Program:
             held[1].path = source.path
             unit = self._keep(key, *held)
         return unit
+
+    def beside(self, path: str, data: bytes) -> Program:
+        """The same project with this content of one file; its answers are its own, facts and trail are shared."""
+        self.make_room()
+        key, other = self._place_of(path), copy.copy(self)
+        other._facts = {**self._facts, key: (self._facts.get(key) or facts_of(data))._replace(digest=digest_of(data))}
+        other._indexed = dict(self._indexed)
+        other._forget()
+        other._forget_what_lasts()
+        return other
 
     def close(self, path: str) -> None:
         """Take the file as the project has it, whatever it has been opened with."""
