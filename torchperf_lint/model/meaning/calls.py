@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, hooks, host_only, other_libraries, torch_api, torchmetrics_api
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning import choices
-from torchperf_lint.model.meaning.devices import as_device, moved, named_device
+from torchperf_lint.model.meaning.devices import HOST_DATA, as_device, moved, named_device
 from torchperf_lint.model.meaning.iteration import tuple_of
 from torchperf_lint.model.meaning.library import library_call
 from torchperf_lint.model.meaning.modules import module_call, module_method
@@ -37,7 +37,7 @@ def result(
     """The value of a call."""
     kind = callee.kind
     if callee.function is None and host_only.RETURN_TENSORS in keywords and "device" not in keywords:
-        return Value(Kind.STRUCTURE, Device.CPU)
+        return HOST_DATA
     if kind is Kind.LIBRARY:
         assert callee.ref is not None
         return library_call(evaluator, node, callee.ref, arguments, keywords)

@@ -13,6 +13,9 @@ from torchperf_lint.model.meaning.values import Device, Kind, Value, derived, te
 if TYPE_CHECKING:
     from torchperf_lint.model.index import Index
 
+HOST_DATA = Value(Kind.STRUCTURE, Device.CPU)
+"""What a tokenizer or a processor gives."""
+
 
 def as_device(value: Value) -> Device | None:
     """The device that a value names when it is given as a device; None if it names none."""
@@ -77,6 +80,8 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
         said = "moved to the device"
         step = Because(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
         return receiver._replace(device=device, because=(step,))
+    if device is Device.UNKNOWN and receiver == HOST_DATA:
+        return Value()  # names tell more of what is made of it than that its place is not known
     if receiver.device is not Device.CPU:
         receiver = derived(receiver)  # it may come from the accelerator, into memory that no loader has pinned
     return receiver._replace(device=device, because=())
