@@ -108,10 +108,24 @@ def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> 
 
 
 def narrowed_path(test: ast.expr) -> str | None:
-    """`x` of a test such as `isinstance(x, T)`, which tells what `x` is behind it."""
+    """`x` of `isinstance(x, T)` or `all(isinstance(each, T) for each in x)`, which tell what `x` is behind it."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test = test.operand
+    walk = item_test(test)
+    if walk is not None:
+        return dotted(walk[1].iter)
     return dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+
+
+def item_test(test: ast.expr) -> tuple[ast.Call, ast.comprehension] | None:
+    """`isinstance(each, T)` and the walk of `all(isinstance(each, T) for each in x)`."""
+    walked = test.args[0] if isinstance(test, ast.Call) and len(test.args) == 1 else None
+    if not isinstance(walked, (ast.GeneratorExp, ast.ListComp)) or dotted(test.func) != "all":  # type: ignore[attr-defined]
+        return None
+    walk, asked = walked.generators[0], walked.elt
+    if len(walked.generators) > 1 or walk.ifs or not isinstance(asked, ast.Call) or not asked.args:
+        return None
+    return (asked, walk) if isinstance(walk.target, ast.Name) and dotted(asked.args[0]) == walk.target.id else None
 
 
 def may_place(statement: ast.stmt) -> bool:

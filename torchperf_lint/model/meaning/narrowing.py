@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
 from torchperf_lint.model.index import dotted
+from torchperf_lint.model.meaning.effects import item_test
+from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import NUMBER, UNKNOWN, Kind, Value
 from torchperf_lint.syntax.tree import subtree
 
@@ -102,9 +104,17 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
 def narrowed(test: ast.expr, env: Env, holds: bool, values: Mapping[ast.expr, Value]) -> Env:
     """The environment behind `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
 
-    A branch that what is known of `x` rules out has nothing known of it.
+    A branch that what is known of `x` rules out has nothing known of it. So has one behind `all(...)` of these that
+    does not hold, where what is known of the items says that it does.
     """
     inner = env.copy()
+    walk = item_test(test)
+    if walk is not None:
+        items = dotted(walk[1].iter)
+        kind = _kind_asked(walk[0], values)
+        if items is not None and not holds and kind is not None and element_of(inner.get(items, UNKNOWN)).kind is kind:
+            del inner[items]
+        return inner
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     value = None if path is None else inner.get(path)
     asked = _kind_asked(test, values) if isinstance(test, ast.Call) else None
