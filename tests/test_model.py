@@ -63,3 +63,20 @@ def _wanted(path: Path) -> dict[int, str]:
 
 def _lines(facts: dict[int, str]) -> list[str]:
     return [f"row {row}: {text}" for row, text in sorted(facts.items())]
+
+
+def test_a_loop_inside_the_step_is_named_by_what_it_binds() -> None:
+    code = b"""
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x, pairs):
+        for i, (a, b) in enumerate(pairs):
+            reveal(a)
+"""
+    source = Source("net.py", code)
+    hints = Hints((), ())
+    model = Model(Unit(source, Index(source.parse(), source.path), hints), read_comments("").directives.target)
+    heat = model.heats.of(model.index.calls["reveal"][0].statement)
+    assert heat is not None
+    assert heat.where == "for each `i, (a, b)` in every call of `forward`"

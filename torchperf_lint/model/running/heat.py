@@ -65,6 +65,10 @@ class Heat(NamedTuple):
         return _is_evaluation(self.label.strip("`").replace(" ", "_"))
 
 
+def _targets(target: ast.expr) -> list[ast.expr]:
+    return target.elts if isinstance(target, ast.Tuple) else [target]
+
+
 _AS_THE_FUNCTION = Heat(None, "", ())
 """The heat of a statement that is as hot as the function around it."""
 
@@ -130,7 +134,7 @@ class HeatMap:
                 return ""
             if isinstance(loop, ast.While) or isinstance(loop.body[-1], ast.Break):
                 continue
-            return ast.unparse(loop.target).strip("()").removeprefix("_")
+            return ", ".join(map(ast.unparse, _targets(loop.target))).removeprefix("_")
         return ""
 
     def _per_step(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
