@@ -100,7 +100,7 @@ import torch
 
 def train(model, loader, optimizer):
     model.cuda()
-    total = 0.0
+    total, losses = 0.0, {{}}
     for inputs in loader:
         optimizer.zero_grad()
         loss = model(inputs.cuda()).sum()
@@ -111,10 +111,20 @@ def train(model, loader, optimizer):
 
 
 @pytest.mark.parametrize("fix", [False, True])
-@pytest.mark.parametrize("line", ["total += loss.item()", "x = loss.item()"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "total += loss.item()",
+        "total{} += loss.item()",
+        "x = loss.item()",
+        "x{} = loss.item()",
+        'losses["a{}"] = loss.item()',
+        "print(loss.item())",
+    ],
+)
 def test_twice_the_reads_in_one_loop_are_twice_the_work(line: str, fix: bool) -> None:
     def calls(reads: int) -> int:
-        data = LOOP.format(lines=f"        {line}\n" * reads).encode()
+        data = LOOP.format(lines="".join(f"        {line.format(at)}\n" for at in range(reads))).encode()
         given = "train.py", data, registry.all_rules(), Target(), Hints((), ())
         profile = cProfile.Profile()
         profile.enable()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _SEES_ALL_NAMES = frozenset({"locals", "vars", "eval", "exec"})
+_EQUALS = re.compile(rb"[ \t\r\n)]*=")
 
 
 class Use(NamedTuple):
@@ -163,23 +165,62 @@ def _takes_floats(parent: ast.AST, child: ast.AST) -> bool:
     return False
 
 
-def uses_of(
-    name: str, function: FunctionInfo, loop: ast.stmt | None, index: Index, heat: HeatMap, source: Source
-) -> NameUses:
+class Occurrences:
+    """What `uses_of` asks of a function for each name: its paths of names and where they stand, from one walk."""
+
+    def __init__(self, function: FunctionInfo, index: Index, source: Source) -> None:
+        self.index = index
+        self.source = source
+        self.is_module = isinstance(function.node, ast.Module)
+        self.constants = _constants(function)
+        self.by_path: dict[str, list[tuple[ast.Name | ast.Attribute, ast.stmt | None, _Context]]] = {}
+        self.hidden: set[str] = set()
+        self.all_hidden = False
+        self._walk(function)
+
+    @functools.cached_property
+    def augmented(self) -> frozenset[int]:
+        """The targets of `x += ...`, by id."""
+        return frozenset(id(node.target) for node, _ in self.index.augmented)
+
+    def _walk(self, function: FunctionInfo) -> None:
+        outside = _Context(False, False, False, None, False, False)
+        pending: list[tuple[ast.AST, ast.stmt | None, _Context]] = [(function.node, None, outside)]
+        while pending:
+            node, statement, context = pending.pop()
+            for child in children(node):
+                place = child if isinstance(child, ast.stmt) else statement
+                self._note_hidden(child)
+                inner = _entered(context, node, child)
+                if isinstance(child, ast.FormattedValue) and _spells_itself(child, self.source):
+                    inner = inner._replace(spelled=True)
+                if isinstance(child, (ast.Name, ast.Attribute)) and (path := dotted(child)) is not None:
+                    self.by_path.setdefault(path, []).append((child, place, inner))
+                pending.append((child, place, inner))
+
+    def _note_hidden(self, node: ast.AST) -> None:
+        """Note names that the node may use or bind in a way that `uses_of` does not list."""
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            self.hidden.update(node.names)
+        elif isinstance(node, ast.Call):
+            self.all_hidden |= isinstance(node.func, ast.Name) and node.func.id in _SEES_ALL_NAMES
+        else:
+            bound = node.asname or node.name if isinstance(node, ast.alias) else getattr(node, "name", None)
+            self.hidden.update(name for name in (bound, getattr(node, "rest", None)) if name is not None)
+
+
+def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, heat: HeatMap) -> NameUses:
     """All uses of `name` (or of a path such as `self.total`) in the function, related to `loop`.
 
     A name counts as local only where this sees every use of it: no `global`, no `locals()`, no binding that is
     no plain name (an import, an exception), and every place in the text confirmed.
     """
-    found: list[Use] = []
-    local = not isinstance(function.node, ast.Module)
+    index, source = occurrences.index, occurrences.source
     before = _blocks_around(loop, index)
-    augmented = {id(node.target) for node, _ in index.augmented}
-    constants = _constants(function)
 
     def describe(node: ast.Name | ast.Attribute, statement: ast.stmt | None, context: _Context) -> Use:
         kind = {ast.Load: "load", ast.Store: "store", ast.Del: "delete"}[type(node.ctx)]
-        if id(node) in augmented:
+        if id(node) in occurrences.augmented:
             kind = "augment"
         start = source.offset(node.lineno, node.col_offset)
         end = source.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
@@ -187,7 +228,7 @@ def uses_of(
         after = loop is not None and node.lineno > (loop.end_lineno or 0)
         in_step = (inside or loop is None) and statement is not None and not context.nested
         throttled = in_step and statement is not None and heat.throttled(statement)
-        siblings = index.places[loop].block if loop is not None else []
+        block = index.places[statement].block if loop is not None and statement is not None else None
         later = heat.of(statement) if after and statement is not None else None
         return Use(
             kind,
@@ -197,52 +238,28 @@ def uses_of(
             after,
             throttled,
             context.nested,
-            constants.get(id(node)),
+            occurrences.constants.get(id(node)),
             context.spelled,
             context.displayed,
             context.decides,
             context.call,
-            statement in siblings,
-            statement is not None and not inside and not after and id(index.places[statement].block) in before,
+            loop is not None and block is index.places[loop].block,
+            block is not None and not inside and not after and id(block) in before,
             context.as_float,
             later is not None and later.loop is not None,
         )
 
-    pending: list[tuple[ast.AST, ast.stmt | None, _Context]] = [
-        (function.node, None, _Context(False, False, False, None, False, False))
-    ]
-    while pending:
-        node, statement, context = pending.pop()
-        for child in children(node):
-            place = child if isinstance(child, ast.stmt) else statement
-            if _hides_uses(child, name):
-                local = False
-            inner = _entered(context, node, child)
-            if isinstance(child, ast.FormattedValue) and _spells_itself(child, source):
-                inner = inner._replace(spelled=True)
-            if isinstance(child, (ast.Name, ast.Attribute)) and dotted(child) == name:
-                use = describe(child, place, inner)
-                local = local and source.utf8[use.start : use.end] == name.encode()
-                found.append(use)
-            pending.append((child, place, inner))
-    return NameUses(local, tuple(sorted(found, key=lambda use: use.start)))
+    found = [describe(*each) for each in occurrences.by_path.get(name, ())]
+    hidden = occurrences.is_module or occurrences.all_hidden or name in occurrences.hidden
+    confirmed = all(source.utf8[use.start : use.end] == name.encode() for use in found)
+    return NameUses(not hidden and confirmed, tuple(sorted(found, key=lambda use: use.start)))
 
 
 def _spells_itself(node: ast.FormattedValue, source: Source) -> bool:
     """Whether an f-string shows the expression's text as well (`{x / 2=}`)."""
     value = node.value
     end = source.offset(value.end_lineno or value.lineno, value.end_col_offset or 0)
-    return source.utf8[end:].lstrip(b" \t\r\n)").startswith(b"=")
-
-
-def _hides_uses(node: ast.AST, name: str) -> bool:
-    """Whether the node may use or bind the name in a way that `uses_of` does not list."""
-    if isinstance(node, (ast.Global, ast.Nonlocal)):
-        return name in node.names
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in _SEES_ALL_NAMES
-    bound = node.asname or node.name if isinstance(node, ast.alias) else getattr(node, "name", None)
-    return name in (bound, getattr(node, "rest", None))
+    return _EQUALS.match(source.utf8, end) is not None
 
 
 def _blocks_around(loop: ast.stmt | None, index: Index) -> set[int]:

@@ -180,10 +180,9 @@ class Model(SiteModel):
     def uses(self, name: str, site: Site, heat: Heat) -> flow.NameUses:
         """Where `name` occurs in the function around the site, related to the loop of `heat`."""
         function = self.function_of(site)
-        return self.remember(
-            ("uses", name, function, heat.loop),
-            lambda: flow.uses_of(name, function, heat.loop, self.index, self.heats, self.source),
-        )
+        made = self.remember(("occurrences", function), lambda: flow.Occurrences(function, self.index, self.source))
+        key = ("uses", name, function, heat.loop)
+        return self.remember(key, lambda: flow.uses_of(name, heat.loop, made, self.heats))
 
     def name_of(self, ref: str, site: Site) -> str | None:
         """A name under which a library module can be reached at the site; None if there is none."""

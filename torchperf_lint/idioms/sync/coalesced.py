@@ -8,8 +8,9 @@ from torchperf_lint.engine.findings import Edit, Fix, Safety
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.sync import scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
-from torchperf_lint.idioms.sync.delays import Delayed, delayed, may_run_first, relies_on_waits
+from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
 from torchperf_lint.idioms.sync.reads import Role, hot_reads
+from torchperf_lint.idioms.sync.waiting import care_of, statements_around
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.idioms.sync.scalars import Scalar
+    from torchperf_lint.idioms.sync.waiting import Care, Statements
     from torchperf_lint.model import Model, Site
 
+_MOST_AT_ONCE = 50
 _TITLE = "read the numbers of the step at once"
 _NOT_ALIKE = (
     "DTensor",
@@ -109,20 +112,40 @@ def _known(model: Model, read: HostRead) -> tuple[str, Scalar | None] | None:
     return (scalars.FLOAT, None) if read.reader != "int" and is_likely else None
 
 
-def _groups(model: Model, members: list[_Member]) -> Iterator[list[_Member]]:
+class _Group:
     """Reads of one kind such that each may wait for the last of them."""
+
+    def __init__(self) -> None:
+        self.members: list[_Member] = []
+        self._names: set[str] = set()
+        self._tensors: set[str] = set()
+        self._care: set[Care] = set()
+
+    def add(self, model: Model, member: _Member) -> None:
+        later = member.later
+        self.members.append(member)
+        self._names.add(later.name)
+        self._tensors.update([later.tensor] if later.tensor is not None else [])
+        self._care.add(care_of(model, later))
+
+    def may_wait(self, statements: Statements, position: int) -> bool:
+        return statements.may_run_first(position, self._names, self._tensors, self._care)
+
+
+def _groups(model: Model, members: list[_Member]) -> Iterator[list[_Member]]:
+    """The groups of several reads, in which at most _MOST_AT_ONCE are read at once."""
     by_statement = {id(member.later.statement): member for member in members}
-    open_groups: dict[str, list[_Member]] = {}
-    for statement in model.index.places[members[0].later.statement].block:
-        member = by_statement.get(id(statement))
+    statements = statements_around(model, members[0].later.statement)
+    found: list[_Group] = []
+    open_groups: dict[str, _Group] = {}
+    for position, statement in enumerate(statements.block):
         for kind, group in list(open_groups.items()):
-            stays = all(may_run_first(model, statement, each.later) for each in group)
-            if not stays:
-                yield from [group] if len(group) > 1 else []
-                del open_groups[kind]
+            if len(group.members) == _MOST_AT_ONCE or not group.may_wait(statements, position):
+                found.append(open_groups.pop(kind))
+        member = by_statement.get(id(statement))
         if member is not None:
-            open_groups.setdefault(member.kind, []).append(member)
-    yield from (group for group in open_groups.values() if len(group) > 1)
+            open_groups.setdefault(member.kind, _Group()).add(model, member)
+    return (group.members for group in (*found, *open_groups.values()) if len(group.members) > 1)
 
 
 def _one_read(model: Model, group: list[_Member]) -> Fix | None:

@@ -5,24 +5,19 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.idioms import surroundings, writes
+from torchperf_lint.idioms import writes
 from torchperf_lint.idioms.sync.scalars import is_read
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst
-from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
     from torchperf_lint.model.index import FunctionInfo
 
-_ASKS = torch_api.GIVES_TENSOR | {"item", "tolist", "cpu", "size", "dim", "numel"}
 _BUILTINS = frozenset(f"builtins.{name}" for name in "float int bool len min max round abs sum str isinstance".split())
-_WALKERS = frozenset({"builtins.min", "builtins.max", "builtins.sum"})
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SAME_MEMORY = frozenset("detach data view reshape squeeze unsqueeze float to cpu cuda contiguous".split())
 _NEW = frozenset("softmax log_softmax sigmoid exp log argsort isnan isfinite".split())
 _ENDS_HERE = frozenset("item tolist backward mean sum double clone log exp sqrt isnan isfinite size dim".split())
@@ -31,7 +26,6 @@ _TAKES_AND_LEAVES = frozenset(
 )
 _STATIC_MEMORY = ("CUDAGraph", "make_graphed_callables", "reduce-overhead", "max-autotune", "cudagraph")
 _SEES_ALL_NAMES = ("globals", "locals", "vars", "eval", "exec", "__main__.", "__dict__", "import *")
-_ORDER = ("synchronize", "stream", "wait_event", "record", "barrier")
 
 
 class Delayed(NamedTuple):
@@ -143,84 +137,6 @@ def _only_computes(model: Model, function: FunctionInfo, node: ast.AST, around: 
     if isinstance(parent, ast.Expr):
         return True
     return isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue, ast.Return))
-
-
-def may_run_first(model: Model, statement: ast.stmt, later: Delayed) -> bool:
-    """Whether the statement may run before the read, and the read gives what it has given, and nobody can tell."""
-    if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Pass)):
-        return False
-    for node in subtree(statement):
-        if isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)):
-            return False
-        if isinstance(node, ast.Name) and (
-            node.id == later.name or (node.id == later.tensor and not isinstance(node.ctx, ast.Load))
-        ):
-            return False
-    function = model.index.places[statement].function
-    caught = surroundings.may_be_caught(model, later.read.site)
-    if _is_quiet(model, function, statement):
-        return not caught or _is_plain_read(statement)
-    if caught or not later.private or not later.hidden or _tells_time(statement):
-        return False
-    return not model.mentions(*KEEPS_ORDER)
-
-
-def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool:
-    """Whether the statement runs no code of others and writes to no tensor: arithmetic, questions to tensors."""
-
-    def value_of(node: ast.expr) -> tuple[Kind, str]:
-        value = model.world.frame_value(function, node)
-        return value.kind, value.ref or ""
-
-    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    for target in targets:
-        parts = target.elts if isinstance(target, ast.Tuple) else [target]
-        if not all(part is None or isinstance(part, ast.Name) for part in parts):
-            return False
-    if isinstance(statement, ast.AugAssign) and value_of(statement.target)[0] is not Kind.NUMBER:
-        return False
-    for node in subtree(statement):
-        if isinstance(node, _COMPREHENSIONS) or (
-            isinstance(node, ast.Call) and not _is_quiet_call(model, function, node)
-        ):
-            return False
-    return True
-
-
-def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
-    callee = model.world.frame_value(function, call.func)
-    ref, name = callee.ref or "", last_name(call.func) or ""
-    if any(keyword.arg in (None, "out", "inplace", "key") for keyword in call.keywords) or name.endswith("_"):
-        return False
-    if callee.kind is Kind.LIBRARY:
-        walks = ref in _WALKERS and len(call.args) == 1
-        return writes.only_computes(ref, call) or ref.startswith("math.") or (ref in _BUILTINS and not walks)
-    if not isinstance(call.func, ast.Attribute) or callee.function is not None or name not in _ASKS:
-        return False
-    receiver = model.world.frame_value(function, call.func.value)
-    return receiver.holds_tensors and receiver.device.on_accelerator
-
-
-def _is_plain_read(statement: ast.stmt) -> bool:
-    """`a = x.item()` and `a = float(x)` of a name or path: nothing that fails where the first read does not."""
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    while isinstance(value, ast.Call):
-        if isinstance(value.func, ast.Attribute) and value.func.attr in ("item", "detach", "cpu") and not value.args:
-            value = value.func.value
-        elif isinstance(value.func, ast.Name) and value.func.id == "float" and len(value.args) == 1:
-            value = value.args[0]
-        else:
-            return False
-    return value is not None and dotted(value) is not None
-
-
-def _tells_time(statement: ast.stmt) -> bool:
-    """Whether the statement measures time, or waits for or marks a place in the work of the device."""
-    for node in subtree(statement):
-        word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        if TIMING_NAMES.search(word.lower()) or any(each in word.lower() for each in _ORDER):
-            return True
-    return False
 
 
 def relies_on_waits(model: Model) -> bool:

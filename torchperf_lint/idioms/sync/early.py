@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.sync.bound import read_where_needed
-from torchperf_lint.idioms.sync.delays import delayed, may_run_first, relies_on_waits
+from torchperf_lint.idioms.sync.delays import delayed, relies_on_waits
 from torchperf_lint.idioms.sync.reads import HostRead, Role, hot_reads
+from torchperf_lint.idioms.sync.waiting import Run, statements_around
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.site import first_row
@@ -74,15 +75,14 @@ def _copies(model: Model) -> Iterator[HostRead]:
 
 def _first_use(model: Model, later: Delayed) -> ast.stmt | None:
     """The statement of the block that first uses the name; None if the read cannot, or need not, wait for it."""
-    place = model.index.places[later.statement]
-    launched = False
-    for statement in place.block[place.position + 1 :]:
-        if any(isinstance(node, ast.Name) and node.id == later.name for node in subtree(statement)):
-            return statement if launched else None
-        if not may_run_first(model, statement, later):
-            return None
-        launched = launched or _launches(model, place.function, statement)
-    return None
+    place, statements = model.index.places[later.statement], statements_around(model, later.statement)
+    needed = statements.next_mention(later.name, place.position)
+    if needed is None or not statements.may_wait(later, place.position + 1, needed):
+        return None
+    idle = model.remember(
+        ("idle", id(place.block)), lambda: Run(lambda at: not _launches(model, place.function, place.block[at]))
+    )
+    return None if idle.spans(place.position + 1, needed) else place.block[needed]
 
 
 def _launches(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool:

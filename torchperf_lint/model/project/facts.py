@@ -27,8 +27,8 @@ _BLANK = rb"(?:[ \t\f]|\\\r?\n)"
 _BEFORE = rb"(?:^|[^\n]*?[;:])[ \t]*"
 _FROM = re.compile(
     _BEFORE
-    + (rb"(from)" + _BLANK + rb"+([.\w](?:[.\w]|" + _BLANK + rb")*?)" + _BLANK + rb"+import\b[ \t]*")
-    + (rb"(\((?:[^)#]|#[^\n]*\n)*\)|" + _REST + rb")"),
+    + (rb"(from)" + _BLANK + rb"+([.\w](?:[.\w]|" + _BLANK + rb")*?)(?<=[ \t\f\n])import\b[ \t]*")
+    + (rb"(\((?:[^()#]|#[^\n]{0,9999}\n)*\)|" + _REST + rb")"),
     re.MULTILINE,
 )
 _IMPORT = re.compile(_BEFORE + rb"(import)(?=[ \t\\])(" + _REST + rb")", re.MULTILINE)
@@ -46,10 +46,11 @@ _HANDED = re.compile(rb"[(,=]\s*(" + _NAME + rb")\s*(?=[,)#])")
 _FUNCTION = re.compile(rb"def(?<!\wdef)[\s\\]+(\w+)")
 _OPENS, _ENDS = re.compile(rb"[\s\\]*\("), re.compile(rb"[\s\\]*(?::|->)")
 _IN_HEAD = re.compile(
-    rb"[()]|#[^\n]*|'{3}(?:[^'\\]|\\.|'(?!''))*'{3}|\"{3}(?:[^\"\\]|\\.|\"(?!\"\"))*\"{3}"
+    rb"[()]|\bdef[\s\\]|#[^\n]*|'{3}(?:[^'\\]|\\.|'(?!''))*'{3}|\"{3}(?:[^\"\\]|\\.|\"(?!\"\"))*\"{3}"
     rb"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|['\"]",
     re.DOTALL,
 )
+_BREAKS_OFF = (b"'", b'"')  # a quote that nothing closes
 _PARAMETER = re.compile(rb"(?:^|[,*])[\s\\]*(\w+)[\s\\]*(?=[:=,]|$)")
 _BACKWARD = re.compile(rb"backward(?:(?<!\wbackward)|(?<=\bmanual_backward))[ \t]*\(")  # a search for letters is fast
 _ACCELERATOR = re.compile(b"|".join(re.escape(word.encode()) for word in ACCELERATOR_WORDS))
@@ -161,16 +162,25 @@ def _link(links: dict[str, str], name: str, ref: str, bound: set[str]) -> None:
 def _imports_in(data: bytes) -> list[re.Match[bytes]]:
     """The import statements: only lines with the word are looked at closely."""
     found: list[re.Match[bytes]] = []
-    place = 0
+    place = searched = 0  # no statement with `from` begins between the two
     while (word := data.find(b"import", place)) >= 0:
-        line = first = max(data.rfind(b"\n", 0, word) + 1, place)
+        line = first = max(data.rfind(b"\n", place, word) + 1, place)
         while data.endswith((b"\\\n", b"\\\r\n"), place, first):
-            first = max(data.rfind(b"\n", 0, first - 1) + 1, place)
-        match = _FROM.match(data, first) or _FROM.match(data, line) or _IMPORT.match(data, line)
+            first = max(data.rfind(b"\n", place, first - 1) + 1, place)
+        match = None
+        if line >= searched:
+            match = _FROM.match(data, first) or _FROM.match(data, line)
+            searched = line if match is not None else _line_end(data, word)
+        match = match or _IMPORT.match(data, line)
         if match is not None:
             found.append(match)
-        place = word + len(b"import") if match is None else max(match.end(), word + 1)
+        place = max(match.end(), word + 1) if match is not None else _line_end(data, word)
     return found
+
+
+def _line_end(data: bytes, place: int) -> int:
+    end = data.find(b"\n", place)
+    return len(data) if end < 0 else end
 
 
 def _without(data: bytes, statements: list[re.Match[bytes]]) -> bytes:
@@ -245,13 +255,13 @@ def _parameters(data: bytes, place: int) -> bytes | None:
     if opening is None:
         return None
     kept, start, depth = [], opening.end(), 1
-    for mark in islice(_IN_HEAD.finditer(data, start), _MOST_MARKS):
+    for mark in islice(_IN_HEAD.finditer(data, start, start + _LONGEST_HEAD), _MOST_MARKS):
         text = mark.group()
         if text == b"(":
             depth += 1
         elif text != b")":
-            if len(text) == 1 and text != b"#":
-                return None  # a quote that nothing closes
+            if text in _BREAKS_OFF or text.startswith(b"def"):
+                return None
             kept.append(data[start : mark.start()])
             start = mark.end()
         elif depth > 1:
@@ -267,11 +277,13 @@ def _steps(data: bytes) -> set[str]:
     if _BACKWARD.search(data) is None:
         return set()
     blocks: list[tuple[bytes, int, int]] = []
-    heads = list(_DEFINED.finditer(data))
-    for number, head in enumerate(heads):
-        indent = len(head.group(1))
-        inner = (other.start() for other in heads[number + 1 :] if len(other.group(1)) <= indent)
-        blocks.append((head.group(2), head.end(), next(inner, len(data))))
+    around: list[re.Match[bytes]] = []
+    for head in _DEFINED.finditer(data):
+        while around and len(around[-1].group(1)) >= len(head.group(1)):
+            ended = around.pop()
+            blocks.append((ended.group(2), ended.end(), head.start()))
+        around.append(head)
+    blocks += ((head.group(2), head.end(), len(data)) for head in around)
     found = _holding(blocks, _BACKWARD, data)
     for _ in range(2):
         if not found or len(found) > _MOST_STEPS:
@@ -289,3 +301,4 @@ def _holding(blocks: list[tuple[bytes, int, int]], pattern: re.Pattern[bytes], d
 
 _MOST_STEPS = 100
 _MOST_MARKS = 5_000
+_LONGEST_HEAD = 8_000
