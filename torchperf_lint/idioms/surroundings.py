@@ -177,16 +177,24 @@ def _swallows(cls: ClassInfo) -> bool:
 def reckoned_from(model: Model, name: str, site: Site) -> list[str]:
     """The name, and those that the function around binds to what is reckoned from it: `left = max(x - 1, 0)`."""
     function = model.function_of(site)
-    return model.remember(("reckoned from", name, function), lambda: _reckoned_in(function, name))
+    made = model.remember(("reckonings", function), lambda: _reckonings(function))
+    found = {name: None}
+    pending = [name]
+    for known in pending:
+        new = [each for each in made.get(known, ()) if each not in found]
+        found.update(dict.fromkeys(new))
+        pending += dict.fromkeys(new)
+    return list(found)
 
 
-def _reckoned_in(function: FunctionInfo, name: str) -> list[str]:
-    found = [name]
-    for known in found:
-        for node in function.nodes:
-            if isinstance(node, ast.Assign) and known in names_in(node.value) and _is_reckoning(node.value):
-                named = [target.id for target in node.targets if isinstance(target, ast.Name)]
-                found += [each for each in named if each not in found]
+def _reckonings(function: FunctionInfo) -> dict[str, list[str]]:
+    """By each name in arithmetic: the names that the function binds to what that gives."""
+    found: dict[str, list[str]] = {}
+    for node in function.nodes:
+        if isinstance(node, ast.Assign) and _is_reckoning(node.value):
+            named = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            for known in dict.fromkeys(names_in(node.value)):
+                found.setdefault(known, []).extend(named)
     return found
 
 
