@@ -115,7 +115,7 @@ def main(args, model, optimizer, dataset, test_dataset):
 """,
     )
     (found,) = project.found("train", "TPL402")
-    assert found == (7, "TPL402", "engine.py", Safety.SAFE, ", pin_memory=torch.cuda.is_available()")
+    assert found == (7, "TPL402", "engine.py", Safety.UNSAFE, ", pin_memory=torch.cuda.is_available()")
 
 
 def test_a_loader_is_returned_to_another_file(project: Projects) -> None:
@@ -402,12 +402,13 @@ def again(batches):
 def test_a_program_that_asks_for_cuda_anywhere_may_run_without_it(project: Projects, asks: str, written: str) -> None:
     project.write(
         engine="def train(model, batches):\n    for x in batches:\n        model(x.cuda())\n",
-        train=f"""{HEAD}from engine import train
+        train=f"""{HEAD}from torch.utils.data import TensorDataset
+from engine import train
 
 
-def main(model, dataset):
+def main(model):
     {asks or "pass"}
-    train(model, DataLoader(dataset))
+    train(model, DataLoader(TensorDataset(torch.rand(8, 2))))
 """,
     )
     (found,) = project.found("train", "TPL402")
@@ -432,8 +433,8 @@ def test_what_speaks_against_pinning_may_stand_in_another_file(
 from engine import train_one_epoch
 
 
-def main(args, model, optimizer, dataset):
-    train_one_epoch(model, optimizer, DataLoader(dataset, collate_fn=collate), args.device)
+def main(args, model, optimizer):
+    train_one_epoch(model, optimizer, DataLoader(range(8), collate_fn=collate), args.device)
 """,
     )
     (found,) = project.found("train", "TPL402")
@@ -562,7 +563,7 @@ from engine import train_one_epoch
 
 
 def main(args, model, optimizer, dataset, merge):
-    train_one_epoch(model, optimizer, get_data(dataset, merge), args.device)
+    train_one_epoch(model, optimizer, get_data(dataset, merge), "cuda")
 """,
     )
     return [each.safety for each in project.found("engine", "TPL203")]

@@ -421,8 +421,13 @@ def test_the_cache_is_written_only_when_something_has_changed(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settled: None
 ) -> None:
     written = []
-    real = gather._Store._replace
-    monkeypatch.setattr(gather._Store, "_replace", lambda store, data: written.append(1) or real(store, data))
+    real = store.replace
+
+    def replace(path: str, data: bytes) -> None:
+        written.extend([path] if "facts" in path else [])
+        real(path, data)
+
+    monkeypatch.setattr(store, "replace", replace)
     lint(capfd, "train.py")
     for arguments in ((".",), ("lib/helper.py",), ("lib", "train.py")):
         lint(capfd, *arguments)

@@ -121,7 +121,8 @@ def test_the_evidence_of_a_join_is_that_of_the_side_on_the_accelerator() -> None
     moved = Value(Kind.TENSOR, Device.CUDA, because=(Because(2, "moved to the device"),))
     for one, other in ((host, moved), (moved, host)):
         joined = join(one, other, Device.LIKELY)
-        assert (joined.device, joined.because) == (Device.LIKELY, moved.because)
+        assert joined.device.on_accelerator
+        assert joined.because == moved.because
 
 
 @given(VALUES, VALUES)

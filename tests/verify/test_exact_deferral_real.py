@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 
 @torch.no_grad()
-def run(model, loader, device, show):
+def run(model, loader, device=torch.device("cuda"), show=print):
 """
 
 PROGRAMS = {
