@@ -301,4 +301,4 @@ def _holding(blocks: list[tuple[bytes, int, int]], pattern: re.Pattern[bytes], d
 
 _MOST_STEPS = 100
 _MOST_MARKS = 5_000
-_LONGEST_HEAD = 8_000
+_LONGEST_HEAD = 4_000
