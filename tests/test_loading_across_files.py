@@ -429,12 +429,13 @@ def test_what_speaks_against_pinning_may_stand_in_another_file(
     project.write(
         collation=f"{collating}def collate(samples):\n    return samples[0]\n",
         engine=moving + ENGINE,
-        train=f"""{HEAD}from collation import collate
+        train=f"""{HEAD}from torch.utils.data import TensorDataset
+from collation import collate
 from engine import train_one_epoch
 
 
 def main(args, model, optimizer):
-    train_one_epoch(model, optimizer, DataLoader(range(8), collate_fn=collate), args.device)
+    train_one_epoch(model, optimizer, DataLoader(TensorDataset(torch.rand(8, 2)), collate_fn=collate), args.device)
 """,
     )
     (found,) = project.found("train", "TPL402")
