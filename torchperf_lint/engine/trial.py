@@ -86,6 +86,9 @@ def offered(
     of the fixes alone. SHOWN fixes, which are never made, are asked only whether the file could be read with them:
     what they leave to the reader may still be found.
     """
+    fixed = [each for each in report.diagnostics if each.fix is not None]
+    if not fixed:
+        return report
     source = Source(path, data)
     checks = iter(range(MOST_CHECKS))
 
@@ -108,7 +111,6 @@ def offered(
             )
         has_lessened(report, after, chosen)
 
-    fixed = [each for each in report.diagnostics if each.fix is not None]
     shown = [each for each in fixed if each.fix is not None and each.fix.safety is Safety.SHOWN]
     made = [each for each in fixed if each.fix is not None and each.fix.safety is not Safety.SHOWN]
     sound = {id(each) for each in (*_accepted(shown, can_be_read), *_accepted(made, can_be_made))}
