@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.idioms.aliases import memory_of
 from torchperf_lint.knowledge import pure_functions
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.flow import names_bound_in
@@ -205,8 +206,16 @@ def is_written_after(model: Model, site: Site, moved: cst.BaseExpression) -> boo
     """Whether the function around the site writes to what is moved there, on a later row or pass, under its name."""
     node = model.ast_of(moved)
     name = ast.unparse(node) if node is not None else model.text(moved)
-    written = map(ast.unparse, _behind(model, site, written_in(model.function_of(site))))
+    behind = _behind(model, site, written_in(model.function_of(site)))
+    written = (ast.unparse(each) for each in behind if _is_path(each))
     return any(_is_part(each, name) or _is_part(name, each) for each in written)
+
+
+def _is_path(node: ast.expr) -> bool:
+    """`x`, `batch.x`, `batch["x"][0]`: no call, which may give other memory."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return isinstance(node, ast.Name)
 
 
 def _is_part(part: str, whole: str) -> bool:
@@ -215,17 +224,13 @@ def _is_part(part: str, whole: str) -> bool:
 
 
 def _behind(model: Model, site: Site, written: Iterable[tuple[ast.expr, int]]) -> Iterator[ast.expr]:
-    """Of what is written, by row, the tensors that are so after the site, in this pass or the next."""
+    """Of what is written, by row, and what shares its memory, that which is so after the site, now or a pass later."""
+    function = model.function_of(site)
     loops = model.loops.enclosing(model.statement_of(site.node))
     for each, row in written:
-        if row > site.rows[1] or any(_comes_again(loop, each, row) for loop in loops):
-            yield _tensor_of(each)
-
-
-def _tensor_of(node: ast.expr) -> ast.expr:
-    """`x` of `x.numpy()`, which shares its memory."""
-    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"
-    return node.func.value if is_call else node  # type: ignore[attr-defined]
+        for shared in memory_of(model, function, each):
+            if row > site.rows[1] or any(_comes_again(loop, shared, row) for loop in loops):
+                yield shared
 
 
 def _comes_again(loop: ast.stmt, written: ast.expr, row: int) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.idioms.aliases import HANDS_OUT, MAY_BE_ITSELF, bound_by
 from torchperf_lint.idioms.writes import only_computes, written_in
-from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax.tree import subtree
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.meaning.values import Value
     from torchperf_lint.syntax import cst
 
-_MAY_BE_ITSELF = VIEW_METHODS | frozenset(
-    "detach contiguous to cpu cuda type type_as float double half bfloat16 long int short bool numpy chunk split "
-    "unbind diagonal expand_as unfold swapaxes real imag requires_grad_".split()
-)
-"""Methods and functions that may give a tensor itself, or one that shares its memory."""
-_HANDS_OUT = frozenset("zip reversed list tuple iter next dict sorted".split())
 _ONLY_READS = frozenset("len print append extend isinstance float int range zip enumerate list tuple str repr".split())
 
 
@@ -51,7 +45,7 @@ class _Sharing:
         for node in function.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self._stores[node.id] = self._stores.get(node.id, 0) + 1
-            for target, value in _bound_by(node):
+            for target, value in bound_by(node):
                 shared = set() if node is loop or value is None else self._shares(value)
                 for each in subtree(target):
                     if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
@@ -85,11 +79,11 @@ class _Sharing:
     def _shared_by_call(self, call: ast.Call) -> set[str]:
         name = last_name(call.func) or ""
         found = set().union(*(self._shares(each.value) for each in call.keywords if each.arg == "out"))
-        if any(each.arg == "inplace" for each in call.keywords) or name in _HANDS_OUT:
+        if any(each.arg == "inplace" for each in call.keywords) or name in HANDS_OUT:
             return found.union(*map(self._shares, call.args))
         value = self._model.world.frame_value(self._function, call.func)
         if value.kind is Kind.LIBRARY:
-            itself = name in _MAY_BE_ITSELF or name.endswith("_")
+            itself = name in MAY_BE_ITSELF or name.endswith("_")
             return found | self._shares(call.args[0]) if itself and call.args else found
         if value.kind is Kind.MODULE:
             return found | ({_BUFFER} if writes_its_output(self._model, value) else set())
@@ -98,7 +92,7 @@ class _Sharing:
         receiver = self._model.world.frame_value(self._function, call.func.value)
         if receiver.kind is Kind.MODULE and writes_its_output(self._model, receiver):
             return found | {_BUFFER}
-        itself = name in _MAY_BE_ITSELF or name.endswith("_")
+        itself = name in MAY_BE_ITSELF or name.endswith("_")
         gives = not call.args and not call.keywords and receiver.kind not in (Kind.TENSOR, Kind.LIBRARY)
         return found | self._shares(call.func.value) if itself or gives else found
 
@@ -178,25 +172,8 @@ def _may_be(node: ast.expr) -> Iterator[str]:
         name = last_name(node.func) or ""
         for each in (each.value for each in node.keywords if each.arg == "out"):
             yield from _may_be(each)
-        if isinstance(node.func, ast.Attribute) and (name in _MAY_BE_ITSELF or name.endswith("_")):
+        if isinstance(node.func, ast.Attribute) and (name in MAY_BE_ITSELF or name.endswith("_")):
             yield from _may_be(node.func.value)
-
-
-def _bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """What a node binds, and what to."""
-    if isinstance(node, ast.Assign):
-        for target in node.targets:
-            yield target, node.value
-    elif isinstance(node, (ast.NamedExpr, ast.AnnAssign)):
-        yield node.target, node.value
-    elif isinstance(node, ast.AugAssign):
-        yield node.target, None
-    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
-        yield node.target, node.iter
-    elif isinstance(node, (ast.With, ast.AsyncWith)):
-        for item in node.items:
-            if item.optional_vars is not None:
-                yield item.optional_vars, item.context_expr
 
 
 def goes_backward_behind(model: Model, site: Site, heat: Heat) -> bool:
