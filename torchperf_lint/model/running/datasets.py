@@ -15,11 +15,17 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
     from torchperf_lint.model.meaning.interpret import World
 
 MOST_STEPS = 40
 """The making of a dataset is followed over no more expressions than this."""
+
+MOST_CALLS = 4
+"""The code that makes samples is followed over no more calls of the project's functions, one in the other."""
+
+MOST_FUNCTIONS = 40
+"""It is followed into no more functions than this."""
 
 _GIVES_ANOTHER = frozenset(
     "map filter shuffle select sort skip take with_transform set_transform cast cast_column remove_columns "
@@ -125,6 +131,10 @@ class Making:
             return False
         held = {name for reader in readers for name in _attributes_read(reader)}
         stores = [each for owner in lineage for name in held for each in owner.attributes.get(name, ())]
+        if any(_lies_on_device(self._world.frame_value(store.function, store.target)) for store in stores):
+            return False
+        if not self._stays_on_host([(each.node, each) for each in (*readers, *(store.function for store in stores))]):
+            return False
         wanted: set[str] = set()
         for store in stores:
             rests_on = slices_of(store.function).of(store.target)
@@ -149,7 +159,8 @@ class Making:
             return self.is_on_host(node, function)
         read = {part.id for part in subtree(node) if isinstance(part, ast.Name)}
         rests_on = [slices_of(function).at_end(name) for name in read.difference(function.parameter_names)]
-        if any(_loads_tensors(each) for each in (node, *(step for part in rests_on for step in part.run))):
+        steps = (node, *(step for part in rests_on for step in part.run))
+        if not self._stays_on_host([(each, function) for each in steps]):
             return False
         names = read.union(*(part.names for part in rests_on))
         parameters = names & set(function.parameter_names) - {function.self_name}
@@ -159,11 +170,95 @@ class Making:
             return False
         return all(_SETTINGS.search(name) is not None for name in parameters)
 
+    def _stays_on_host(self, codes: list[tuple[ast.AST, FunctionInfo]]) -> bool:
+        """Whether the code, each part with the function it stands in, and what it calls leave all tensors on the host.
+
+        What is imported from the project and is not in sight may put them anywhere.
+        """
+        pending = [(code, function, 0) for code, function in codes]
+        seen = {code for code, _ in codes}
+        for code, function, depth in pending:
+            if _loads_tensors(code) or (depth and places_on_device(code)):
+                return False
+            for node in subtree(code):
+                if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
+                    continue
+                named = self._world.frame_value(function, node)
+                if named.kind is Kind.LIBRARY and dotted(node) in _names_of_neighbours(function.index):
+                    return False
+                further = [each for each in self._run_by(named) if each.node not in seen]
+                if further and (depth == MOST_CALLS or len(seen) > MOST_FUNCTIONS):
+                    return False
+                pending += [(each.node, each, depth + 1) for each in further]
+                seen.update(each.node for each in further)
+        return True
+
+    def _run_by(self, named: Value) -> list[FunctionInfo]:
+        """The functions of the project that a call of it runs."""
+        if named.kind in (Kind.FUNCTION, Kind.METHOD):
+            return [] if named.function is None else [named.function]
+        if named.kind is Kind.CLASS and named.cls is not None:
+            return [method for owner in self._world.lineage(named.cls) for method in owner.methods.values()]
+        return []
+
+
+def _names_of_neighbours(index: Index) -> set[str]:
+    """The names that a file imports from other files of its package."""
+    return index.note(
+        "names of neighbours",
+        lambda: {
+            alias.asname or alias.name
+            for statement in index.places
+            if isinstance(statement, ast.ImportFrom) and statement.level
+            for alias in statement.names
+        },
+    )
+
 
 def _loads_tensors(code: ast.AST) -> bool:
-    """Whether it calls `torch.load`, which gives tensors where they were when they were saved."""
+    """Whether it calls `torch.load` and does not say that what it loads comes to the host.
+
+    Else it gives tensors where they were when they were saved.
+    """
     calls = (node for node in subtree(code) if isinstance(node, ast.Call) and dotted(node.func) == "torch.load")
-    return any(all(keyword.arg != "map_location" for keyword in call.keywords) for call in calls)
+    return any(not any(map(_is_host, _places_given(call))) for call in calls)
+
+
+def _places_given(call: ast.Call) -> list[ast.expr]:
+    """What a call of `torch.load` is given for `map_location`."""
+    return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "map_location")]
+
+
+def _is_host(node: ast.expr) -> bool:
+    """`"cpu"` or `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and dotted(node.func) == "torch.device":
+        return len(node.args) == 1 and not node.keywords and _is_host(node.args[0])
+    return isinstance(node, ast.Constant) and node.value == "cpu"
+
+
+def places_on_device(code: ast.AST) -> bool:
+    """Whether anything in the code may put a tensor on a device: `.cuda()`, `.to(...)`, `device=`."""
+    for node in subtree(code):
+        if isinstance(node, ast.Call):
+            if any(keyword.arg == "device" and not _is_host(keyword.value) for keyword in node.keywords):
+                return True
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            stays = bool(node.args) and (_is_dtype(node.args[0]) or _is_host(node.args[0]))
+            if method == "cuda" or (method == "to" and node.args and not stays):
+                return True
+    return False
+
+
+def _is_dtype(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and f"torch.{node.attr}" in torch_api.DTYPES
+
+
+def _lies_on_device(value: Value) -> bool:
+    """Tensors on the accelerator, or a container of such."""
+    if value.kind is Kind.CONTAINER:
+        held = [item for _, item in value.items or ()]
+        return any(map(_lies_on_device, held if value.element is None else [*held, value.element]))
+    return value.device.on_accelerator and value.kind not in (Kind.DEVICE, Kind.STRING, Kind.METHOD)
 
 
 def _holds_host_data(value: Value) -> bool:

@@ -8,13 +8,13 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.knowledge import loading
 from torchperf_lint.model.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.meaning.devices import named_device
 from torchperf_lint.model.meaning.narrowing import asks_about_accelerator
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.running import frameworks
-from torchperf_lint.model.running.datasets import Making
+from torchperf_lint.model.running.datasets import Making, places_on_device
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Loading:
         values = self._world.frame(record.function).values
         given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
         to_host = any(named_device(node, values.get(node, UNKNOWN)) is Device.CPU for node in given)
-        return _places_on_device(helper.node) and not to_host
+        return places_on_device(helper.node) and not to_host
 
     def _moved(self, record: CallRecord) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
         """`batch.to(device)` and `batch.cuda()` of a batch, or a part of one, that is on the host."""
@@ -361,7 +361,7 @@ class Loading:
             return dataset.element is not None and self._may_be_placed(dataset.element)
         if dataset.device.on_accelerator and dataset.kind is not Kind.METHOD:
             return True  # (an unknown attribute of a module counts as lying where the module lies)
-        if dataset.cls is not None and any(_places_on_device(owner.node) for owner in self._world.lineage(dataset.cls)):
+        if dataset.cls is not None and any(places_on_device(owner.node) for owner in self._world.lineage(dataset.cls)):
             return True
         return any(value.device.on_accelerator for value in self._made_of(dataset))
 
@@ -388,23 +388,7 @@ class Loading:
 
 def _collates_on_device(collate: ast.expr, value: Value) -> bool:
     owner: FunctionInfo | ClassInfo | None = value.function or value.cls
-    return _places_on_device(collate if owner is None else owner.node)
-
-
-def _places_on_device(code: ast.AST) -> bool:
-    """Whether anything in the code may put a tensor on a device: `.cuda()`, `.to(...)`, `device=`."""
-    for node in subtree(code):
-        if isinstance(node, ast.Call):
-            if any(keyword.arg == "device" for keyword in node.keywords):
-                return True
-            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if method == "cuda" or (method == "to" and node.args and not _is_dtype(node.args[0])):
-                return True
-    return False
-
-
-def _is_dtype(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and f"torch.{node.attr}" in torch_api.DTYPES
+    return places_on_device(collate if owner is None else owner.node)
 
 
 def sources_of(value: Value) -> tuple[ast.Call, ...]:
