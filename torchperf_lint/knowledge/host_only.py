@@ -27,3 +27,6 @@ STAYS_THERE = frozenset(
 
 RETURN_TENSORS = "return_tensors"
 """The keyword of tokenizers and processors of text, images and sound, which work on the host."""
+
+CATCHERS = frozenset({"suppress", "raises", "assertRaises"})
+"""Contexts that go on behind an error in their block."""

@@ -6,23 +6,23 @@ Told from the text of the function alone: the name is bound once, and the use co
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import conventions, host_only
+from torchperf_lint.knowledge import host_only
 from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.meaning.values import Device, Kind, Value
-from torchperf_lint.syntax.tree import subtree
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from torchperf_lint.model.index import CallRecord, FunctionInfo
 
-_ASKS = re.compile(conventions.ACCELERATOR_NAMES + r"|cpu|isinstance|is_tensor|type")
 _CONDITIONAL = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_SOMETIMES = (ast.If, ast.Try, ast.While, ast.Match)
+_COMPOUND = (ast.If, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
+_SOMETIMES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Match)
+_INTERRUPTS = frozenset({"KeyboardInterrupt", "SystemExit"})
+_UNBOUND = -2
 
 
 def shown_on_host(function: FunctionInfo) -> Mapping[str, Kind]:
@@ -84,42 +84,67 @@ def _root(node: ast.expr) -> str | None:
 
 
 def _comes_in_any_case(record: CallRecord, name: str) -> bool:
-    """Whether the name is bound once in the function, and the call runs whenever that has been done."""
+    """Whether the name is bound once in the function, and the call runs, uncaught, whenever that has been done."""
     function, index = record.function, record.function.index
     if index.bound_names(function).count(name) != 1 or name in index.rebound_elsewhere or _is_conditional(record):
         return False
-    around = {None} if name in function.parameter_names else _around_binding(function, name)
-    current = record.statement
+    bound = _places_of_binding(function, name)
+    current, is_behind = record.statement, False
     while True:
         place = index.places[current]
-        earlier = place.block[: place.position]
-        if any(isinstance(each, ast.If) and _leaves_for(each, name) for each in earlier):
-            return False
-        if place.parent in around:
-            return True
-        if place.parent is None or isinstance(place.parent, _SOMETIMES):
+        if not is_behind:
+            start = bound.get(id(place.block), _UNBOUND)
+            is_behind = start != _UNBOUND
+            if start >= place.position:
+                return False
+            if any(_may_leave(each) for each in place.block[max(start, 0) : place.position]):
+                return False
+        if place.parent is None:
+            return is_behind
+        if _catches(place.parent, place.field) or (not is_behind and _skips(place.parent, bound)):
             return False
         current = place.parent
 
 
-def _around_binding(function: FunctionInfo, name: str) -> set[ast.stmt | None]:
-    """The statement that binds the name, if it holds others, and those around it."""
+def _places_of_binding(function: FunctionInfo, name: str) -> dict[int, int]:
+    """For each block around the binding of the name, by its id, the position in it; -1 if all of the block follows."""
+    if name in function.parameter_names:
+        return {id(function.body): -1}
     for statement in function.statements:
-        parts = [statement.target] if isinstance(statement, (ast.For, ast.AsyncFor)) else [statement]
-        if isinstance(statement, (ast.If, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)):
+        is_loop = isinstance(statement, (ast.For, ast.AsyncFor))
+        parts = [statement.target] if is_loop else [statement]  # type: ignore[attr-defined]
+        if isinstance(statement, _COMPOUND):
             continue
         if any(
             isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
             for part in parts
             for node in subtree(part)
         ):
-            around: set[ast.stmt | None] = {None, statement}
-            current = function.index.places[statement].parent
+            around = {id(statement.body): -1} if is_loop else {}  # type: ignore[attr-defined]
+            current: ast.stmt | None = statement
             while current is not None:
-                around.add(current)
-                current = function.index.places[current].parent
+                place = function.index.places[current]
+                around[id(place.block)] = place.position
+                current = place.parent
             return around
-    return set()
+    return {}
+
+
+def _skips(parent: ast.stmt, bound: dict[int, int]) -> bool:
+    """Whether a statement may pass over what stands in it; not the loop that binds the name."""
+    is_binding = isinstance(parent, (ast.For, ast.AsyncFor)) and id(parent.body) in bound
+    return not is_binding and isinstance(parent, _SOMETIMES)
+
+
+def _catches(parent: ast.stmt, field: str) -> bool:
+    """Whether an error in this part of a statement may be caught there, or the part follows upon one."""
+    if isinstance(parent, ast.Try):
+        caught = [name for each in parent.handlers for name in (names_in(each.type) if each.type else [""])]
+        return field == "handlers" or (field in ("body", "orelse") and not _INTERRUPTS.issuperset(caught))
+    if isinstance(parent, (ast.With, ast.AsyncWith)):
+        calls = (each.context_expr for each in parent.items if isinstance(each.context_expr, ast.Call))
+        return any(last_name(each.func) in host_only.CATCHERS for each in calls)
+    return False
 
 
 def _is_conditional(record: CallRecord) -> bool:
@@ -132,8 +157,15 @@ def _is_conditional(record: CallRecord) -> bool:
     return False
 
 
-def _leaves_for(branch: ast.If, name: str) -> bool:
-    """Whether the branch may leave, on a question about the name or about where things are."""
-    leaves = any(isinstance(node, _LEAVES) for part in (*branch.body, *branch.orelse) for node in subtree(part))
-    words = [last_name(node) or "" for node in subtree(branch.test) if isinstance(node, (ast.Name, ast.Attribute))]
-    return leaves and (name in names_in(branch.test) or any(_ASKS.search(word.lower()) for word in words))
+def _may_leave(statement: ast.AST, breaks: bool = True) -> bool:
+    """Whether the statement may leave the block, and not by an error; `breaks`: it stands in no loop of its own."""
+    if isinstance(statement, ast.Return) or (breaks and isinstance(statement, (ast.Break, ast.Continue))):
+        return True
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return False
+    if isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+        return any(_may_leave(each, breaks=False) for each in statement.body) or any(
+            _may_leave(each, breaks) for each in statement.orelse
+        )
+    inner = (ast.stmt, ast.excepthandler, ast.match_case)
+    return any(_may_leave(each, breaks) for each in children(statement) if isinstance(each, inner))
