@@ -12,14 +12,26 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name, names_in
+from torchperf_lint.model.running import calling
 from torchperf_lint.model.running.loops import Loop, LoopKind
-from torchperf_lint.model.running.slots import Slot, State, asked, changes_in, is_empty, keeps, settles
+from torchperf_lint.model.running.slots import (
+    ANY,
+    Slot,
+    State,
+    asked,
+    changes_in,
+    is_empty,
+    is_extent,
+    keeps,
+    restores,
+    settles,
+)
 from torchperf_lint.model.running.terms import given_for
 from torchperf_lint.model.running.throttles import throttles
-from torchperf_lint.syntax.tree import subtree
+from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model.index import Index
     from torchperf_lint.model.running.heat import HeatMap
@@ -28,6 +40,7 @@ if TYPE_CHECKING:
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _WITHS = (ast.With, ast.AsyncWith)
 _CACHE = re.compile(r"cache|memo|lazy|lookup", re.IGNORECASE)
+_SELDOM = re.compile(r"epoch|^__(init|new|post_init|setstate)__$")
 _STEADY = frozenset("items keys parameters named_parameters modules named_modules range".split())
 MOST_CALLS = 2
 """How many calls into methods are followed for what they bind."""
@@ -177,11 +190,44 @@ class FirstPass:
             if keeps(change, slot, not is_here or statement.lineno > behind) or self._takes_from_self(change, slot):
                 continue
             if not is_here:
-                if not self._is_local(slot.root) and self._heats.home(self._owner(change)).may_be_hot(statement):
+                if not self._is_local(slot.root) and self._may_run_in_steps(change, slot):
                     return True
             elif (loop is None or self._is_in(statement, loop)) and not self._is_rare(statement, loop):
                 return True
         return False
+
+    def _may_run_in_steps(self, change: Change, slot: Slot) -> bool:
+        """Whether a change in another function may run in a step; of what nothing tells, if it is a plain reset."""
+        owner = self._owner(change)
+        path, home = change.said or change.path, self._heats.home(owner)
+        if home.may_be_hot(change.statement):
+            return "." in path or self._means_same(path, slot, owner)
+        is_told = isinstance(owner.node, ast.Module) or _SELDOM.search(owner.name)
+        if is_told or home.world.contract(owner) is not None or not restores(change, slot):
+            return False
+        if not self._means_same(path, slot, owner):
+            return False
+        return _is_handed_on(owner) or not calling.callers_by_name(home.world, owner)
+
+    def _means_same(self, path: str, slot: Slot, owner: FunctionInfo) -> bool:
+        """Whether a path in another function may lead to the slot, or to what holds it."""
+        root, _, rest = path.partition(".")
+        if rest:
+            is_own = slot.root == self._function.self_name and slot.path.count(".") == 1
+            is_own_there = root == owner.self_name and "." not in rest
+            return not (is_own and is_own_there) or self._is_related(owner)
+        if root not in owner.index.bound_names(owner) or isinstance(owner.node, ast.Module):
+            return True
+        said = [
+            each for each in owner.statements if isinstance(each, (ast.Global, ast.Nonlocal)) and root in each.names
+        ]
+        shared = set(_scopes(owner)).intersection(_scopes(self._function))
+        return any(isinstance(each, ast.Global) for each in said) or owner in shared or bool(said and shared)
+
+    def _is_related(self, owner: FunctionInfo) -> bool:
+        """Whether the other function is a method of the class, of one that it descends from or of one below it."""
+        one, other, world = self._function.cls, owner.cls, self._heats.world
+        return one is not None and other is not None and (other in world.lineage(one) or one in world.lineage(other))
 
     def _changes_anywhere(self, slot: Slot) -> Iterator[Change]:
         """What changes the slot, or what holds it: in this file by its name, in others of the project by its class."""
@@ -192,7 +238,8 @@ class FirstPass:
             for change in by_name.get(names[count - 1], ()):
                 here = self._index.places[change.statement].function is self._function
                 if change.path == path if here or count == 1 else "." in change.path:
-                    yield change if here else change._replace(path=path)
+                    yield change if here else change._replace(path=path, said=change.path)
+        yield from self._set_by_any_name(slot, by_name.get(ANY, ()))
         cls = self._function.cls
         if cls is None or names[0] != self._function.self_name or len(names) == 1:
             return
@@ -201,7 +248,17 @@ class FirstPass:
                 by_name = owner.index.note("changes", lambda: _changes_by_name(owner.index))  # noqa: B023
                 for change in by_name.get(slot.attribute, ()):
                     if "." in change.path:
-                        yield change._replace(path=slot.path)
+                        yield change._replace(path=slot.path, said=change.path)
+
+    def _set_by_any_name(self, slot: Slot, changes: Iterable[Change]) -> Iterator[Change]:
+        """`setattr(self, name, None)`: it may bring the state back whatever the slot's name is."""
+        held, _, attribute = slot.path.rpartition(".")
+        for change in changes:
+            where, owner = self._index.places[change.statement].function, change.path.rpartition(".")[0]
+            named = change._replace(path=slot.path, said=f"{owner}.{attribute}")
+            is_own = owner == where.self_name and held == self._function.self_name and self._is_related(where)
+            if held and (owner == held if where is self._function else is_own) and restores(named, slot):
+                yield named
 
     def _owner(self, change: Change) -> FunctionInfo:
         """The function that the change stands in."""
@@ -233,9 +290,26 @@ class FirstPass:
     def _comes_again(self, slot: Slot, loop: Loop | None) -> bool:
         """Whether later steps ask for the entry again: a literal, the name of a layer; or it is a cache."""
         assert slot.key is not None
-        if _CACHE.search(slot.path):
+        if all(self._is_steady(node.id, loop) for node in subtree(slot.key) if isinstance(node, ast.Name)):
             return True
-        return all(self._is_steady(node.id, loop) for node in subtree(slot.key) if isinstance(node, ast.Name))
+        is_new = loop is not None and not self._new_in(loop).isdisjoint(_told_by(slot.key))
+        return _CACHE.search(slot.path) is not None and not is_new
+
+    def _new_in(self, loop: Loop) -> set[str]:
+        """The names that stand for something else in every pass: what the loop binds, and what comes of that."""
+        new = set() if isinstance(loop, ast.While) else set(names_in(loop.target))
+        inside = [each for each in self._function.statements if each is not loop and self._is_in(each, loop)]
+        changes = [change for each in inside for change in changes_in(each) if change.key is None]
+        before = -1
+        while len(new) > before:
+            before = len(new)
+            for change in changes:
+                walked = change.statement.iter if isinstance(change.statement, (ast.For, ast.AsyncFor)) else None
+                told = _told_by(change.value or walked)
+                is_counted = isinstance(change.statement, ast.AugAssign)
+                if is_counted or "next" in told or not new.isdisjoint(told):
+                    new.add(change.path)
+        return new
 
     def _is_steady(self, name: str, loop: Loop | None) -> bool:
         """Whether a name stands for few things, which do not come from the batch."""
@@ -256,6 +330,48 @@ class FirstPass:
             if not (called in _STEADY and is_key) and not fresh.isdisjoint(names_in(walked)):
                 return False
         return True
+
+
+def _told_by(node: ast.expr | None) -> set[str]:
+    """The names whose content an expression tells; not those that it asks for their size, type or remainder only."""
+    told: set[str] = set()
+    pending: list[ast.AST] = [] if node is None else [node]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, ast.Name):
+            told.add(each.id)
+        is_type = isinstance(each, ast.Call) and last_name(each.func) == "type"
+        is_remainder = isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
+        if not (is_type or is_remainder or (isinstance(each, ast.expr) and is_extent(each))):
+            pending.extend(children(each))
+    return told
+
+
+def _scopes(function: FunctionInfo) -> Iterator[FunctionInfo]:
+    """The function and those around it."""
+    current: FunctionInfo | None = function
+    while current is not None and not isinstance(current.node, ast.Module):
+        yield current
+        current = current.outer
+
+
+def _is_handed_on(function: FunctionInfo) -> bool:
+    """Whether its file reads the function's name otherwise than to call it: what is given it calls it at any time."""
+    index = function.index
+    return function.name in index.note("handed on", lambda: _read_uncalled(index))
+
+
+def _read_uncalled(index: Index) -> set[str]:
+    called: set[ast.AST] = set()
+    read: list[ast.expr] = []
+    for statement in index.places:
+        parts = [child for child in children(statement) if not isinstance(child, ast.stmt)]
+        for node in (each for part in parts for each in subtree(part)):
+            if isinstance(node, ast.Call):
+                called.add(node.func)
+            elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                read.append(node)
+    return {last_name(node) or "" for node in read if node not in called}
 
 
 def _changes_by_name(index: Index) -> dict[str, list[Change]]:

@@ -61,6 +61,12 @@ class Change(NamedTuple):
     value: ast.expr | None = None
     key: ast.expr | None = None
     how: str = "="
+    said: str = ""
+    """The path as the statement has it, where that is another."""
+
+
+ANY = "*"
+"""The last name of a path whose attribute is known by nothing but a variable: `setattr(x, name, value)`."""
 
 
 def asked(test: ast.expr, taken: bool) -> list[Slot]:
@@ -87,12 +93,13 @@ def _of(node: ast.expr, state: State, literal: object = None) -> list[Slot]:
     return [] if path is None else [Slot(path, state, None, literal)]
 
 
-def _named_attribute(call: ast.Call) -> str | None:
+def _named_attribute(call: ast.Call, otherwise: str | None = None) -> str | None:
     """`self.x` of `hasattr(self, "x")`, `getattr(self, "x", None)` and `setattr(self, "x", value)`."""
-    if len(call.args) < 2 or not isinstance(call.args[1], ast.Constant):
+    owner = dotted(call.args[0]) if len(call.args) > 1 else None
+    if owner is None:
         return None
-    owner = dotted(call.args[0])
-    return None if owner is None else f"{owner}.{call.args[1].value!s}"
+    attribute = call.args[1].value if isinstance(call.args[1], ast.Constant) else otherwise
+    return None if attribute is None else f"{owner}.{attribute!s}"
 
 
 def _asked_by_call(test: ast.Call, taken: bool) -> list[Slot]:
@@ -123,7 +130,7 @@ def _asked_by_comparison(left: ast.expr, operator: ast.cmpop, right: ast.expr, t
         states: dict[object, State] = {"None": State.NONE, "True": State.TRUE, "False": State.FALSE}
         return _of(left, states.get(str(right.value), State.EQUAL), right.value)
     differ = not are_equal or not isinstance(operator, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot))
-    if differ and _is_extent(left) and _is_extent(right):
+    if differ and is_extent(left) and is_extent(right):
         return [Slot(path, State.STALE) for side in (left, right) for path in _measured(side)]
     return []
 
@@ -138,16 +145,16 @@ def _counts_none(operator: ast.cmpop, count: object, taken: bool) -> bool:
     return (type(operator), count) in (says_empty if taken else says_filled)
 
 
-def _is_extent(node: ast.expr) -> bool:
+def is_extent(node: ast.expr) -> bool:
     """`x.shape`, `x.size(0)`, `len(x)`, `x.device`, `self.max_len`, `n_dim + 1`: how much or where, and no content."""
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.BinOp):
-        return _is_extent(node.left) and _is_extent(node.right)
+        return is_extent(node.left) and is_extent(node.right)
     if isinstance(node, ast.Subscript):
-        return _is_extent(node.value)
+        return is_extent(node.value)
     if isinstance(node, (ast.Tuple, ast.List)):
-        return all(map(_is_extent, node.elts))
+        return all(map(is_extent, node.elts))
     name = last_name(node.func if isinstance(node, ast.Call) else node)
     return name is not None and _EXTENT.search(name.lower()) is not None
 
@@ -221,10 +228,12 @@ def _bound(target: ast.expr, statement: ast.stmt, value: ast.expr | None = None)
 
 def _called(call: ast.Call, statement: ast.stmt) -> Iterator[Change]:
     name = last_name(call.func)
-    if name == "setattr" and len(call.args) == 3:
-        path = _named_attribute(call)
-        if path is not None:
+    if name in ("setattr", "delattr"):
+        path = _named_attribute(call, ANY)
+        if path is not None and len(call.args) == 3:
             yield Change(path, statement, call.args[2])
+        elif path is not None and name == "delattr":
+            yield Change(path, statement, how="del")
     if not isinstance(call.func, ast.Attribute):
         return
     owner = dotted(call.func.value)
@@ -272,6 +281,26 @@ def keeps(change: Change, slot: Slot, is_behind: bool) -> bool:
     if slot.state is State.NONE:
         return value is not None and not _may_be_none(value) and (is_behind or _is_some(value, slot))
     return slot.state is not State.STALE and _is_literally_other(value, slot)
+
+
+def restores(change: Change, slot: Slot) -> bool:
+    """Whether the change plainly brings the state back: `x = None`, `del x`, `xs.clear()`."""
+    value = change.value
+    if change.path != slot.path:
+        return False
+    if change.how in _EMPTIERS:
+        return slot.key is not None or slot.state in (State.MISSING, State.EMPTY, State.FALSE)
+    if value is None or _fills(change):
+        return False
+    if slot.key is not None or slot.state in (State.EMPTY, State.FALSE):
+        return is_empty(value)
+    if not isinstance(value, ast.Constant):
+        return False
+    if slot.state is State.TRUE:
+        return bool(value.value)
+    return (
+        value.value is None if slot.state is State.NONE else slot.state is State.EQUAL and value.value == slot.literal
+    )
 
 
 def _fills(change: Change) -> bool:
