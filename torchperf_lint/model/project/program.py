@@ -242,19 +242,16 @@ class Program:
 
     def calls_name(self, name: str, index: Index) -> bool:
         """Whether a file calls something of that name, as far as facts tell; it is asked for the one of the index."""
-        is_called: bool = self._ask(self._key(index), "is_called", name)
-        return is_called
+        return bool(self._ask(self._key(index), "is_called", name))
 
     def calls_given(self, name: str, index: Index) -> bool:
         """Whether some function that goes by the name may call what it is given; it is asked for the index's file."""
-        calls: bool = self._ask(self._key(index), "calls_given", name)
-        return calls
+        return bool(self._ask(self._key(index), "calls_given", name))
 
     def speaks_of(self, topic: str, index: Index) -> bool:
         """Whether the file speaks of the topic, or one that imports tie it to."""
         key = self._key(index)
-        speaks: bool = self._ask(key, "speaks_of", topic, key)
-        return speaks
+        return bool(self._ask(key, "speaks_of", topic, key))
 
     def programs_with(self, index: Index) -> list[Unit]:
         """The programs that the file is part of, if all of them may be for CUDA alone; else none."""
@@ -350,8 +347,7 @@ class Program:
             family = self.world(function.index, 0).lineage(function.cls)[1:]
             if any(cls.index is not function.index and name in cls.index.handed for cls in family):
                 return True
-        known: bool = self._ask(key, "is_known_beyond", name, key)
-        return known
+        return bool(self._ask(key, "is_known_beyond", name, key))
 
     def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
         """The calls in other files that may mean the function, by name and by what those files import.
@@ -383,8 +379,7 @@ class Program:
     def _callers(self, function: FunctionInfo, name: str) -> list[str]:
         own, cls = self._key(function.index), function.cls
         if name == "__call__" and cls is not None:
-            made: list[str] = self._ask(own, "called_by_name", cls.name, own)
-            return [key for key in made if self._imports(key, cls.name, cls)]
+            return [key for key in self._ask(own, "called_by_name", cls.name, own) if self._imports(key, cls.name, cls)]
         files: list[str] = self._ask(own, "called_by", name, own)
         is_method = cls is not None and function.name != "__init__"
         if not is_method:
@@ -406,8 +401,7 @@ class Program:
 
     def _names(self, name: str, key: str) -> list[str]:
         """The name, and those that some file gives to it by `as`."""
-        names: list[str] = self._ask(key, "names", name)
-        return names
+        return list(self._ask(key, "names", name))
 
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
         """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
@@ -486,14 +480,11 @@ class Program:
         return self._reached(self._place_of(path))
 
     def _reached(self, key: str) -> bool:
-        found: bool = self._ask(key, "is_reached", key)
-        return found
+        return bool(self._ask(key, "is_reached", key))
 
     def may_have_metrics(self, path: str) -> bool:
         """Whether the file may have metrics of torchmetrics: it imports that, or other files that do, by some steps."""
-        key = self._place_of(path)
-        found: bool = self._ask(key, "is_near_metrics", key)
-        return found
+        return bool(self._ask(self._place_of(path), "is_near_metrics", self._place_of(path)))
 
 
 def _home(meaning: Meaning | None) -> Index | None:
