@@ -130,7 +130,7 @@ class Making:
         if not readers or any(_loads_tensors(owner.node) for owner in lineage):
             return False
         held = {name for reader in readers for name in _attributes_read(reader)}
-        stores = [each for owner in lineage for name in held for each in owner.attributes.get(name, ())]
+        stores = [each for owner in lineage for name in sorted(held) for each in owner.attributes.get(name, ())]
         if any(_lies_on_device(self._world.frame_value(store.function, store.target)) for store in stores):
             return False
         if not self._stays_on_host([(each.node, each) for each in (*readers, *(store.function for store in stores))]):
@@ -158,14 +158,14 @@ class Making:
         if value.kind is Kind.INSTANCE:
             return self.is_on_host(node, function)
         read = {part.id for part in subtree(node) if isinstance(part, ast.Name)}
-        rests_on = [slices_of(function).at_end(name) for name in read.difference(function.parameter_names)]
+        rests_on = [slices_of(function).at_end(name) for name in sorted(read.difference(function.parameter_names))]
         steps = (node, *(step for part in rests_on for step in part.run))
         if not self._stays_on_host([(each, function) for each in steps]):
             return False
         names = read.union(*(part.names for part in rests_on))
         parameters = names & set(function.parameter_names) - {function.self_name}
         env = self._world.frame(function).env
-        others = [env[name] for name in names - parameters if name in env]
+        others = [env[name] for name in sorted(names - parameters) if name in env]
         if any(each.device.on_accelerator or each.kind is Kind.MODULE for each in others):
             return False
         return all(_SETTINGS.search(name) is not None for name in parameters)
