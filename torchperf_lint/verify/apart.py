@@ -11,9 +11,9 @@ import os
 import sys
 
 
-def command(module: str, *arguments: str) -> list[str]:
-    """The command that runs the function `main` of one of our modules with these arguments."""
-    return [sys.executable, os.path.abspath(__file__), module, *arguments]
+def command(module: str, *arguments: str, python: str | None = None) -> list[str]:
+    """The command that runs the function `main` of one of our modules with these arguments, by this Python or ours."""
+    return [python or sys.executable, os.path.abspath(__file__), module, *arguments]
 
 
 def has_script_folder() -> bool:

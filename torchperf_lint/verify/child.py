@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import inspect
 import json
 import os
@@ -39,6 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, metavar="N", help="seed all random generators first")
     parser.add_argument("--outcome", action="store_true", help="note the results and what else the program leaves")
     parser.add_argument("--library", action="append", default=[], metavar="DIR", help="a folder of library code")
+    parser.add_argument(
+        "--include",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a package, or a file or folder, to count as the user's",
+    )
+    parser.add_argument("--rows", action="store_true", help="note which rows of the user's files ran, too")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
@@ -63,6 +72,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         _declare_operators(options.library)
     from torchperf_lint.verify.host_side import HostBytes, Started, WorkerThreads
     from torchperf_lint.verify.outputs import Outputs
+    from torchperf_lint.verify.rows import RowsThatRan
     from torchperf_lint.verify.steps import EnoughSteps, Steps
     from torchperf_lint.verify.upkeep import Upkeep
 
@@ -87,6 +97,11 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     sys.argv = [options.script, *options.arguments]
     if apart.has_script_folder():
         sys.path.insert(0, os.path.dirname(script))
+    for name in options.include:
+        _include(name)
+    rows = RowsThatRan()
+    if options.rows:
+        rows.watch()
     status, error, failed_at, stopped, names = OK, "", None, False, dict[str, Any]()
     try:
         with made_on_host if options.host_bytes else contextlib.nullcontext():
@@ -107,6 +122,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     _join_threads()
     recorder.active = False
     end_of_steps()
+    rows.end()
     measured = finish()
     return {
         "status": status,
@@ -128,6 +144,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "handed": outputs.handed,
         **measured,
         "files": _user_files(script, recorder),
+        "rows": rows.by_file(),
         **(_outcome(names) if options.outcome else {}),
     }
 
@@ -136,7 +153,7 @@ def nothing_ran(status: str, error: str) -> dict[str, Any]:
     """The report of a program that did not run, or of one whose own report was lost."""
     nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "operators_in", "files"), ())
     none = dict.fromkeys(("steps", "processes", "worker_threads", "host_bytes"), 0)
-    empty: dict[str, Any] = {"device": {}, "counters": {}, "handed": {}, "overwritten": []}
+    empty: dict[str, Any] = {"device": {}, "counters": {}, "handed": {}, "overwritten": [], "rows": {}}
     return {"status": status, "error": error, **empty, **none, **nothing}
 
 
@@ -152,6 +169,21 @@ def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], 
     counters = Counters(recorder, mode)
     counters.start()
     return lambda: {"counters": counters.stop(), "overwritten": []}
+
+
+def _include(name: str) -> None:
+    """Count the code of a package, or a file or folder, as the user's own.
+
+    Raises NotSimulated where there is none such, for a count without it would be taken for one with it.
+    """
+    if os.path.exists(name):
+        events.include(name)
+        return
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if spec is None:
+        raise NotSimulated(f"--include {name}: there is no such file, folder or package")
+    for place in spec.submodule_search_locations or [spec.origin or ""]:
+        events.include(place)
 
 
 _UNDECLARED = {"torchvision": ("nms", "qnms")}

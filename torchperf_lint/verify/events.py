@@ -155,10 +155,24 @@ _STDLIB = tuple(
 )
 _LIBRARIES = [f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"]
 
+_INCLUDED: list[str] = []
+
 _SKIPPED, _TORCH, _LIBRARY, _USER = range(4)
 _classes: dict[str, int] = {}
 
 _BACKWARD = ("_engine_run_backward", "run_backward", "backward", "grad")
+
+
+def include(path: str) -> None:
+    """Let a file, or the files under a folder, count as the user's own, though they lie where libraries do."""
+    path = os.path.abspath(path)
+    _INCLUDED.append(os.path.join(path, "") if os.path.isdir(path) else path)
+    _classes.clear()
+
+
+def is_included(file: str) -> bool:
+    """Whether a file counts as the user's own because it was said to."""
+    return any(file == each or (each.endswith(os.sep) and file.startswith(each)) for each in _INCLUDED)
 
 
 def add_library_folder(folder: str) -> None:
@@ -230,7 +244,7 @@ def _class_of(file: str) -> int:
 
 
 def _classify(file: str) -> int:
-    if file.startswith(_PROGRAMS):
+    if file.startswith(_PROGRAMS) or is_included(file):
         return _USER
     if file.startswith(_OURS) or (file.startswith("<") and file not in ("<stdin>", "<string>")):
         return _SKIPPED

@@ -189,24 +189,32 @@ def run_program(
     arguments: Sequence[str] = (),
     *,
     libraries: Sequence[Path] = (),
+    include: Sequence[str] = (),
+    python: str | None = None,
     mode: str = "count",
     steps: int | None = None,
     operators: bool = False,
     host_bytes: bool = False,
+    rows: bool = False,
     live: bool = False,
+    time_limit: float = TIME_LIMIT,
 ) -> Run:
     """Run a script on `sim` or `cuda` in a process of its own, with these library folders first on its path.
 
+    The packages, files and folders to `include` count as the user's own code. `python` is the interpreter to run it
+    with, ours by default: its environment has to hold torch, and need not hold this package.
     A `live` run is the user's own: it prints as it goes, takes its time, and keeps the folder and the threads that it
     would have without us.
     """
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
         report = Path(folder) / "report.json"
-        command = apart.command("torchperf_lint.verify.child", "--device", device, "--mode", mode)
+        command = apart.command("torchperf_lint.verify.child", "--device", device, "--mode", mode, python=python)
         command += ["--report", str(report)]
         command += ["--operators"] if operators else []
         command += ["--host-bytes"] if host_bytes else []
+        command += ["--rows"] if rows else []
         command += [f"--library={each}" for each in libraries]
+        command += [f"--include={each}" for each in include]
         command += [f"--steps={steps}"] if steps is not None else []
         command += [] if live else ["--seed=0", "--outcome"]
         command += ["--upkeep", "--outputs"] if mode == "count" and not live else []
@@ -224,11 +232,11 @@ def run_program(
                     capture_output=True,
                     text=True,
                     errors="replace",
-                    timeout=TIME_LIMIT,
+                    timeout=time_limit,
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                return _broken(f"it did not end within {TIME_LIMIT:.0f} seconds")
+                return _broken(f"it did not end within {time_limit:.0f} seconds")
             status, stdout, stderr = done.returncode, done.stdout, done.stderr
         if not report.is_file():
             end = (stderr.strip().splitlines() or [_ended_by(status)])[-1]

@@ -1,0 +1,74 @@
+"""A program that runs apart: libraries' code that counts as the user's own, another Python, and the rows that ran."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from torchperf_lint.verify.child import NOT_SIMULATED, OK
+from torchperf_lint.verify.events import Place
+from torchperf_lint.verify.runs import Run, run_program
+
+LIBRARY = """\
+import torch
+
+
+def train(batches, device):
+    total = 0.0
+    weight = torch.nn.Parameter(torch.ones(3, device=device))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for batch in batches:
+        loss = (weight * batch).sum()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    if total == 0:
+        print("never")
+    return total
+"""
+
+PROGRAM = """\
+import torch
+import trainer
+
+trainer.train([torch.ones(3, device="cuda")] * 6, "cuda")
+"""
+
+
+def _run(folder: Path, *include: str, python: str | None = None) -> Run:
+    library = folder / "site-packages"
+    (library / "trainer").mkdir(parents=True)
+    (library / "trainer" / "__init__.py").write_text("from trainer.loop import train\n")
+    (library / "trainer" / "loop.py").write_text(LIBRARY)
+    script = folder / "program" / "train.py"
+    script.parent.mkdir()
+    script.write_text(PROGRAM)
+    return run_program(script, "sim", libraries=[library], include=include, rows=True, python=python)
+
+
+def test_a_librarys_lines_are_its_callers_unless_it_is_included(tmp_path: Path) -> None:
+    run = _run(tmp_path)
+    assert run.status == OK
+    script = str(tmp_path / "program" / "train.py")
+    assert {line.where.file for line in run.lines()} == {script}
+    assert run.report["rows"] == {script: [1, 2, 4]}
+
+
+def test_an_included_packages_lines_are_counted_and_noted(tmp_path: Path) -> None:
+    run = _run(tmp_path, "trainer", python=sys.executable)
+    assert run.status == OK
+    loop = str(tmp_path / "site-packages" / "trainer" / "loop.py")
+    assert [line.where for line in run.lines()] == [Place(loop, 12)]
+    assert loop in run.report["files"]
+    assert run.report["rows"][loop] == [1, 4, *range(5, 14), 15]
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "no/such/folder"])
+def test_what_is_included_has_to_be_there(tmp_path: Path, name: str) -> None:
+    run = _run(tmp_path, name)
+    assert (run.status, run.report["error"]) == (
+        NOT_SIMULATED,
+        f"--include {name}: there is no such file, folder or package",
+    )
