@@ -1,0 +1,105 @@
+"""Copies of a program and its packages, laid side by side as one project, and linted or mended there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalogue import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+UNFIXED, SAFE, UNSAFE = "unfixed", "safe", "unsafe"
+VARIANTS = {UNFIXED: None, SAFE: ("--fix",), UNSAFE: ("--fix", "--unsafe-fixes")}
+"""The variants of a program, each with the options that make it."""
+
+CHECKOUT = FOLDER.parents[1]
+
+_FIND = "import importlib.util, sys\nfor name in sys.argv[1:]: print(importlib.util.find_spec(name).origin)"
+
+
+class Finding(NamedTuple):
+    """A finding: its file below the copy, the first and last row that it is about, its code, and its fix's grade.
+
+    `uses` are the places where what is reported costs, for rules that report where it is made.
+    """
+
+    path: str
+    row: int
+    end_row: int
+    code: str
+    fix: str
+    uses: tuple[tuple[str, int], ...]
+
+
+class LintFailed(Exception):
+    """The linter said nothing, or something went wrong; the message says what."""
+
+
+def lay_out(script: Path, packages: Sequence[str], python: Path, into: Path) -> Path:
+    """Copy a script, and the packages as this Python finds them, into one folder; return the script's copy.
+
+    The folder is the script's own, so Python looks for modules there first. What is no Python source is only linked.
+    """
+    found = subprocess.run([str(python), "-c", _FIND, *packages], capture_output=True, text=True, check=True, cwd=into)
+    for origin in map(Path, found.stdout.split()):
+        if origin.name == "__init__.py":
+            shutil.copytree(origin.parent, into / origin.parent.name, copy_function=_copy, ignore=_not_wanted)
+        else:
+            _copy(str(origin), str(into / origin.name))
+    return Path(shutil.copy(script, into))
+
+
+_not_wanted = shutil.ignore_patterns("__pycache__")
+
+
+def _copy(source: str, target: str) -> str:
+    if source.endswith(".py"):
+        shutil.copyfile(source, target)
+    else:
+        os.link(os.path.realpath(source), target)
+    return target
+
+
+def lint(folder: Path) -> list[Finding]:
+    """What the linter finds in a folder with its default rules; raises LintFailed."""
+    text = _linter(folder, "--output-format=json")
+    return [_finding(each) for each in json.loads(text)]
+
+
+def mend(folder: Path, options: Iterable[str]) -> None:
+    """Let the linter write its fixes into a folder; raises LintFailed."""
+    _linter(folder, *options)
+
+
+def _linter(folder: Path, *options: str) -> str:
+    command = sys.executable, "-P", "-m", "torchperf_lint", "--isolated", "--no-cache", "--exit-zero", *options, "."
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LintFailed(f"the linter ended with status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _finding(data: dict[str, object]) -> Finding:
+    from torchperf_lint.engine import registry
+
+    code = str(data["code"])
+    rule = registry.find_rule(code)
+    fix = data["fix"]
+    return Finding(
+        os.path.normpath(str(data["filename"])),
+        data["location"]["row"],  # type: ignore[index]
+        max(data["end_location"]["row"], data["noqa_row"]),  # type: ignore[index, call-overload]
+        code,
+        fix["applicability"] if isinstance(fix, dict) else "none",
+        tuple((os.path.normpath(each["filename"]), each["row"]) for each in data["because"])  # type: ignore[attr-defined]
+        if rule is not None and rule.costs_at_use
+        else (),
+    )

@@ -1,0 +1,258 @@
+"""The figures of the programs: the committed tables, what is printed of them, and where a figure got worse.
+
+`first_runs.tsv` holds what the first run of each program gave and is never edited: code that the linter had not seen.
+`figures.tsv` and `lines.tsv` hold what the last `make programs` gave, program by program and line by line.
+`inherent.tsv` names the waiting lines that no change of the code can spare, each with the reason, as somebody read it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalogue import FOLDER
+from copies import SAFE, UNFIXED, UNSAFE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from catalogue import Program
+    from measure import Measured
+
+FIRST_RUNS, FIGURES, LINES, INHERENT = (
+    FOLDER / f"{name}.tsv" for name in ("first_runs", "figures", "lines", "inherent")
+)
+
+EQUAL, STATED = "equal", "differ as stated"
+
+
+class Figures(NamedTuple):
+    """A program's figures.
+
+    Waits are per step, over the packages' lines as they stand, after `--fix`, and after `--fix --unsafe-fixes`;
+    `inherent` are those of them that no change of the code can spare. `lines` wait in steady steps, `found_lines` of
+    these hold a finding, and the found lines wait `found_waits` times per step. Of the findings of synchronising rules
+    on lines that ran, `confirmed` were seen to wait, and `refuted` never.
+    """
+
+    program: str
+    steps: int
+    waits: float
+    safe: float
+    unsafe: float
+    inherent: float
+    lines: int
+    found_lines: int
+    found_waits: float
+    confirmed: int
+    refuted: int
+    safe_results: str
+    unsafe_results: str
+
+
+class Line(NamedTuple):
+    """A waiting line, or (`waits` 0) a finding that was never seen to wait: the codes found there, or `missed`."""
+
+    program: str
+    path: str
+    row: int
+    waits: float
+    operators: str
+    codes: str
+
+
+class Inherent(NamedTuple):
+    """Why a line of an environment's package has to wait."""
+
+    environment: str
+    path: str
+    row: int
+    reason: str
+
+
+def figures_of(measured: Measured, program: Program, inherent: Iterable[Inherent]) -> Figures:
+    """What is kept of a measurement."""
+    spared = {(each.path, each.row) for each in inherent if each.environment == program.environment.name}
+    found = [line for line in measured.lines if line.codes != "missed"]
+    return Figures(
+        measured.program,
+        measured.steps,
+        *(measured.waits[variant] for variant in (UNFIXED, SAFE, UNSAFE)),
+        round(sum(line.waits for line in measured.lines if (line.path, line.row) in spared), 3),
+        len(measured.lines),
+        len(found),
+        round(sum(line.waits for line in found), 3),
+        measured.confirmed,
+        len(measured.refuted),
+        measured.differs[SAFE] or EQUAL,
+        STATED if measured.differs[UNSAFE] and program.unsafe_differs else measured.differs[UNSAFE] or EQUAL,
+    )
+
+
+def lines_of(measured: Measured) -> list[Line]:
+    """The lines that are kept of a measurement."""
+    waiting = [Line(measured.program, *each) for each in measured.lines]
+    return waiting + [Line(measured.program, each.path, each.row, 0.0, "", each.code) for each in measured.refuted]
+
+
+# ---- the tables
+
+
+def read_figures(table: Path = FIGURES) -> dict[str, Figures]:
+    """A table of figures by program; empty where there is none yet."""
+    return {row[0]: _typed(Figures, row) for row in _rows(table, Figures)}
+
+
+def read_lines(table: Path = LINES) -> list[Line]:
+    """The kept lines of all programs."""
+    return [_typed(Line, row) for row in _rows(table, Line)]
+
+
+def read_inherent(table: Path = INHERENT) -> list[Inherent]:
+    """The lines that have to wait."""
+    return [_typed(Inherent, row) for row in _rows(table, Inherent)]
+
+
+def write(table: Path, rows: Sequence[Figures] | Sequence[Line]) -> None:
+    """Replace a table."""
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None)
+        writer.writerow(rows[0]._fields)
+        writer.writerows(sorted(rows))
+
+
+def _rows(table: Path, kind: type[Figures | Line | Inherent]) -> list[list[str]]:
+    if not table.is_file():
+        return []
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    if not rows or tuple(rows[0]) != kind._fields:
+        raise SystemExit(f"{table}:1: the columns must be {', '.join(kind._fields)}")
+    for number, row in enumerate(rows[1:], 2):
+        if len(row) != len(kind._fields):
+            raise SystemExit(f"{table}:{number}: wanted {len(kind._fields)} columns")
+    return rows[1:]
+
+
+_TYPES = {"int": int, "float": float, "str": str}
+
+
+def _typed(kind: type, row: list[str]) -> object:
+    types = [_TYPES[name] for name in kind.__annotations__.values()]
+    return kind(*(make(text) for make, text in zip(types, row, strict=True)))
+
+
+# ---- better and worse
+
+
+_MORE, _LESS = 1, -1
+_WORSE_WHERE_IT_IS = {
+    "safe": _MORE,
+    "unsafe": _MORE,
+    "refuted": _MORE,
+    "found_lines": _LESS,
+    "found_waits": _LESS,
+    "confirmed": _LESS,
+}
+
+
+def worse(before: Mapping[str, Figures], now: Mapping[str, Figures]) -> list[str]:
+    """Where a figure got worse, or a fix changes results other than its page says; one line each."""
+    found = []
+    for name, new in now.items():
+        for grade in ("safe", "unsafe"):
+            told = getattr(new, f"{grade}_results")
+            if told not in (EQUAL, STATED):
+                found.append(f"{name}: {grade} fixes change the results: {told}")
+        old = before.get(name)
+        if old is None:
+            continue
+        found += [
+            f"{name}: {what} {getattr(new, what):g}, {getattr(old, what):g} before"
+            for what, sign in _WORSE_WHERE_IT_IS.items()
+            if sign * (getattr(new, what) - getattr(old, what)) > 0
+        ]
+        if new.waits != old.waits or new.lines != old.lines:
+            found.append(
+                f"{name}: {new.lines} lines wait {new.waits:g} times per step as the program stands, "
+                f"{old.lines} and {old.waits:g} before"
+            )
+    return found
+
+
+def stale(lines: Iterable[Line], inherent: Iterable[Inherent], environments: Mapping[str, str]) -> list[str]:
+    """The entries of `inherent.tsv` that belong to no waiting line; `environments` are by program."""
+    waiting = {(environments[line.program], line.path, line.row) for line in lines if line.program in environments}
+    return [
+        f"{each.path}:{each.row} has a reason to wait, and does not" for each in inherent if each[:3] not in waiting
+    ]
+
+
+# ---- what is printed
+
+HEADING = (
+    f"{'program':<28}{'steps':>6}{'waits':>9}{'--fix':>9}{'unsafe':>9}{'inherent':>9}"
+    f"{'lines':>7}{'found':>7}{'seen':>6}{'never':>6}  results"
+)
+
+
+def row(each: Figures) -> str:
+    """A program's figures in one line."""
+    told = [f"{name}: {text}" for name, text in (("safe", each.safe_results), ("unsafe", each.unsafe_results))]
+    results = EQUAL if (each.safe_results, each.unsafe_results) == (EQUAL, EQUAL) else "; ".join(told)
+    return (
+        f"{each.program:<28}{each.steps:>6}{each.waits:>9.4g}{each.safe:>9.4g}{each.unsafe:>9.4g}{each.inherent:>9.4g}"
+        f"{each.lines:>7}{each.found_lines:>7}{each.confirmed:>6}{each.refuted:>6}  {results}"
+    )
+
+
+def summary(all_figures: Sequence[Figures]) -> str:
+    """The figures over all programs: recall by lines and by waits, findings never seen to wait, and waits removed."""
+    lines, found_lines = sum(each.lines for each in all_figures), sum(each.found_lines for each in all_figures)
+    waits, found_waits = sum(each.waits for each in all_figures), sum(each.found_waits for each in all_figures)
+    confirmed, refuted = sum(each.confirmed for each in all_figures), sum(each.refuted for each in all_figures)
+    waiting = [each for each in all_figures if each.waits]
+    avoidable = [each for each in waiting if each.waits > each.inherent]
+    rows = [
+        f"{len(all_figures)} programs, {len(waiting)} of them wait in packages' lines",
+        f"waiting lines found: {found_lines} of {lines} ({_share(found_lines, lines)})",
+        f"waits found: {found_waits:.5g} of {waits:.5g} per step ({_share(found_waits, waits)})",
+        f"findings on lines that ran: {confirmed} seen to wait, {refuted} never "
+        f"({_share(refuted, confirmed + refuted)})",
+    ]
+    for option, variant in (("--fix", "safe"), ("--fix --unsafe-fixes", "unsafe")):
+        removed = [(each.waits - getattr(each, variant)) / each.waits for each in waiting]
+        spared = [(each.waits - getattr(each, variant)) / (each.waits - each.inherent) for each in avoidable]
+        unchanged = sum(share == 0 for share in removed)
+        rows.append(
+            f"{option} removes {_mean(removed)} of the waits (mean of {len(removed)}), {_mean(spared)} of the "
+            f"avoidable ones (mean of {len(spared)}); {unchanged} are left as they were"
+        )
+    for grade in ("safe", "unsafe"):
+        told = [getattr(each, f"{grade}_results") for each in all_figures]
+        rows.append(f"{grade} fixes: results of {told.count(EQUAL)} equal, of {len(told) - told.count(EQUAL)} not")
+    return "\n".join(rows)
+
+
+def by_operator(lines: Iterable[Line]) -> str:
+    """What waits on the lines that were missed, and on those that were found."""
+    counts: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
+    for line in lines:
+        if line.waits:
+            missed = line.codes == "missed"
+            counts[line.operators][not missed] += 1
+            counts[line.operators][2] += line.waits if missed else 0
+    rows = [f"{'missed':>7}{'waits':>9}{'found':>7}  what waits"]
+    ordered = sorted(counts.items(), key=lambda item: (-item[1][0], item[0]))
+    rows += [f"{missed:>7g}{waits:>9.4g}{found:>7g}  {name}" for name, (missed, found, waits) in ordered]
+    return "\n".join(rows)
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole else "none"
+
+
+def _mean(shares: Sequence[float]) -> str:
+    return f"{sum(shares) / len(shares):.0%}" if shares else "none"

@@ -1,0 +1,112 @@
+"""Runs real training programs on the simulated device: as they stand, after `--fix`, and after `--unsafe-fixes`.
+
+`python benchmarks/programs/run.py [PROGRAM ...]` prints, program by program and in all, how often the packages' lines
+wait per step before and after, which waiting lines the linter had found without running anything, which findings never
+waited, and whether results are equal. The exit status is 1 where a figure is worse than the committed one, or a fix
+changes results other than its page says. `--update` writes the tables, `--unlinted` only runs the programs, twice, and
+shows whether they do the same both times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import figures
+from catalogue import programs
+from copies import LintFailed, lay_out
+from environments import DEFAULT_FOLDER, NotMade, make
+from measure import OFFLINE, NotMeasured, differences, measure, run_apart, what_happened
+
+from torchperf_lint.verify.child import OK
+
+if TYPE_CHECKING:
+    from catalogue import Program
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="which (default: all)")
+    parser.add_argument("--environments", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="where these lie")
+    parser.add_argument("--update", action="store_true", help="write what was measured into the tables")
+    parser.add_argument("--unlinted", action="store_true", help="only run them, twice, and lint nothing")
+    parser.add_argument("--verbose", action="store_true", help="print the waiting lines, too")
+    options = parser.parse_args()
+    chosen = programs(tuple(options.programs))
+    if options.unlinted:
+        return 1 if sum([_run_twice(each, options.environments) for each in chosen]) else 0
+    return _measure(chosen, options)
+
+
+def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
+    inherent = figures.read_inherent()
+    kept, kept_lines, first = figures.read_figures(), figures.read_lines(), figures.read_figures(figures.FIRST_RUNS)
+    now: dict[str, figures.Figures] = {}
+    lines: list[figures.Line] = []
+    failed = 0
+    print(figures.HEADING)
+    for program in chosen:
+        try:
+            measured = measure(program, make(program.environment, options.environments))
+        except (NotMade, NotMeasured, LintFailed) as error:
+            failed += 1
+            print(f"{program.name}: error: {error}", file=sys.stderr, flush=True)
+            continue
+        now[program.name] = figures.figures_of(measured, program, inherent)
+        lines += figures.lines_of(measured)
+        print(figures.row(now[program.name]), flush=True)
+        if options.verbose:
+            for line in figures.lines_of(measured):
+                print(f"    {line.path}:{line.row}  {line.waits:g} {line.operators}  {line.codes}")
+        if options.update:
+            others = [line for line in kept_lines if line.program not in now]
+            figures.write(figures.LINES, others + lines)
+            figures.write(figures.FIGURES, list((kept | now).values()))
+            figures.write(figures.FIRST_RUNS, list((now | first).values()))
+    print()
+    print(figures.summary(list(now.values())))
+    print()
+    print(figures.by_operator(lines))
+    complaints = figures.worse(kept, now)
+    if not options.programs:
+        complaints += figures.stale(lines, inherent, {each.name: each.environment.name for each in chosen})
+    for each in complaints:
+        print(f"worse: {each}", file=sys.stderr)
+    return 1 if failed or (complaints and not options.update) else 0
+
+
+def _run_twice(program: Program, environments: Path) -> bool:
+    """Run a program as it stands, twice, and print what it does; whether something is amiss."""
+    os.environ.update(OFFLINE)
+    try:
+        python = make(program.environment, environments)
+    except NotMade as error:
+        print(f"{program.name}: error: {error}", file=sys.stderr)
+        return True
+    runs = []
+    for _ in range(2):
+        with tempfile.TemporaryDirectory(prefix="torchperf-lint-programs-") as scratch:
+            script = lay_out(program.script, program.packages, python, Path(scratch))
+            runs.append(run_apart(program, script, python, rows=False))
+    steps, steady = runs[0].report["steps"], len(runs[0].steady)
+    print(f"{program.name}: {what_happened(runs[0])}; {steps} steps, {steady} of them counted")
+    if runs[0].status != OK:
+        print(runs[0].stderr[-2000:])
+    for line in runs[0].lines():
+        place = "/".join(Path(line.where.file).parts[-3:])
+        via = f", via {line.via.file}:{line.via.row}" if line.via else ""
+        print(f"    {place}:{line.where.row}  {float(line.waits):g} {line.operator}{via}")
+    amiss = list(differences(runs[0], runs[1]))
+    for each in amiss:
+        print(f"    not the same in a second run: {each}")
+    return runs[0].status != OK or bool(amiss)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
