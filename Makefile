@@ -13,13 +13,14 @@ WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 CORPUS_FOLDER = $(if $(CORPUS),$(CORPUS),$(HOME)/.cache/torchperf-lint-corpus)
 
-.PHONY: help demo test verify accuracy bench docs clean
+.PHONY: help demo test verify accuracy programs bench docs clean
 
 help:
 	@echo "make demo     lint the example training programs and show what the fixes would change"
 	@echo "make test     everything a change has to pass: ruff, mypy, pytest"
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
+	@echo "make programs run real training programs before and after our fixes, in environments which it makes"
 	@echo "make docs     build the site of the README and the rules' pages, with a search, in build/site"
 	@echo "make bench    measure the linter's speed, beside other linters, on public projects, which it downloads"
 	@echo "make clean    remove what the other targets made"
@@ -41,6 +42,10 @@ verify: $(VENV)/test-stamp
 accuracy: $(VENV)/demo-stamp
 	$(BIN)/python benchmarks/corpus.py $(CORPUS_OPTION)
 	$(BIN)/python benchmarks/accuracy.py $(CORPUS_OPTION)
+
+# `make PROGRAMS="NAME ..." programs` runs some of them.
+programs: $(VENV)/programs-stamp
+	$(BIN)/python benchmarks/programs/run.py $(PROGRAMS)
 
 docs: $(VENV)/test-stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -70,6 +75,10 @@ $(VENV)/demo-stamp: $(VENV)/made pyproject.toml constraints.txt
 
 $(VENV)/test-stamp: $(VENV)/made pyproject.toml constraints.txt
 	$(PIP) install --editable '.[dev,verify]' --constraint constraints.txt
+	touch $@
+
+$(VENV)/programs-stamp: $(VENV)/made pyproject.toml constraints.txt
+	$(PIP) install --editable '.[programs,verify]' --constraint constraints.txt
 	touch $@
 
 $(VENV)/made:

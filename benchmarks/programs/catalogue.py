@@ -16,10 +16,15 @@ TABLE = FOLDER / "programs.toml"
 
 
 class Environment(NamedTuple):
-    """An environment of its own: `requires` is what its lock was made of, the lock what is installed beside torch."""
+    """An environment of its own: `requires` is what its lock was made of, the lock what is installed beside torch.
+
+    `known` says that its packages had been linted before their programs were first run: their first figures are no
+    first contact.
+    """
 
     name: str
     requires: tuple[str, ...]
+    known: bool
 
     @property
     def lock(self) -> Path:
@@ -49,7 +54,8 @@ def programs(names: tuple[str, ...] = ()) -> list[Program]:
     """All programs, or those called so, by name; exits with a message where there is none called so."""
     listed: dict[str, Any] = tomllib.loads(TABLE.read_text("utf-8"))
     environments = {
-        name: Environment(name, tuple(each["requires"])) for name, each in sorted(listed["environments"].items())
+        name: Environment(name, tuple(each["requires"]), each["known"])
+        for name, each in sorted(listed["environments"].items())
     }
     found = {
         name: Program(

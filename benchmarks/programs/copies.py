@@ -25,7 +25,7 @@ _FIND = "import importlib.util, sys\nfor name in sys.argv[1:]: print(importlib.u
 
 
 class Finding(NamedTuple):
-    """A finding: its file below the copy, the first and last row that it is about, its code, and its fix's grade.
+    """A finding: its file below the copy, the first and last row that it is about, and its code.
 
     `uses` are the places where what is reported costs, for rules that report where it is made.
     """
@@ -34,7 +34,6 @@ class Finding(NamedTuple):
     row: int
     end_row: int
     code: str
-    fix: str
     uses: tuple[tuple[str, int], ...]
 
 
@@ -92,13 +91,11 @@ def _finding(data: dict[str, object]) -> Finding:
 
     code = str(data["code"])
     rule = registry.find_rule(code)
-    fix = data["fix"]
     return Finding(
         os.path.normpath(str(data["filename"])),
         data["location"]["row"],  # type: ignore[index]
         max(data["end_location"]["row"], data["noqa_row"]),  # type: ignore[index, call-overload]
         code,
-        fix["applicability"] if isinstance(fix, dict) else "none",
         tuple((os.path.normpath(each["filename"]), each["row"]) for each in data["because"])  # type: ignore[attr-defined]
         if rule is not None and rule.costs_at_use
         else (),

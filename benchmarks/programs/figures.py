@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 from catalogue import FOLDER
 from copies import SAFE, UNFIXED, UNSAFE
@@ -136,12 +136,8 @@ def _rows(table: Path, kind: type[Figures | Line | Inherent]) -> list[list[str]]
     return rows[1:]
 
 
-_TYPES = {"int": int, "float": float, "str": str}
-
-
-def _typed(kind: type, row: list[str]) -> object:
-    types = [_TYPES[name] for name in kind.__annotations__.values()]
-    return kind(*(make(text) for make, text in zip(types, row, strict=True)))
+def _typed(kind: type, row: list[str]) -> Any:
+    return kind(*(make(text) for make, text in zip(get_type_hints(kind).values(), row, strict=True)))
 
 
 # ---- better and worse

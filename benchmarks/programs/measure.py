@@ -80,7 +80,6 @@ class NotMeasured(Exception):
 
 def measure(program: Program, python: Path) -> Measured:
     """Run a program's three variants on the simulated device and lint it; raises NotMeasured, LintFailed."""
-    os.environ.update(OFFLINE)
     began = time.perf_counter()
     runs: dict[str, Run] = {}
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-programs-") as scratch:

@@ -13,6 +13,7 @@ import argparse
 import os
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,10 @@ from measure import OFFLINE, NotMeasured, differences, measure, run_apart, what_
 from torchperf_lint.verify.child import OK
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from catalogue import Program
+    from measure import Measured
 
 
 def main() -> int:
@@ -36,9 +40,11 @@ def main() -> int:
     parser.add_argument("--environments", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="where these lie")
     parser.add_argument("--update", action="store_true", help="write what was measured into the tables")
     parser.add_argument("--unlinted", action="store_true", help="only run them, twice, and lint nothing")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="programs at a time")
     parser.add_argument("--verbose", action="store_true", help="print the waiting lines, too")
     options = parser.parse_args()
     chosen = programs(tuple(options.programs))
+    os.environ.update(OFFLINE)
     if options.unlinted:
         return 1 if sum([_run_twice(each, options.environments) for each in chosen]) else 0
     return _measure(chosen, options)
@@ -51,12 +57,10 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
     lines: list[figures.Line] = []
     failed = 0
     print(figures.HEADING)
-    for program in chosen:
-        try:
-            measured = measure(program, make(program.environment, options.environments))
-        except (NotMade, NotMeasured, LintFailed) as error:
+    for program, measured in _measured(chosen, options):
+        if isinstance(measured, str):
             failed += 1
-            print(f"{program.name}: error: {error}", file=sys.stderr, flush=True)
+            print(f"{program.name}: error: {measured}", file=sys.stderr, flush=True)
             continue
         now[program.name] = figures.figures_of(measured, program, inherent)
         lines += figures.lines_of(measured)
@@ -71,6 +75,7 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
             figures.write(figures.FIRST_RUNS, list((now | first).values()))
     print()
     print(figures.summary(list(now.values())))
+    _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS) if options.update else first)
     print()
     print(figures.by_operator(lines))
     complaints = figures.worse(kept, now)
@@ -81,9 +86,38 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
     return 1 if failed or (complaints and not options.update) else 0
 
 
+def _tell_first_runs(chosen: list[Program], first: dict[str, figures.Figures]) -> None:
+    """Print what the programs' first runs gave, those of packages that nobody had linted before by themselves."""
+    for what, known in (("packages linted for the first time", False), ("packages that had been linted before", True)):
+        kept = [first[each.name] for each in chosen if each.name in first and each.environment.known is known]
+        if kept:
+            print(f"\nfirst runs, {what}:\n{figures.summary(kept)}")
+
+
+def _measured(chosen: list[Program], options: argparse.Namespace) -> Iterator[tuple[Program, Measured | str]]:
+    """The programs in their order, several run at a time, each measured or with what went wrong."""
+    pythons: dict[str, Path | str] = {}
+    for environment in dict.fromkeys(program.environment for program in chosen):
+        try:
+            pythons[environment.name] = make(environment, options.environments)
+        except NotMade as error:
+            pythons[environment.name] = str(error)
+
+    def one(program: Program) -> Measured | str:
+        python = pythons[program.environment.name]
+        if isinstance(python, str):
+            return python
+        try:
+            return measure(program, python)
+        except (NotMeasured, LintFailed) as error:
+            return str(error)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        yield from zip(chosen, pool.map(one, chosen), strict=True)
+
+
 def _run_twice(program: Program, environments: Path) -> bool:
     """Run a program as it stands, twice, and print what it does; whether something is amiss."""
-    os.environ.update(OFFLINE)
     try:
         python = make(program.environment, environments)
     except NotMade as error:

@@ -1,0 +1,132 @@
+"""The benchmark of real training programs: its tables hold together, and the check says where a figure got worse."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from linting import ROOT
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+FOLDER = ROOT / "benchmarks" / "programs"
+
+
+def _module(name: str) -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(FOLDER), *sys.path])
+        return importlib.import_module(name)
+
+
+catalogue, figures = _module("catalogue"), _module("figures")
+PROGRAMS = catalogue.programs()
+
+
+def _figures(**changed: Any) -> Any:
+    kept = figures.Figures("a", 20, 4.0, 2.0, 1.0, 1.0, 3, 2, 3.0, 5, 1, "equal", "equal")
+    return kept._replace(**changed)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_program_is_pinned_and_leaves_results(program: Any) -> None:
+    text = program.script.read_text("utf-8")
+    assert re.search(r"^results = ", text, re.MULTILINE)
+    pins = {line.split("==")[0].lower() for line in program.environment.lock.read_text("utf-8").split()}
+    for requirement in program.environment.requires:
+        name, _, version = requirement.partition("==")
+        assert version
+        assert re.split(r"[\[;]", name)[0].replace("_", "-").lower() in pins
+    assert not pins & {"torch", "triton"}
+
+
+def test_each_program_and_each_lock_is_listed() -> None:
+    assert {each.script for each in PROGRAMS} == set((FOLDER / "scripts").glob("*.py"))
+    assert {each.environment.lock for each in PROGRAMS} == set((FOLDER / "locks").glob("*.txt"))
+
+
+@pytest.mark.parametrize("table", ["FIRST_RUNS", "FIGURES"])
+def test_each_program_has_its_figures(table: str) -> None:
+    assert set(figures.read_figures(getattr(figures, table))) == {each.name for each in PROGRAMS}
+
+
+def test_the_lines_are_those_of_the_figures() -> None:
+    lines = figures.read_lines()
+    spared = {each[:3] for each in figures.read_inherent()}
+    environments = {each.name: each.environment.name for each in PROGRAMS}
+    for name, kept in figures.read_figures().items():
+        waiting = [line for line in lines if line.program == name and line.waits]
+        found = [line for line in waiting if line.codes != "missed"]
+        inherent = [line for line in waiting if (environments[name], line.path, line.row) in spared]
+        assert (len(waiting), len(found)) == (kept.lines, kept.found_lines), name
+        assert sum(line.waits for line in waiting) == pytest.approx(kept.waits, abs=0.01), name
+        assert sum(line.waits for line in found) == pytest.approx(kept.found_waits, abs=0.01), name
+        assert sum(line.waits for line in inherent) == pytest.approx(kept.inherent, abs=0.01), name
+        assert sum(line.program == name and not line.waits for line in lines) == kept.refuted, name
+
+
+def test_what_has_to_wait_has_a_reason_and_waits() -> None:
+    inherent = figures.read_inherent()
+    environments = {each.name: each.environment.name for each in PROGRAMS}
+    assert figures.stale(figures.read_lines(), inherent, environments) == []
+    assert all(len(each.reason.split()) > 3 for each in inherent)
+    there_is_none = figures.Inherent("no environment", "a.py", 1, "an environment on the host needs its actions")
+    assert figures.stale(figures.read_lines(), [there_is_none], environments) == [
+        "a.py:1 has a reason to wait, and does not"
+    ]
+
+
+def test_no_fix_changes_results_other_than_its_page_says() -> None:
+    kept = figures.read_figures()
+    assert figures.worse(kept, kept) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"safe": 3.0}, "a: safe 3, 2 before"),
+        ({"unsafe": 2.0}, "a: unsafe 2, 1 before"),
+        ({"refuted": 2}, "a: refuted 2, 1 before"),
+        ({"found_lines": 1}, "a: found_lines 1, 2 before"),
+        ({"found_waits": 2.5}, "a: found_waits 2.5, 3 before"),
+        ({"confirmed": 4}, "a: confirmed 4, 5 before"),
+        ({"lines": 4}, "a: 4 lines wait 4 times per step as the program stands, 3 and 4 before"),
+        ({"safe_results": "a dtype differs"}, "a: safe fixes change the results: a dtype differs"),
+        ({"unsafe_results": "a dtype differs"}, "a: unsafe fixes change the results: a dtype differs"),
+    ],
+)
+def test_what_got_worse_is_told(changed: dict[str, Any], told: str) -> None:
+    assert figures.worse({"a": _figures()}, {"a": _figures(**changed)}) == [told]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {"safe": 0.0}, {"refuted": 0}, {"found_lines": 3, "found_waits": 4.0}, {"unsafe_results": "differ as stated"}],
+)
+def test_what_is_as_good_or_better_is_not(changed: dict[str, Any]) -> None:
+    assert figures.worse({"a": _figures()}, {"a": _figures(**changed)}) == []
+
+
+def test_the_summary_adds_up() -> None:
+    first = _figures()
+    second = _figures(
+        program="b", waits=1.0, safe=1.0, unsafe=0.0, inherent=1.0, lines=1, found_lines=0, found_waits=0.0
+    )
+    silent = _figures(
+        program="c", waits=0.0, safe=0.0, unsafe=0.0, inherent=0.0, lines=0, found_lines=0, found_waits=0.0, refuted=0
+    )
+    assert figures.summary([first, second, silent]).splitlines() == [
+        "3 programs, 2 of them wait in packages' lines",
+        "waiting lines found: 2 of 4 (50%)",
+        "waits found: 3 of 5 per step (60%)",
+        "findings on lines that ran: 15 seen to wait, 2 never (12%)",
+        "--fix removes 25% of the waits (mean of 2), 67% of the avoidable ones (mean of 1); 1 are left as they were",
+        "--fix --unsafe-fixes removes 88% of the waits (mean of 2), 100% of the avoidable ones (mean of 1); "
+        "0 are left as they were",
+        "safe fixes: results of 3 equal, of 0 not",
+        "unsafe fixes: results of 3 equal, of 0 not",
+    ]
