@@ -13,12 +13,13 @@ WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 CORPUS_FOLDER = $(if $(CORPUS),$(CORPUS),$(HOME)/.cache/torchperf-lint-corpus)
 
-.PHONY: help demo test verify accuracy programs bench docs clean
+.PHONY: help demo test verify gpu accuracy programs bench docs clean
 
 help:
 	@echo "make demo     lint the example training programs and show what the fixes would change"
 	@echo "make test     everything a change has to pass: ruff, mypy, pytest"
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
+	@echo "make gpu      all of that on a real GPU, and step times, in less than 20 minutes"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
 	@echo "make programs run real training programs before and after our fixes, in environments which it makes"
 	@echo "make docs     build the site of the README and the rules' pages, with a search, in build/site"
@@ -38,6 +39,10 @@ test: $(VENV)/test-stamp
 verify: $(VENV)/test-stamp
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases --experiments
+
+# Without the network, in an environment that has torch, torchmetrics and libcst: make gpu BIN=DIR, where DIR/python lies.
+gpu:
+	$(BIN)/python -m torchperf_lint.verify.gpu
 
 accuracy: $(VENV)/demo-stamp
 	$(BIN)/python benchmarks/corpus.py $(CORPUS_OPTION)

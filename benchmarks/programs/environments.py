@@ -19,7 +19,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import uv
 from catalogue import FOLDER, programs
 
 if TYPE_CHECKING:
@@ -83,6 +82,8 @@ def _torch() -> str:
 
 
 def _uv(*arguments: str) -> str:
+    import uv  # only where an environment has to be made
+
     found = {"UV_FIND_LINKS": os.environ["PIP_FIND_LINKS"]} if os.environ.get("PIP_FIND_LINKS") else {}
     try:
         done = subprocess.run(

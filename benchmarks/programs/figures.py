@@ -3,6 +3,7 @@
 `first_runs.tsv` holds what the first run of each program gave and is never edited: code that the linter had not seen.
 `figures.tsv` and `lines.tsv` hold what the last `make programs` gave, program by program and line by line.
 `inherent.tsv` names the waiting lines that no change of the code can spare, each with the reason, as somebody read it.
+`gpu.tsv`, where there is one, holds the waits that a real GPU counted.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from catalogue import Program
     from measure import Measured
 
-FIRST_RUNS, FIGURES, LINES, INHERENT = (
-    FOLDER / f"{name}.tsv" for name in ("first_runs", "figures", "lines", "inherent")
+FIRST_RUNS, FIGURES, LINES, INHERENT, GPU = (
+    FOLDER / f"{name}.tsv" for name in ("first_runs", "figures", "lines", "inherent", "gpu")
 )
 
 EQUAL, STATED = "equal", "differ as stated"
@@ -72,6 +73,37 @@ class Inherent(NamedTuple):
     reason: str
 
 
+class OnGpu(NamedTuple):
+    """A program's waits per step on a real GPU, as it stands and after our fixes, and whether results are equal."""
+
+    program: str
+    gpu: str
+    torch: str
+    waits: float
+    safe: float
+    unsafe: float
+    safe_results: str
+    unsafe_results: str
+
+
+def on_gpu(measured: Measured, figures: Figures) -> OnGpu:
+    """What is kept of a measurement on a GPU."""
+    facts = measured.device["name"], measured.device["torch"]
+    return OnGpu(figures.program, *facts, *figures[2:5], figures.safe_results, figures.unsafe_results)
+
+
+def disagreements(simulated: Mapping[str, Figures], counted: Iterable[OnGpu]) -> list[str]:
+    """Where a GPU waits more or less often than the simulated device, one line each."""
+    return [
+        f"{each.program}: {what} {getattr(simulated[each.program], what):g} on the simulated device, "
+        f"{getattr(each, what):g} on the GPU"
+        for each in counted
+        if each.program in simulated
+        for what in ("waits", "safe", "unsafe")
+        if getattr(each, what) != getattr(simulated[each.program], what)
+    ]
+
+
 def figures_of(measured: Measured, program: Program, inherent: Iterable[Inherent]) -> Figures:
     """What is kept of a measurement."""
     spared = {(each.path, each.row) for each in inherent if each.environment == program.environment.name}
@@ -115,7 +147,12 @@ def read_inherent(table: Path = INHERENT) -> list[Inherent]:
     return [_typed(Inherent, row) for row in _rows(table, Inherent)]
 
 
-def write(table: Path, rows: Sequence[Figures] | Sequence[Line]) -> None:
+def read_gpu(table: Path = GPU) -> dict[str, OnGpu]:
+    """What a GPU has counted, by program."""
+    return {row[0]: _typed(OnGpu, row) for row in _rows(table, OnGpu)}
+
+
+def write(table: Path, rows: Sequence[Figures] | Sequence[Line] | Sequence[OnGpu]) -> None:
     """Replace a table."""
     with table.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, quotechar=None)
@@ -123,7 +160,7 @@ def write(table: Path, rows: Sequence[Figures] | Sequence[Line]) -> None:
         writer.writerows(sorted(rows))
 
 
-def _rows(table: Path, kind: type[Figures | Line | Inherent]) -> list[list[str]]:
+def _rows(table: Path, kind: type[Figures | Line | Inherent | OnGpu]) -> list[list[str]]:
     if not table.is_file():
         return []
     with table.open(encoding="utf-8", newline="") as file:

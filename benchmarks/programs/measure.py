@@ -64,6 +64,7 @@ class Measured(NamedTuple):
     """
 
     program: str
+    device: dict[str, str]
     steps: int
     waits: dict[str, float]
     elsewhere: float
@@ -78,8 +79,8 @@ class NotMeasured(Exception):
     """A program did not run to its end as it stands; the message says why."""
 
 
-def measure(program: Program, python: Path) -> Measured:
-    """Run a program's three variants on the simulated device and lint it; raises NotMeasured, LintFailed."""
+def measure(program: Program, python: Path, device: str) -> Measured:
+    """Run a program's three variants on a device and lint it; raises NotMeasured, LintFailed."""
     began = time.perf_counter()
     runs: dict[str, Run] = {}
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-programs-") as scratch:
@@ -91,7 +92,7 @@ def measure(program: Program, python: Path) -> Measured:
                 found = lint(folder)
             else:
                 mend(folder, options)
-            runs[variant] = run_apart(program, script, python, rows=variant == UNFIXED)
+            runs[variant] = run_apart(program, script, python, device, rows=variant == UNFIXED)
             if runs[UNFIXED].status != OK:
                 raise NotMeasured(what_happened(runs[UNFIXED]))
         unfixed = Path(scratch, UNFIXED)
@@ -100,6 +101,7 @@ def measure(program: Program, python: Path) -> Measured:
     total = sum(float(line.waits) for line in runs[UNFIXED].lines())
     return Measured(
         program.name,
+        runs[UNFIXED].report["device"],
         int(runs[UNFIXED].report["steps"]),
         {variant: round(each, 3) for variant, each in waits.items()},
         round(total - waits[UNFIXED], 3),
@@ -111,10 +113,10 @@ def measure(program: Program, python: Path) -> Measured:
     )
 
 
-def run_apart(program: Program, script: Path, python: Path, *, rows: bool) -> Run:
+def run_apart(program: Program, script: Path, python: Path, device: str, *, rows: bool) -> Run:
     """Run a script's copy beside copies of its packages, whose lines count; with `rows`, note which of them ran."""
     include = [str(place) for name in program.packages for place in _places(script.parent, name)]
-    return run_program(script, "sim", include=include, python=str(python), rows=rows, time_limit=TIME_LIMIT)
+    return run_program(script, device, include=include, python=str(python), rows=rows, time_limit=TIME_LIMIT)
 
 
 def _places(folder: Path, package: str) -> list[Path]:

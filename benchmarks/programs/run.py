@@ -10,6 +10,7 @@ shows whether they do the same both times.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 import tempfile
@@ -40,13 +41,19 @@ def main() -> int:
     parser.add_argument("--environments", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="where these lie")
     parser.add_argument("--update", action="store_true", help="write what was measured into the tables")
     parser.add_argument("--unlinted", action="store_true", help="only run them, twice, and lint nothing")
+    parser.add_argument("--device", choices=("sim", "cuda"), default="sim", help="cuda keeps its counts in gpu.tsv")
+    parser.add_argument("--here", action="store_true", help="run what this Python has the packages of, with it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="programs at a time")
     parser.add_argument("--verbose", action="store_true", help="print the waiting lines, too")
     options = parser.parse_args()
     chosen = programs(tuple(options.programs))
+    if options.here:
+        chosen = [each for each in chosen if all(importlib.util.find_spec(name) for name in each.packages)]
     os.environ.update(OFFLINE)
+    if options.device == "cuda":
+        return _count_on_gpu(chosen, options)
     if options.unlinted:
-        return 1 if sum([_run_twice(each, options.environments) for each in chosen]) else 0
+        return 1 if sum([_run_twice(each, options) for each in chosen]) else 0
     return _measure(chosen, options)
 
 
@@ -86,6 +93,25 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
     return 1 if failed or (complaints and not options.update) else 0
 
 
+def _count_on_gpu(chosen: list[Program], options: argparse.Namespace) -> int:
+    """Run the programs on a GPU, keep what each one waits as it comes, and say where the simulated device differs."""
+    counted = figures.read_gpu()
+    now: dict[str, figures.OnGpu] = {}
+    failed = 0
+    for program, measured in _measured(chosen, options):
+        if isinstance(measured, str):
+            failed += 1
+            print(f"{program.name}: error: {measured}", file=sys.stderr, flush=True)
+            continue
+        now[program.name] = figures.on_gpu(measured, figures.figures_of(measured, program, ()))
+        print("  ".join(map(str, now[program.name])), flush=True)
+        figures.write(figures.GPU, list((counted | now).values()))
+    complaints = figures.disagreements(figures.read_figures(), now.values())
+    for each in complaints:
+        print(f"not the same: {each}", file=sys.stderr)
+    return 1 if failed or complaints else 0
+
+
 def _tell_first_runs(chosen: list[Program], first: dict[str, figures.Figures]) -> None:
     """Print what the programs' first runs gave, those of packages that nobody had linted before by themselves."""
     for what, known in (("packages linted for the first time", False), ("packages that had been linted before", True)):
@@ -99,7 +125,8 @@ def _measured(chosen: list[Program], options: argparse.Namespace) -> Iterator[tu
     pythons: dict[str, Path | str] = {}
     for environment in dict.fromkeys(program.environment for program in chosen):
         try:
-            pythons[environment.name] = make(environment, options.environments)
+            here = Path(sys.executable)
+            pythons[environment.name] = here if options.here else make(environment, options.environments)
         except NotMade as error:
             pythons[environment.name] = str(error)
 
@@ -108,7 +135,7 @@ def _measured(chosen: list[Program], options: argparse.Namespace) -> Iterator[tu
         if isinstance(python, str):
             return python
         try:
-            return measure(program, python)
+            return measure(program, python, options.device)
         except (NotMeasured, LintFailed) as error:
             return str(error)
 
@@ -116,10 +143,10 @@ def _measured(chosen: list[Program], options: argparse.Namespace) -> Iterator[tu
         yield from zip(chosen, pool.map(one, chosen), strict=True)
 
 
-def _run_twice(program: Program, environments: Path) -> bool:
+def _run_twice(program: Program, options: argparse.Namespace) -> bool:
     """Run a program as it stands, twice, and print what it does; whether something is amiss."""
     try:
-        python = make(program.environment, environments)
+        python = make(program.environment, options.environments)
     except NotMade as error:
         print(f"{program.name}: error: {error}", file=sys.stderr)
         return True
@@ -127,7 +154,7 @@ def _run_twice(program: Program, environments: Path) -> bool:
     for _ in range(2):
         with tempfile.TemporaryDirectory(prefix="torchperf-lint-programs-") as scratch:
             script = lay_out(program.script, program.packages, python, Path(scratch))
-            runs.append(run_apart(program, script, python, rows=False))
+            runs.append(run_apart(program, script, python, options.device, rows=False))
     steps, steady = runs[0].report["steps"], len(runs[0].steady)
     print(f"{program.name}: {what_happened(runs[0])}; {steps} steps, {steady} of them counted")
     if runs[0].status != OK:

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from torchperf_lint.measurements import Device, Measurement
 from torchperf_lint.verify import agreement, programs
 from torchperf_lint.verify.agreement import Disagreement, compare, disagreements
 from torchperf_lint.verify.counters.disagreement import Step
@@ -70,7 +71,7 @@ def test_only_what_both_have_counted_is_compared():
 
 def test_every_count_of_a_program_is_compared_but_copies_to_the_host():
     entry = {**dict.fromkeys(programs.COUNTED, 0), "error": "", "debug_mode": 7}
-    known = {"programs": {"a.b": entry}, "workloads": {}, "experiments": {}}
+    known = {**GPU, "programs": {"a.b": entry}, "experiments": {}}
     assert agreement.measured(known) == {
         "a.b": {"waits": 0, "synchronizations": 0, "staged": 0, "pins": 0, "to_device": 0, "error": ""}
     }
@@ -123,20 +124,24 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == [agreement.NAME]
 
 
-def test_parts_are_kept_only_from_the_same_circumstances(tmp_path):
+def test_each_part_is_kept_as_it_comes_from_the_same_circumstances(monkeypatch, tmp_path):
     path = tmp_path / agreement.NAME
-    circumstances = {name: value for name, value in GPU.items() if name != "date"}
-    assert dict(agreement.kept(path, circumstances, ["programs"])) == {"workloads": {}, "experiments": {}}
-    counted = {"programs": {"a": {}}, "workloads": {"b": {}}, "experiments": {"c": {}}}
-    agreement.write(path, {**GPU, **counted})
-    assert dict(agreement.kept(path, circumstances, ["programs"])) == {
-        "workloads": {"b": {}},
-        "experiments": {"c": {}},
-    }
-    assert dict(agreement.kept(path, {**circumstances, "torch": "2.12.0"}, ["programs"])) == {
-        "workloads": {},
-        "experiments": {},
-    }
+    agreement.keep(path, "programs", {"a": {}}, "a GPU")
+    agreement.keep(path, "experiments", {"c": {}}, "a GPU")
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    assert (kept["programs"], kept["experiments"], kept["gpu"]) == ({"a": {}}, {"c": {}}, "a GPU")
+    monkeypatch.setattr(programs, "versions", lambda: {"torch": "2.12.0", "torchmetrics": "1.9.0"})
+    agreement.keep(path, "programs", {"b": {}}, "a GPU")
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    assert (kept["programs"], kept["experiments"], kept["torch"]) == ({"b": {}}, {}, "2.12.0")
+
+
+def test_the_workloads_of_a_gpu_are_those_that_the_rules_pages_have(monkeypatch):
+    row = Measurement("sum", None, {"unfixed": 2.0, "safe": 0.0}, {"unfixed": 1.0, "safe": 1.0}, "equal")
+    devices = {"a GPU": Device("a GPU", "2.11.0", "2026-01-02", {"TPL102": (row,)})}
+    monkeypatch.setattr(agreement.pages, "measured", lambda: devices)
+    counts = {"unfixed waits": 2.0, "safe waits": 0.0, "unfixed staged": 1.0, "safe staged": 1.0}
+    assert agreement.measured({**GPU, "programs": {}, "experiments": {}}) == {"TPL102 sum": counts}
 
 
 def test_without_a_gpu_nothing_is_written(tmp_path):

@@ -79,7 +79,7 @@ def test_nothing_is_written_where_a_fix_is_not_accepted(checkout, monkeypatch, c
     captured = capsys.readouterr()
     assert "rejected" in captured.out
     assert "1 run of 1 rule: 1 rejected" in captured.out
-    assert "nothing is written into rules/" in captured.err
+    assert "nothing is written for TPL102: not all their programs were accepted" in captured.err
     assert not (checkout / "rules/measurements.json").exists()
 
 

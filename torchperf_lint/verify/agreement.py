@@ -15,7 +15,7 @@ from torchperf_lint import measurements, pages
 from torchperf_lint.verify import programs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_lint.measurements import Measurement
     from torchperf_lint.verify.counters.disagreement import Step
@@ -26,7 +26,7 @@ REASONS = "disagreements.toml"
 SIMULATED_ONLY = "simulated only"
 
 WRITTEN, NOT_WRITTEN = 0, 2
-PARTS = PROGRAMS, WORKLOADS, EXPERIMENTS = ("programs", "workloads", "experiments")
+PARTS = PROGRAMS, EXPERIMENTS = ("programs", "experiments")
 
 Counts = dict[str, dict[str, Any]]
 """What was counted, by name; None where a device cannot tell."""
@@ -114,7 +114,7 @@ def measured(known: Mapping[str, Any]) -> Counts:
     """All counts of a GPU that the simulated device has counts for, too."""
     return {
         **{name: _compared(entry) for name, entry in known[PROGRAMS].items()},
-        **known[WORKLOADS],
+        **_workloads_on(known["gpu"]),
         **known[EXPERIMENTS],
     }
 
@@ -123,11 +123,9 @@ def simulate() -> Counts:
     """The same counts from the simulated device, those of the rules' workloads as the pages show them."""
     from torchperf_lint.verify import experiments
 
-    device = pages.measured().get(measurements.SIMULATED)
-    rows = [(code, row) for code, rows in device.rules.items() for row in rows] if device else []
     return {
         **simulated_programs(programs.run_apart(programs.SIMULATED)),
-        **dict(_workload(code, row) for code, row in rows),
+        **_workloads_on(measurements.SIMULATED),
         **_experiments(experiments.run(programs.SIMULATED)),
     }
 
@@ -140,6 +138,12 @@ def simulated_programs(outcomes: Counts) -> Counts:
 def _compared(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The counts of a program that both devices can tell; copies to the host are part of reads on a GPU."""
     return {counted: entry[counted] for counted in programs.COUNTED if counted != "to_host"}
+
+
+def _workloads_on(name: str) -> Counts:
+    """The counts of the rules' workloads on a device, as `rules/measurements.json` has them."""
+    device = pages.measured().get(name)
+    return dict(_workload(code, row) for code, rows in device.rules.items() for row in rows) if device else {}
 
 
 def _workload(code: str, row: Measurement) -> tuple[str, dict[str, Any]]:
@@ -209,22 +213,6 @@ def entry(outcome: programs.Outcome, step: Step | None) -> dict[str, Any]:
     }
 
 
-def measure_workloads(releases: Path) -> Counts:
-    """Prove the fixes of all rules on the GPU; the counts per step of each workload that could be run."""
-    from torchperf_lint.engine import registry
-    from torchperf_lint.verify import pairs, tables
-    from torchperf_lint.verify.command import measurement
-    from torchperf_lint.verify.workloads import workloads_of
-
-    found = {}
-    for proof in pairs.prove_all(pairs.cases_of(workloads_of(registry.all_rules())), programs.CUDA, releases, jobs=1):
-        print(tables.row(proof), flush=True)
-        if proof.runs:
-            name, counts = _workload(proof.case.workload.rule.code, measurement(proof))
-            found[name] = counts
-    return found
-
-
 def measure_experiments(releases: Path) -> Counts:
     """Do the articles' experiments on the GPU."""
     from torchperf_lint.verify import experiments
@@ -255,14 +243,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return NOT_WRITTEN
     counting: dict[str, Callable[[], Counts]] = {
         PROGRAMS: measure_programs,
-        WORKLOADS: lambda: measure_workloads(options.releases),
         EXPERIMENTS: lambda: measure_experiments(options.releases),
     }
-    circumstances = {"gpu": gpu, **programs.versions(), "python": platform.python_version()}
-    found = {**circumstances, "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat()}
-    parts = {part: counting[part]() for part in options.only}
-    write(options.out, {**found, **dict(kept(options.out, circumstances, options.only)), **parts})
-    print(f"wrote {options.out}")
+    for part in options.only:
+        keep(options.out, part, counting[part](), gpu)
+        print(f"wrote the {part} into {options.out}", flush=True)
     return WRITTEN
 
 
@@ -275,13 +260,14 @@ def gpu_name() -> str | None:
     return torch.cuda.get_device_name()
 
 
-def kept(path: Path, circumstances: Mapping[str, str], counted: Collection[str]) -> Iterator[tuple[str, Counts]]:
-    """The parts that are not counted now: as the file has them, if they were counted in the same circumstances."""
+def keep(path: Path, part: str, counts: Counts, gpu: str) -> None:
+    """Write one part that this GPU has counted; others stay if they were counted in the same circumstances."""
+    circumstances = {"gpu": gpu, **programs.versions(), "python": platform.python_version()}
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     same = all(before.get(name) == value for name, value in circumstances.items())
-    for part in PARTS:
-        if part not in counted:
-            yield part, before[part] if same else {}
+    others = {each: before[each] if same else {} for each in PARTS}
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    write(path, {**circumstances, "date": today, **others, part: counts})
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:

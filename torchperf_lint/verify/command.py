@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib.util
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint import measurements, pages
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.replacing import write_atomically
-from torchperf_lint.measurements import Device, Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.measurements import Device
     from torchperf_lint.verify.pairs import Proof
     from torchperf_lint.verify.step_times import StepTimes
 
@@ -143,7 +142,7 @@ def _rules_named(name: str) -> list[Rule]:
 
 
 def _verify_rules(options: argparse.Namespace, device: str) -> int:
-    from torchperf_lint.verify import environments, pairs, report, tables
+    from torchperf_lint.verify import environments, keeping, pairs, report, tables
     from torchperf_lint.verify.step_times import time_steps
     from torchperf_lint.verify.workloads import BadWorkload, workloads_of
 
@@ -162,64 +161,48 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
             return _complain(f"{options.report}: the report cannot be written: {error.strerror}")
     claimed = pages.measured()
     releases = options.releases or environments.default_folder()
-    proofs: list[Proof] = []
     measured: list[tuple[Proof, StepTimes | None]] = []
+    not_kept: list[str] = []
     status = PROVED
-    for proof in pairs.prove_all(cases, device, releases, options.jobs, operators=options.report is not None):
-        times = time_steps(proof, releases) if device == "cuda" else None
-        proofs.append(proof)
-        measured.append((proof, times))
-        complaints = [] if options.update else broken_claims(proof, device, claimed)
-        if proof.verdict not in (pairs.ACCEPTED, pairs.UNCHANGED) or complaints:
+    jobs = options.jobs if device == "sim" else 1  # steps are timed on a GPU that nothing else uses
+    proofs = pairs.prove_all(cases, device, releases, jobs, operators=options.report is not None)
+    for rule, its_proofs in itertools.groupby(proofs, key=lambda proof: proof.case.workload.rule):
+        of_rule: list[tuple[Proof, StepTimes | None]] = []
+        sound = True
+        for proof in its_proofs:
+            times = time_steps(proof, releases) if device == "cuda" else None
+            of_rule.append((proof, times))
+            complaints = [] if options.update else broken_claims(proof, device, claimed)
+            sound &= proof.verdict in (pairs.ACCEPTED, pairs.UNCHANGED) and not complaints
+            print(tables.row(proof, complaints, times), flush=True)
+            if options.verbose:
+                print(tables.lines(proof), end="", flush=True)
+        measured += of_rule
+        if not sound:
             status = NOT_PROVED
-        print(tables.row(proof, complaints, times), flush=True)
-        if options.verbose:
-            print(tables.lines(proof), end="", flush=True)
-    print(tables.summary(proofs, chosen))
+            not_kept.append(rule.code)
+        elif options.update:
+            facts = of_rule[0][0].runs[measurements.UNFIXED].report["device"]
+            keeping.keep(rule, [keeping.measurement(*each) for each in of_rule], facts)
+    print(tables.summary([proof for proof, _ in measured], chosen))
     if options.report is not None:
-        print(f"wrote {report.write(proofs, options.report, [times for _, times in measured])}")
-    if options.update:
-        if status != PROVED:
-            return _complain("nothing is written into rules/: not everything was accepted")
-        _write(claimed, measured, device)
+        written = report.write([proof for proof, _ in measured], options.report, [times for _, times in measured])
+        print(f"wrote {written}")
+    if options.update and not_kept:
+        return _complain(f"nothing is written for {', '.join(not_kept)}: not all their programs were accepted")
     return status
-
-
-def measurement(proof: Proof, times: StepTimes | None = None) -> Measurement:
-    """What a proof has shown, in the form that is kept; `times` come from a real GPU."""
-    counts = {variant: run.counts() for variant, run in proof.runs.items()}
-    return Measurement(
-        proof.case.workload.name,
-        proof.case.torchmetrics,
-        {variant: round(float(each.waits), 3) for variant, each in counts.items()},
-        {variant: round(float(each.staged), 3) for variant, each in counts.items()},
-        _results_of(proof),
-        {variant: round(ms, 4) for variant, ms in times.medians.items()} if times else {},
-        {
-            what: {variant: round(float(count), 3) for variant, count in by_variant.items()}
-            for what, by_variant in proof.others.items()
-        },
-    )
-
-
-def _results_of(proof: Proof) -> str:
-    """How the results of an accepted proof compare; a dash where no fix made others."""
-    agreement = proof.case.workload.agreement
-    if not proof.objections:
-        return "–"
-    if agreement.differ:
-        return "differ, as stated"
-    return f"within {agreement.tolerance:g}" if agreement.tolerance else "equal"
 
 
 def broken_claims(proof: Proof, device: str, claimed: dict[str, Device]) -> list[str]:
     """Where the rule's page says something else than a proof on the simulated device has shown."""
     if device != "sim" or not proof.runs:
         return []
+    from torchperf_lint.verify import keeping
+
     case = proof.case
     pages_device = claimed.get(measurements.SIMULATED)
     rows = pages_device.rules.get(case.workload.rule.code, ()) if pages_device else ()
-    found = measurement(proof)
+    found = keeping.measurement(proof)
     row = next((row for row in rows if row[:2] == found[:2]), None)
     if row is None:
         return ["the page says nothing of this workload"]
@@ -228,33 +211,3 @@ def broken_claims(proof: Proof, device: str, claimed: dict[str, Device]) -> list
         for name in ("waits", "staged", "results", "others")
         if getattr(row, name) != getattr(found, name)
     ]
-
-
-def _write(known: dict[str, Device], measured: Sequence[tuple[Proof, StepTimes | None]], device: str) -> None:
-    """Put what was measured into measurements.json and into the rules' pages."""
-    if not measured:
-        return
-    facts = measured[0][0].runs[measurements.UNFIXED].report["device"]
-    name = measurements.SIMULATED if device == "sim" else facts["name"]
-    rules = dict(known[name].rules) if name in known else {}
-    changed: dict[str, Rule] = {}
-    for proof, times in measured:
-        rule = proof.case.workload.rule
-        if rule.code not in changed:
-            changed[rule.code] = rule
-            rules[rule.code] = ()
-        rules[rule.code] += (measurement(proof, times),)
-    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    devices = {**known, name: Device(name, facts["torch"].partition("+")[0], today, rules)}
-    _replace(pages.pages_root() / measurements.NAME, measurements.text_of(devices))
-    for rule in changed.values():
-        page = pages.page_path(rule)
-        _replace(
-            page, pages.with_measured_effect(page.read_text(encoding="utf-8"), measurements.section(rule, devices))
-        )
-
-
-def _replace(path: Path, text: str) -> None:
-    if not path.exists():
-        path.touch()
-    write_atomically(str(path), text.encode())

@@ -99,14 +99,11 @@ def cases_of(workloads: Iterable[Workload]) -> list[Case]:
 def prove_all(
     cases: Iterable[Case], device: str, releases: Path, jobs: int, *, operators: bool = False
 ) -> Iterator[Proof]:
-    """Prove the cases and yield them in order: on the simulated device several at a time, on a GPU one."""
+    """Prove the cases and yield them in order, so many at a time."""
 
     def prove_one(case: Case) -> Proof:
         return prove(case, device, releases, operators=operators)
 
-    if device != "sim":
-        yield from map(prove_one, cases)
-        return
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(prove_one, cases)
 

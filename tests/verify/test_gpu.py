@@ -1,0 +1,116 @@
+"""`make gpu`, rehearsed on the simulated device: what it keeps, in which order, and what it leaves for want of time."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linting import ROOT
+from torchperf_lint import pages
+from torchperf_lint.engine import registry
+from torchperf_lint.measurements import SIMULATED
+from torchperf_lint.verify import gpu, pairs, step_times, workloads
+from torchperf_lint.verify.step_times import StepTimes
+
+PROGRAM = """\
+import torch
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = torch.nn.Linear(4, 1).to(device)
+
+
+def evaluate(loader):
+    total = 0.0
+    for x in loader:
+        x = x.to(device, non_blocking=True)
+        loss = torch.nn.functional.mse_loss(model(x), x[:, :1])
+        total += loss.item()
+    return total
+
+
+results = float(evaluate(DataLoader(torch.ones(8, 4))))
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of rules/ to write to, two workloads of TPL102 and no other, and processes that only say their names."""
+    shutil.copytree(ROOT / "rules", tmp_path / "rules")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "rules" / "measurements.json").unlink()
+    monkeypatch.setattr(pages, "pages_root", lambda: tmp_path / "rules")
+    rule = registry.find_rule("TPL102")
+    assert rule is not None
+    known = []
+    for name in ("run_first.py", "run_second.py"):
+        (tmp_path / name).write_text(PROGRAM)
+        known.append(workloads.read_workload(tmp_path / name, rule))
+    monkeypatch.setattr(gpu, "workloads_of", lambda rules: known)
+    monkeypatch.setattr(gpu, "_call", lambda command, clock: [f"called {Path(command[-1]).name}"])
+    return tmp_path
+
+
+def test_a_rule_is_kept_when_all_its_programs_are_done(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu.main(["--device", "sim", "--minutes", "5", "--jobs", "2"]) == gpu.NOT_ALL_WELL
+    rows = pages.measured()[SIMULATED].rules["TPL102"]
+    assert [(row.workload, row.waits) for row in rows] == [
+        ("first", {"unfixed": 1.0, "safe": 0.0}),
+        ("second", {"unfixed": 1.0, "safe": 0.0}),
+    ]
+    out = capsys.readouterr().out
+    assert "TPL102  first: 1 (+1 staged) -> safe 0 (+1 staged) waits per step; accepted" in out
+    assert "not as it should be: called programs" in out
+    assert "not as it should be: no GPU's counts are there to hold the simulated device against" in out
+
+
+def test_a_rule_that_is_not_done_in_time_is_not_kept(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = gpu.Clock(5)
+    prove = pairs.prove
+
+    def prove_and_run_out_of_time(*arguments: Any) -> Any:
+        monkeypatch.setattr(clock, "_end", 0.0)
+        return prove(*arguments)
+
+    monkeypatch.setattr(pairs, "prove", prove_and_run_out_of_time)
+    assert list(gpu._count("sim", checkout / "releases", 1, clock)) == []
+    assert not (checkout / "rules" / "measurements.json").exists()
+    assert gpu._left_out([]) == ["not run for want of time: TPL102"]
+
+
+def test_times_are_kept_one_by_one_until_the_time_is_up(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = gpu.Clock(5)
+    (shown,) = gpu._count("sim", checkout / "releases", 2, clock)
+
+    def made_up(proof: pairs.Proof, releases: Path) -> StepTimes:
+        monkeypatch.setattr(clock, "_end", 0.0)
+        return StepTimes({"unfixed": 2.0, "safe": 1.5}, {}, {"unfixed": 1, "safe": 1})
+
+    monkeypatch.setattr(step_times, "time_steps", made_up)
+    monkeypatch.setattr(gpu.tables, "row", lambda proof, times: "")
+    gpu._time([shown], checkout / "releases", clock)
+    first, second = pages.measured()[SIMULATED].rules["TPL102"]
+    assert (first.step_ms, second.step_ms) == ({"unfixed": 2.0, "safe": 1.5}, {})
+
+
+@pytest.mark.parametrize(
+    ("code", "minutes", "remarks"),
+    [
+        ("", 5, []),
+        ("raise SystemExit(3)", 5, ["exit status 3: -c raise SystemExit(3)"]),
+        ("import time; time.sleep(60)", 0.01, ["cut off for want of time: -c import time; time.sleep(60)"]),
+        ("", 0, ["not run for want of time: -c "]),
+    ],
+)
+def test_what_a_process_comes_to_is_told(code: str, minutes: float, remarks: list[str]) -> None:
+    assert gpu._call([sys.executable, "-c", code], gpu.Clock(minutes)) == remarks
+
+
+def test_without_a_gpu_nothing_is_run(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if gpu.agreement.gpu_name() is None:
+        assert gpu.main([]) == gpu.NOT_RUN
+        assert capsys.readouterr().err == "make gpu: error: there is no CUDA GPU here\n"

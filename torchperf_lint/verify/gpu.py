@@ -1,0 +1,173 @@
+"""`make gpu`: all that a real GPU has to say of the rules, within a given time, each result kept as it comes.
+
+What matters most comes first: the small programs that the simulated device is held against, the waits of every rule's
+programs, real programs, the articles' experiments, and step times for as long as there is time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint import measurements, pages
+from torchperf_lint.engine import registry
+from torchperf_lint.verify import agreement, apart, environments, keeping, pairs, step_times, tables
+from torchperf_lint.verify.workloads import workloads_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torchperf_lint.verify.pairs import Case, Proof
+    from torchperf_lint.verify.step_times import StepTimes
+
+ALL_WELL, NOT_ALL_WELL, NOT_RUN = 0, 1, 2
+REAL_PROGRAMS = Path("benchmarks", "programs", "run.py")
+
+
+class Clock:
+    """How much of the time is left, in seconds."""
+
+    def __init__(self, minutes: float) -> None:
+        self._end = time.monotonic() + 60 * minutes
+
+    def left(self) -> float:
+        """The seconds until the end; none once it has passed."""
+        return max(0.0, self._end - time.monotonic())
+
+
+class Shown(NamedTuple):
+    """A rule's proofs, with the times that there are of them."""
+
+    proofs: list[Proof]
+    times: dict[int, StepTimes]
+
+    def keep(self) -> None:
+        """Write what is known of the rule into the checkout."""
+        rule = self.proofs[0].case.workload.rule
+        rows = [keeping.measurement(proof, self.times.get(place)) for place, proof in enumerate(self.proofs)]
+        keeping.keep(rule, rows, self.proofs[0].runs[measurements.UNFIXED].report["device"])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all stages; 0 if all was run, accepted and in agreement, 1 if not, 2 where nothing can be run."""
+    parser = argparse.ArgumentParser(prog="make gpu", description="All that a GPU has to say, kept as it comes.")
+    parser.add_argument("--device", choices=("cuda", "sim"), default="cuda", help="sim rehearses")
+    parser.add_argument("--minutes", type=float, default=18, metavar="N", help="nothing begins after (default: 18)")
+    parser.add_argument("--jobs", type=int, default=4, metavar="N", help="programs at a time, but for those timed")
+    parser.add_argument("--releases", type=Path, default=environments.default_folder(), metavar="DIR")
+    options = parser.parse_args(arguments)
+    if options.device == "cuda" and agreement.gpu_name() is None:
+        return _complain("there is no CUDA GPU here")
+    if not pages.in_checkout():
+        return _complain("the results are written into a checkout, and this is an installation")
+    clock = Clock(options.minutes)
+    amiss = _run(agreement.__name__, "--only", agreement.PROGRAMS, clock=clock)
+    shown = list(_count(options.device, options.releases, options.jobs, clock))
+    amiss += [f"{proof.case.name}: {proof.verdict}" for each in shown for proof in each.proofs if not _is_sound(proof)]
+    amiss += _left_out(shown)
+    amiss += _real_programs(options.device, options.jobs, clock)
+    amiss += _run(agreement.__name__, "--only", agreement.EXPERIMENTS, "--releases", str(options.releases), clock=clock)
+    amiss += _disagreements()
+    if options.device == "cuda":
+        _time(shown, options.releases, clock)
+    for line in amiss:
+        print(f"not as it should be: {line}")
+    print(f"{len(amiss)} remarks, {clock.left():.0f} seconds left")
+    return NOT_ALL_WELL if amiss else ALL_WELL
+
+
+def _complain(text: str) -> int:
+    print(f"make gpu: error: {text}", file=sys.stderr)
+    return NOT_RUN
+
+
+# ---- the stages
+
+
+def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Shown]:
+    """Prove the rules' fixes and keep each rule's counts, until the time is up: a rule that is not done is left out."""
+    cases = pairs.cases_of(workloads_of(registry.all_rules()))
+
+    def prove_in_time(case: Case) -> Proof | None:
+        return pairs.prove(case, device, releases) if clock.left() else None
+
+    with ThreadPoolExecutor(jobs) as pool:
+        proofs = zip(cases, pool.map(prove_in_time, cases), strict=True)
+        for _, members in itertools.groupby(proofs, key=lambda pair: pair[0].workload.rule):
+            done = []
+            for _, proof in members:
+                done.append(proof)
+                if proof is not None:
+                    print(tables.row(proof), flush=True)
+            shown = Shown([proof for proof in done if proof is not None], {})
+            if len(shown.proofs) < len(done):
+                continue
+            if all(map(_is_sound, shown.proofs)):
+                shown.keep()
+            yield shown
+
+
+def _is_sound(proof: Proof) -> bool:
+    return proof.verdict in (pairs.ACCEPTED, pairs.UNCHANGED)
+
+
+def _left_out(shown: Sequence[Shown]) -> list[str]:
+    """Which rules' programs were not run, for want of time."""
+    done = {proof.case.workload.rule.code for each in shown for proof in each.proofs}
+    left = {workload.rule.code for workload in workloads_of(registry.all_rules())} - done
+    return [f"not run for want of time: {', '.join(sorted(left))}"] if left else []
+
+
+def _real_programs(device: str, jobs: int, clock: Clock) -> list[str]:
+    script = pages.pages_root().parent / REAL_PROGRAMS
+    return _call([sys.executable, str(script), "--device", device, "--here", "--jobs", str(jobs)], clock)
+
+
+def _disagreements() -> list[str]:
+    """What the GPU counted otherwise than the simulated device, and nobody has given a reason for."""
+    known = agreement.read()
+    if known is None:
+        return ["no GPU's counts are there to hold the simulated device against"]
+    return agreement.compare(agreement.simulate(), agreement.measured(known), agreement.read_reasons())
+
+
+def _time(shown: Sequence[Shown], releases: Path, clock: Clock) -> None:
+    """Time the pairs of each rule's first program, then of the others, until the time is up."""
+    longest = max((len(each.proofs) for each in shown), default=0)
+    for place in range(longest):
+        for each in shown:
+            if place < len(each.proofs) and all(map(_is_sound, each.proofs)) and clock.left():
+                times = step_times.time_steps(each.proofs[place], releases)
+                if times is not None:
+                    each.times[place] = times
+                    each.keep()
+                    print(tables.row(each.proofs[place], times=times), flush=True)
+
+
+# ---- processes
+
+
+def _run(module: str, *arguments: str, clock: Clock) -> list[str]:
+    return _call(apart.command(module, *arguments), clock)
+
+
+def _call(command: Sequence[str], clock: Clock) -> list[str]:
+    """Run a command for as long as there is time; a remark unless it ends well."""
+    name = " ".join(command[1:])
+    if not clock.left():
+        return [f"not run for want of time: {name}"]
+    try:
+        status = subprocess.run(command, check=False, timeout=clock.left()).returncode
+    except subprocess.TimeoutExpired:
+        return [f"cut off for want of time: {name}"]
+    return [f"exit status {status}: {name}"] if status else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
