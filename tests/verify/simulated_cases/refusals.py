@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import nn
 from torch.nn import functional
 
-from simulated_cases.harness import raises, recorder
+from simulated_cases.harness import raises, recorded, recorder
 from torchperf_lint.verify.simulated import NotSimulated, install
 
 MIXED = "Expected all tensors to be on the same device"
@@ -92,7 +94,6 @@ def check_what_is_not_simulated() -> None:
         lambda: x.cuda(1),
         lambda: torch.cuda.set_device(1),
         lambda: torch.cuda.device(2).__enter__(),
-        lambda: torch.compile(nn.Linear(3, 3)),
         torch.cuda.CUDAGraph,
         lambda: torch.cuda.graph(None),
         lambda: torch.cuda.make_graphed_callables(nn.Linear(3, 3).cuda(), (x,)),
@@ -156,3 +157,60 @@ def check_builds_with_cuda() -> None:
             install(recorder)
     finally:
         torch.version.cuda = None
+
+
+def check_what_is_compiled_runs_eagerly_and_says_so_once() -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        decorated = torch.compile(fullgraph=True)(lambda x: x + 1 if x.sum() > 0 else x)
+        model = nn.Linear(2, 2).cuda()
+        compiled = torch.compile(model, mode="reduce-overhead")
+        assert not any("does not compile" in str(each.message) for each in said), "it is only decorated"
+        x = torch.ones(3, 2, device="cuda")
+        with recorded() as events:
+            found = decorated(compiled(x).exp())
+        assert torch.equal(found, model(x).exp() + 1)
+        assert [each.operator for each in events if each.waits] == ["item"]
+        with torch.compiler.set_stance("default"):
+            assert torch.equal(compiled(x), model(x))
+        model.compile()
+        model(x)
+    assert sum("does not compile" in str(each.message) for each in said) == 1
+    assert compiled._orig_mod is model
+
+
+def check_what_is_scripted_runs_as_python() -> None:
+    @torch.jit.script
+    def moved(x: torch.Tensor) -> torch.Tensor:
+        return x.to("cuda") + torch.zeros([2], device="cuda") if x.is_cuda else x - 1
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x)
+
+    x = torch.ones(2, device="cuda")
+    assert torch.equal(moved(x), x)
+    scripted = torch.jit.script(Net()).cuda()
+    traced = torch.jit.trace(Net().cuda(), x)
+    for module in (scripted, traced, torch.jit.freeze(scripted.eval())):
+        module(x).sum().backward()
+        assert next(module.parameters()).grad.is_cuda
+    with raises(NotSimulated, "saving a module as TorchScript"):
+        scripted.save("net.pt")
+    with raises(NotSimulated, "saving a module as TorchScript"):
+        torch.jit.save(nn.Linear(2, 2), "net.pt")
+
+
+def check_a_module_loaded_as_torchscript_stays_on_the_host() -> None:
+    torch.jit._state.enable()
+    try:
+        module = torch.jit.script(nn.Linear(2, 2))
+    finally:
+        torch.jit._state.disable()
+    assert module.double()(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
+    with raises(NotSimulated, "loaded as TorchScript"):
+        module.cuda()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchperf_lint.verify.simulated.faces import (
     accelerator,
+    compiling,
     cuda,
     distributed,
     factories,
@@ -31,6 +32,7 @@ def put_on() -> None:
         distributed,
         parallel,
         profiling,
+        compiling,
     )
     for room in rooms:
         room.faces.put_on()

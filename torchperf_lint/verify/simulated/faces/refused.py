@@ -22,7 +22,6 @@ def _own_names(module: ModuleType) -> list[str]:
     return [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
 
 
-faces.refuse(torch, ["compile"], "torch.")
 faces.refuse(torch.multiprocessing, ["spawn"], "processes of torch.multiprocessing.")
 faces.refuse(cuda.memory, ["_record_memory_history", "_snapshot", "_dump_snapshot"], "torch.cuda.memory.")
 for _module in (cuda.graphs, cuda.memory):
