@@ -68,8 +68,6 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     recorder = events.Recorder()
     recorder.count_operators = options.operators
     finish = _install(options.device, options.mode, recorder)
-    if options.device == "sim":
-        _declare_operators(options.library)
     from torchperf_lint.verify.host_side import HostBytes, Started, WorkerThreads
     from torchperf_lint.verify.outputs import Outputs
     from torchperf_lint.verify.rows import RowsThatRan
@@ -184,27 +182,6 @@ def _include(name: str) -> None:
         raise NotSimulated(f"--include {name}: there is no such file, folder or package")
     for place in spec.submodule_search_locations or [spec.origin or ""]:
         events.include(place)
-
-
-_UNDECLARED = {"torchvision": ("nms", "qnms")}
-"""By package, the operators without which it refuses to be imported, though it can do much without any."""
-
-
-def _declare_operators(libraries: Sequence[str]) -> None:
-    """Declare the operators of releases from PyPI, whose wheels for CUDA cannot load them into a torch without it."""
-    import torch
-
-    for package, names in _UNDECLARED.items():
-        if sys.platform == "linux" and any(os.path.isdir(os.path.join(folder, package)) for folder in libraries):
-            declared = torch.library.Library(package, "FRAGMENT")  # type: ignore[no-untyped-call]
-            for name in names:
-                schema = f"{name}(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor"
-                declared.define(schema)  # type: ignore[no-untyped-call]
-            _kept.append(declared)
-
-
-_kept: list[Any] = []
-"""What is declared lives as long as the object that declares it."""
 
 
 def _join_threads() -> None:

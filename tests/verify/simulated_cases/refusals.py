@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 import warnings
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -212,5 +215,33 @@ def check_a_module_loaded_as_torchscript_stays_on_the_host() -> None:
     finally:
         torch.jit._state.disable()
     assert module.double()(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
-    with raises(NotSimulated, "loaded as TorchScript"):
+    with raises(NotSimulated, "a TorchScript module"):
         module.cuda()
+
+
+def check_packages_whose_operators_do_not_load_are_imported_without_them() -> None:
+    files = {
+        "torchvision/__init__.py": "import torch\nfrom . import extension, boxes\n"
+        "torch.library.register_fake('torchvision::nms')(lambda *_: None)\n",
+        "torchvision/extension.py": "def _has_ops():\n    return False\n"
+        "def _assert_has_ops():\n    raise RuntimeError('no operators')\n",
+        "torchvision/boxes.py": "from .extension import _assert_has_ops\ndef nms():\n    _assert_has_ops()\n",
+        "torchaudio/__init__.py": "from ._extension import HAS_OPERATORS\n",
+        "torchaudio/_extension/__init__.py": "from .utils import _load_lib\nHAS_OPERATORS = _load_lib('any')\n",
+        "torchaudio/_extension/utils.py": "import torch\ndef _load_lib(name):\n"
+        "    torch.ops.load_library(name)\n    return True\n",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            file = Path(folder, name)
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+        sys.path.insert(0, folder)
+        try:
+            import torchaudio
+            import torchvision
+        finally:
+            sys.path.remove(folder)
+    assert not torchaudio.HAS_OPERATORS
+    with raises(NotSimulated, "the compiled operators of this torchvision"):
+        torchvision.boxes.nms()

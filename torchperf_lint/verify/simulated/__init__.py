@@ -49,7 +49,7 @@ def _put_in_place() -> None:
     from torch.utils import _device as default_devices
     from torch.utils import backend_registration
 
-    from torchperf_lint.verify.simulated import faces, processes, registration
+    from torchperf_lint.verify.simulated import extensions, faces, processes, registration
     from torchperf_lint.verify.simulated.backend import BackendModule
     from torchperf_lint.verify.simulated.names import BACKEND
 
@@ -58,3 +58,4 @@ def _put_in_place() -> None:
     faces.put_on()
     registration.register()
     processes.watch_forks()
+    extensions.watch()

@@ -93,7 +93,7 @@ def _save(original: Callable[..., None], module: Any, *arguments: Any, **keyword
 @faces.wrap(jit.ScriptModule, "_apply")
 def _apply(original: Callable[..., Any], module: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     if on_device(function(torch.empty(0, device=HOST))):
-        refuse("a module that was loaded as TorchScript on the device")
+        refuse("a TorchScript module on the device")
     return original(module, function, *arguments)
 
 
