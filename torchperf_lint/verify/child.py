@@ -89,7 +89,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         upkeep.watch(recorder)
     if options.seed is not None:
         _seed(options.seed)
-    end_of_steps = steps.watch()
+    end_of_steps = steps.watch(calls=options.mode == "count")
     script = os.path.abspath(options.script)  # the program may change the folder
     events.add_installed_folders(sys.path, script)
     sys.argv = [options.script, *options.arguments]
@@ -122,6 +122,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     end_of_steps()
     rows.end()
     measured = finish()
+    steps.settle()
     return {
         "status": status,
         "error": error,
