@@ -209,11 +209,7 @@ def check_what_is_scripted_runs_as_python() -> None:
 
 
 def check_a_module_loaded_as_torchscript_stays_on_the_host() -> None:
-    torch.jit._state.enable()
-    try:
-        module = torch.jit.script(nn.Linear(2, 2))
-    finally:
-        torch.jit._state.disable()
+    module = torch.jit.script.__wrapped__(nn.Linear(2, 2))
     assert module.double()(torch.ones(2, dtype=torch.float64)).dtype == torch.float64
     with raises(NotSimulated, "a TorchScript module"):
         module.cuda()

@@ -6,6 +6,7 @@ eager execution shows each wait at its own line.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -66,8 +67,16 @@ def _no_compiler(callback: Any) -> None:
 
 @faces.wrap(jit, "script", "trace", "trace_module")
 def _script(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """What is to be compiled, as PYTORCH_JIT=0 leaves it."""
-    given = original(*arguments, **keywords)
+    """What is to be compiled, as PYTORCH_JIT=0 leaves it; torch itself may compile functions of its own."""
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    if caller.partition(".")[0] == "torch":
+        return original(*arguments, **keywords)
+    was = jit_state._enabled.enabled
+    jit_state.disable()
+    try:
+        given = original(*arguments, **keywords)
+    finally:
+        jit_state._enabled.enabled = was
     if isinstance(given, torch.nn.Module) and not hasattr(given, "save"):
         given.__dict__["save"] = _refuse_to_save
     return given
@@ -95,6 +104,3 @@ def _apply(original: Callable[..., Any], module: Any, function: Callable[..., An
     if on_device(function(torch.empty(0, device=HOST))):
         refuse("a TorchScript module on the device")
     return original(module, function, *arguments)
-
-
-faces.set(jit_state._enabled, "enabled", False)

@@ -47,8 +47,11 @@ class Faces:
     def refuse(self, owner: Any, names: Iterable[str], label: str) -> None:
         """Whoever calls one of these is told that it is not simulated."""
         for name in names:
-            is_class = isinstance(getattr(owner, name), type)
-            self.set(owner, name, refusing_class(f"{label}{name}") if is_class else refusing(f"{label}{name}"))
+            original = getattr(owner, name)
+            refused = (refusing_class if isinstance(original, type) else refusing)(f"{label}{name}")
+            if hasattr(original, "__wrapped__"):  # torch itself looks behind some of its own functions
+                refused.__wrapped__ = original.__wrapped__  # type: ignore[attr-defined]
+            self.set(owner, name, refused)
 
     def put_on(self) -> None:
         """Make the replacements."""
