@@ -117,10 +117,13 @@ NOT_TENSOR_MODULES = (
 
 SEVERAL_TENSORS = frozenset(
     "chunk split tensor_split unbind topk sort kthvalue mode unique unique_consecutive std_mean var_mean meshgrid "
-    "split_with_sizes hsplit vsplit dsplit aminmax broadcast_tensors atleast_1d qr svd eigh eig slogdet lu "
+    "split_with_sizes hsplit vsplit dsplit aminmax broadcast_tensors qr svd eigh eig slogdet lu "
     "nonzero_tuple max_pool2d_with_indices lstsq cummax cummin median_with_indices frexp".split()
 )
 """Functions and methods that give a tuple of tensors."""
+
+SEVERAL_OF_SEVERAL = frozenset("atleast_1d atleast_2d atleast_3d".split())
+"""Functions that give a tuple of tensors where they are given more than one, or a list of them."""
 
 DIM_GIVES_PAIR = frozenset("max min median nanmedian mode kthvalue".split())
 """Reductions that give a (values, indices) pair when called with a dimension."""

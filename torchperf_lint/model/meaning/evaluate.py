@@ -320,8 +320,8 @@ class Evaluator:
         if holds is not None:
             return self(node.body if holds else node.orelse, env)
         lean = self.leans(node.test)
-        left = self(node.body, narrowing.narrowed(node.test, env, True, self.frame.values))
-        right = self(node.orelse, narrowing.narrowed(node.test, env, False, self.frame.values))
+        left = self(node.body, narrowing.narrowed(node.test, env, True, self.frame))
+        right = self(node.orelse, narrowing.narrowed(node.test, env, False, self.frame))
         if lean:
             chosen = _accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
             if chosen is not None:

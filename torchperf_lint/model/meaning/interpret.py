@@ -191,6 +191,15 @@ class World:
         part = slices_of(function).of_results()
         return UNKNOWN if starred else self._outcome(function, arguments, keywords, part).returned
 
+    def in_call(self, function: FunctionInfo, given: Env) -> Mapping[ast.expr, Value] | None:
+        """The values of what a call of this file's function comes to, by its parameters; None if that leads too far."""
+        bare, _ = evidence.set_apart(given)
+        key = ("in call", function, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
+        return self._answers.ask(key, lambda: self._run_alone(function, bare).values, lambda: None)
+
+    def _run_alone(self, function: FunctionInfo, bound: Env) -> Frame:
+        return self.in_general(lambda: self.alone(lambda: self._run(function, bound, None)))
+
     def filled(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
         """The lists and dicts among these arguments that the function puts something into, by its parameters."""
         part = slices_of(function).of_filling()

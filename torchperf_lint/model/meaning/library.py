@@ -260,6 +260,10 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
     tensor = tensor_from([value for value in flat if value.holds_tensors or value.device.on_accelerator])
     if ref in _NORMS:
         return tensor._replace(scalar=True)
+    if name in torch_api.SEVERAL_OF_SEVERAL:
+        each = tensor._replace(scalar=None, vector=None)
+        is_one = len(arguments) == 1 and arguments[0].kind is not Kind.CONTAINER
+        return each if is_one else container(each, None, "tuple")
     if ref in torch_api.LIKE_FACTORIES:
         return _like(arguments[0] if arguments else UNKNOWN, keywords)
     if root == "torch.nn.functional":

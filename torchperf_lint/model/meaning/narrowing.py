@@ -17,7 +17,7 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_lint.model.meaning.interpret import Env
+    from torchperf_lint.model.meaning.interpret import Env, Frame
 
 _ACCELERATOR_NAME = re.compile(ACCELERATOR_NAMES)
 _INSTANCES = {
@@ -101,23 +101,28 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
     return None if None in types else False
 
 
-def narrowed(test: ast.expr, env: Env, holds: bool, values: Mapping[ast.expr, Value]) -> Env:
+def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
     """The environment behind `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
 
     A branch that what is known of `x` rules out has nothing known of it. So has one behind `all(...)` of these that
     does not hold, where what is known of the items says that it does.
+
+    `not isinstance(...)` is read in a particular call alone: in general, the place that an attribute's name promises
+    (`x.device`) tells more than that of some tensor.
     """
+    while frame.is_call and isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
     inner = env.copy()
     walk = item_test(test)
     if walk is not None:
         items = dotted(walk[1].iter)
-        kind = _kind_asked(walk[0], values)
+        kind = _kind_asked(walk[0], frame.values)
         if items is not None and not holds and kind is not None and element_of(inner.get(items, UNKNOWN)).kind is kind:
             del inner[items]
         return inner
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     value = None if path is None else inner.get(path)
-    asked = _kind_asked(test, values) if isinstance(test, ast.Call) else None
+    asked = _kind_asked(test, frame.values) if isinstance(test, ast.Call) else None
     if path is None or value is None or asked is None:
         return inner
     other = Kind.NUMBER if asked is Kind.TENSOR else Kind.TENSOR

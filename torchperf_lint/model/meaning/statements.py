@@ -220,11 +220,11 @@ class Runner:
             if holds is None and is_run:
                 holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
             if holds is not False:
-                inner = narrowing.narrowed(node.test, env, True, self.frame.values) if is_run else env.copy()
+                inner = narrowing.narrowed(node.test, env, True, self.frame) if is_run else env.copy()
                 arms.append((self.block(node.body, inner), self.evaluate.leans(node.test)))
             if holds:
                 return self._joined(arms, None)
-            env = narrowing.narrowed(node.test, env, False, self.frame.values) if is_run else env.copy()
+            env = narrowing.narrowed(node.test, env, False, self.frame) if is_run else env.copy()
             rest = node.orelse[0] if len(node.orelse) == 1 else None
             if not isinstance(rest, ast.If):
                 break

@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.model.index import last_name
 from torchperf_lint.model.running import terms
 from torchperf_lint.model.running.terms import OUTERMOST, Scope
 from torchperf_lint.syntax.tree import children, subtree
@@ -24,6 +25,7 @@ Flags = dict[str, ast.Constant]
 """Attributes, by the text that terms have for them, and the literals that they are."""
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_TYPE_TESTS = ("isinstance", "is_tensor", "hasattr")
 _WITHS = (ast.With, ast.AsyncWith)
 
 
@@ -192,7 +194,7 @@ def _passed(block: list[ast.stmt], index: Index) -> list[tuple[int, ast.stmt]]:
 
 def _within(statement: ast.stmt, inner: ast.expr, scope: Scope) -> Iterator[Formula]:
     """What must hold for an expression to be worked out in its statement: `f(x) if flag else x`, `flag and f(x)`."""
-    for node in _parts(statement):
+    for node in parts(statement):
         if isinstance(node, ast.IfExp):
             test = terms.formula(node.test, statement, scope)
             if _holds(node.body, inner):
@@ -206,7 +208,37 @@ def _within(statement: ast.stmt, inner: ast.expr, scope: Scope) -> Iterator[Form
                 yield test if isinstance(node.op, ast.And) else terms.negated(test)
 
 
-def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
+def asks_types(statement: ast.stmt, function: FunctionInfo) -> bool:
+    """Whether a test of a type stands on the way to the statement in its function, or to something in it."""
+    return function.index.note(
+        ("asks types", statement),
+        lambda: any(
+            isinstance(node, ast.Call) and last_name(node.func) in _TYPE_TESTS
+            for test in _tests(statement, function.index)
+            for node in subtree(test)
+        ),
+    )
+
+
+def _tests(statement: ast.stmt, index: Index) -> Iterator[ast.expr]:
+    """The tests that may keep the program from the statement, or from something in it."""
+    for node in parts(statement):
+        if isinstance(node, ast.IfExp):
+            yield node.test
+        elif isinstance(node, ast.BoolOp):
+            yield node
+    current: ast.stmt | None = statement
+    while current is not None:
+        place = index.places[current]
+        for position, earlier in _passed(place.block, index):
+            if position < place.position and isinstance(earlier, (ast.If, ast.Assert)):
+                yield earlier.test
+        current = place.parent
+        if isinstance(current, ast.If):
+            yield current.test
+
+
+def parts(statement: ast.stmt) -> Iterator[ast.AST]:
     """What stands in a statement, without the statements in it."""
     pending: list[ast.AST] = [statement]
     while pending:

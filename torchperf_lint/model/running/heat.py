@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.model.index import FunctionInfo, last_name
-from torchperf_lint.model.running import calling, warmth
-from torchperf_lint.model.running.branches import Step, demands
+from torchperf_lint.model.running import calling, following, warmth
+from torchperf_lint.model.running.branches import Step, asks_types, demands
 from torchperf_lint.model.running.first_pass import FirstPass
 from torchperf_lint.model.running.loops import LoopKind, Loops
 from torchperf_lint.model.running.throttles import throttles
@@ -97,7 +97,7 @@ class HeatMap:
         self.hot_functions = hot_functions
         self.trail = trail
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
-        self._by_function: dict[tuple[FunctionInfo, frozenset[Formula]], tuple[Heat | None, int]] = {}
+        self._by_function: dict[tuple[FunctionInfo, frozenset[Formula], ast.stmt | None], tuple[Heat | None, int]] = {}
         self._known: dict[tuple[ast.stmt, bool], tuple[Heat | None, int]] = {}
         self._warm_blocks: dict[int, tuple[bool, int]] = {}
         self._first_skips: dict[int, tuple[int, int]] = {}
@@ -147,7 +147,7 @@ class HeatMap:
             return heat if asked is not None or ignore_throttles else None
         if asked is None:
             return None
-        question = (function, asked)
+        question = (function, asked, statement if asks_types(statement, function) else None)
         return self.trail.kept(self._by_function, question, lambda: self._search(statement, function, asked))
 
     def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
@@ -221,7 +221,8 @@ class HeatMap:
         asked = demands(statement, function, (), call)
         if asked is None:
             return True
-        if asked == demands(statement, function, ()) or self.within(statement) is not _AS_THE_FUNCTION:
+        is_asked = asked != demands(statement, function, ()) or asks_types(statement, function)
+        if not is_asked or self.within(statement) is not _AS_THE_FUNCTION:
             return False
         if call in self._asked:
             return True  # functions that call each other so: the way round leads to nothing that is not asked already
@@ -246,7 +247,7 @@ class HeatMap:
         """
         evaluation: Heat | None = None
         pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
-        seen = {(function, asked)}
+        seen: set[tuple[FunctionInfo, frozenset[Formula], CallRecord | None]] = {(function, asked, None)}
         while pending and len(seen) <= MOST_CALLERS_OF_CALLERS:
             current, steps, path = pending.popleft()
             home = self.home(current)
@@ -268,6 +269,9 @@ class HeatMap:
                     continue
                 if not ignore_throttles and there.guarded_in_expression(record.statement, record.call):
                     continue
+                typed = following.depends_on_types(statement, function, way)
+                if typed and not following.arrives(self._world_of, statement, function, way, node):
+                    continue
                 text = says or f"`{current.name}` is called here in every step"
                 step = Because(record.call.lineno, text, record.function.index.path)
                 if heat is not _AS_THE_FUNCTION:
@@ -276,8 +280,9 @@ class HeatMap:
                         return found
                     evaluation = evaluation or found
                     continue
-                if (record.function, left) not in seen:
-                    seen.add((record.function, left))
+                question = (record.function, left, record if typed else None)
+                if question not in seen:
+                    seen.add(question)
                     pending.append((record.function, way, (*path, step)))
         return evaluation
 
@@ -287,6 +292,9 @@ class HeatMap:
         if program is None or function.index is self.world.index:
             return self
         return program.unit_of(function.index).heat_from_afar
+
+    def _world_of(self, function: FunctionInfo) -> World:
+        return self.home(function).world
 
     def own_heat(self, function: FunctionInfo) -> Heat | None:
         """What makes a function hot whoever calls it: a framework's contract, or the user's configuration."""
