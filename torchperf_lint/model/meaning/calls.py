@@ -14,7 +14,16 @@ from torchperf_lint.model.meaning.iteration import tuple_of
 from torchperf_lint.model.meaning.library import library_call
 from torchperf_lint.model.meaning.modules import module_call, module_method
 from torchperf_lint.model.meaning.naming import BATCH
-from torchperf_lint.model.meaning.tensors import element_of, held_at, holds_unknown, key_of, placed, tensor_method
+from torchperf_lint.model.meaning.tensors import (
+    element_of,
+    held_at,
+    holds_unknown,
+    is_of_host,
+    is_python_data,
+    key_of,
+    placed,
+    tensor_method,
+)
 from torchperf_lint.model.meaning.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.project import registries
 
@@ -78,13 +87,16 @@ def _given_by(
 ) -> Value:
     """What a function of the program gives: of arguments that nothing is known of, tensors where the others live.
 
-    A tensor of the host among the arguments speaks against it.
+    A tensor of the host among the arguments speaks against it. Of Python data alone, something of the host.
     """
     given = evaluator.world.called(function, arguments, keywords, starred)
+    if not evaluator.placed:
+        return given
     passed = (*arguments, *keywords.values())
+    if given == UNKNOWN and passed and all(map(is_python_data, passed)):
+        return Value(device=Device.CPU)
     unknown = any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
-    on_host = any(value.holds_tensors and value.device is Device.CPU for value in passed)
-    return placed(given, evaluator.placed) if unknown and not on_host and evaluator.placed else given
+    return placed(given, evaluator.placed) if unknown and not any(map(is_of_host, passed)) else given
 
 
 def _as_loader(evaluator: Evaluator, made: Value, node: ast.Call) -> Value:

@@ -9,7 +9,15 @@ from torchperf_lint.knowledge import conventions, other_libraries, torch_api, to
 from torchperf_lint.model.meaning import iteration
 from torchperf_lint.model.meaning.devices import as_device, named_device
 from torchperf_lint.model.meaning.naming import BATCH
-from torchperf_lint.model.meaning.tensors import BY_WORD, computed, element_of, element_of_mapping, placed, tensor_from
+from torchperf_lint.model.meaning.tensors import (
+    BY_WORD,
+    computed,
+    element_of,
+    element_of_mapping,
+    is_of_host,
+    placed,
+    tensor_from,
+)
 from torchperf_lint.model.meaning.values import (
     INTEGER,
     NONE,
@@ -203,7 +211,7 @@ def library_call(
         if ref in _NORMS_OF_GRADIENTS:
             return evaluator.trained(made, node)
         unknown = any(value.kind is Kind.UNKNOWN or _half_shown(value) for value in arguments)
-        on_host = any(value.holds_tensors and value.device is Device.CPU for value in arguments)
+        on_host = any(map(is_of_host, arguments))
         return placed(made, evaluator.placed) if unknown and not on_host and evaluator.placed else made
     if ref in other_libraries.TENSOR_FUNCTIONS and first.holds_tensors:
         return tensor_from([first])._replace(scalar=None)

@@ -45,6 +45,20 @@ def holds_unknown(value: Value) -> bool:
     return value.element is None or value.element.kind is Kind.UNKNOWN or holds_unknown(value.element)
 
 
+def is_of_host(value: Value) -> bool:
+    """Tensors of the host, or what is known to be of the host, whatever it is."""
+    return (value.holds_tensors or value.kind is Kind.UNKNOWN) and value.device is Device.CPU
+
+
+def is_python_data(value: Value) -> bool:
+    """A number, a text that names no accelerator, None, a class or a dtype, or a container of such."""
+    while value.kind is Kind.CONTAINER and value.element is not None:
+        value = value.element
+    if value.kind is Kind.STRING:
+        return value.constant is not None and as_device(value) in (None, Device.CPU)
+    return value.kind in (Kind.NUMBER, Kind.NONE, Kind.LIBRARY, Kind.DTYPE)
+
+
 def tensor_from(operands: list[Value], true_division: bool = False) -> Value:
     """A tensor computed from the operands: it lives where the tensors among them live."""
     tensors = [o for o in operands if o.holds_tensors or (o.kind is Kind.UNKNOWN and o.device.on_accelerator)]
