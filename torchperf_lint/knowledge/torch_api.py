@@ -122,6 +122,9 @@ SEVERAL_TENSORS = frozenset(
 )
 """Functions and methods that give a tuple of tensors."""
 
+JOINS = frozenset("cat concat concatenate stack hstack vstack dstack column_stack row_stack".split())
+"""Functions that join tensors, which all have to live in one place."""
+
 SEVERAL_OF_SEVERAL = frozenset("atleast_1d atleast_2d atleast_3d".split())
 """Functions that give a tuple of tensors where they are given more than one, or a list of them."""
 

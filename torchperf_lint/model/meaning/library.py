@@ -257,6 +257,14 @@ def _wrapped(name: str, first: Value) -> Value:
     return first if first.kind in (Kind.LOADER, Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
 
 
+def _joined(parts: list[Value]) -> Value:
+    """Tensors joined to one: they have to live in one place, so that of any of them tells for all."""
+    tensor = tensor_from(parts)
+    if tensor.device is Device.UNKNOWN and any(part.is_tensor and part.device is Device.CPU for part in parts):
+        return tensor._replace(device=Device.CPU, because=())
+    return tensor
+
+
 def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     if ref.startswith("torch.distributed.nn.") and arguments and arguments[0].holds_tensors:
         given_back = derived(arguments[0])  # collectives that autograd knows
@@ -266,6 +274,8 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
     given = [*arguments, *keywords.values()]
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
     tensor = tensor_from([value for value in flat if value.holds_tensors or value.device.on_accelerator])
+    if name in torch_api.JOINS and arguments and arguments[0].items:
+        tensor = _joined([part for _, part in arguments[0].items if part.holds_tensors or part.device.on_accelerator])
     if ref in _NORMS:
         return tensor._replace(scalar=True)
     if name in torch_api.SEVERAL_OF_SEVERAL:

@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.devices import as_device
 from torchperf_lint.model.meaning.naming import BATCH, conventional
-from torchperf_lint.model.meaning.tensors import element_of_mapping, holds_unknown, placed
+from torchperf_lint.model.meaning.tensors import element_of_mapping, holds_unknown, is_of_host, placed
 from torchperf_lint.model.meaning.values import (
     NONE,
     NUMBER,
@@ -225,10 +225,17 @@ def _placing_callers(world: World, function: FunctionInfo) -> tuple[Because, ...
         records += world.callers(function)
     for record in records:
         around = () if record.function is function else world.placed(record.function)
-        if around:
+        if around and not _gives_host_tensors(world, record):
             path = record.function.index.path
             return tuple(step._replace(path=step.path or path) for step in around)
     return ()
+
+
+def _gives_host_tensors(world: World, record: CallRecord) -> bool:
+    """Whether tensors of the host are given, and none of the device: the function works where these are."""
+    call = record.call
+    given = world.parts(record, *call.args, *(keyword.value for keyword in call.keywords))
+    return any(map(is_of_host, given)) and not any(each.device.on_accelerator for each in given if each.holds_tensors)
 
 
 def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple[Env, set[str]]:
