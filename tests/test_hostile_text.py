@@ -27,6 +27,7 @@ from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
 from torchperf_lint.model.project.facts import facts_of
+from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,3 +157,11 @@ def test_no_scan_of_a_file_hangs(opening: str, piece: str) -> None:
 def test_no_scan_for_imports_and_heads_hangs(text: str) -> None:
     with patience():
         facts_of(text.encode())
+
+
+@pytest.mark.parametrize("opening", ["", "f'''{", "match x:\n case (", "type A = (\n", "elif [", "except ("])
+@pytest.mark.parametrize("piece", [*PIECES, "[", "f'{", '"""{\n', "case (", "-", "lambda: ", "[[[[[[[[[a]]]]]]]]],"])
+def test_no_text_that_cannot_be_parsed_hangs(opening: str, piece: str) -> None:
+    for text in (opening + piece * 12_000 + "\n$", (opening + piece * 30 + "\n") * 50 + "$"):
+        with patience(), pytest.raises(Unreadable):
+            Source("f.py", text.encode()).parse()

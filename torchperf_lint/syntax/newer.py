@@ -1,28 +1,59 @@
-"""Syntax that is newer than the running Python: which one a line needs that this one's parser refuses."""
+"""Syntax that is newer than the running Python: which one the code needs that this one's parser refuses."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
+from torchperf_lint.syntax.logical_line import end_of_logical_line
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-MOST_CHARACTERS = 200
-"""Of a longer line it is not asked: libcst's stack and time grow with what may nest in it."""
+MOST_CHARACTERS = 1000
+"""Longer code is not read: libcst's stack and time grow with what may nest in it."""
+
+MOST_LINES = 50
+"""Physical lines before the one at fault among which the logical line may begin, and it."""
+
+MOST_TRIED = 4
+"""Beginnings of the logical line that are tried, the nearest first."""
+
+_BEFORE = {"except": "try: pass", "elif": "if 0: pass"}
+"""What has to stand before a line that begins with such a word."""
 
 
-def newer_syntax(line: str) -> str | None:
-    """What a line that this Python refuses needs, if a newer one takes it; it is read by itself."""
-    code = line.strip()
-    if len(code) > MOST_CHARACTERS:
-        return None
+def newer_syntax(before: Sequence[str], rest: str) -> str | None:
+    """What the logical line at fault needs, if a newer Python takes it; it is read by itself.
+
+    `rest` begins with the physical line at which this Python stops, and `before` are physical lines that lead there.
+    """
+    code, lead, tried = rest, 0, 0
+    for line in ("", *reversed(before)):
+        code, lead = line + code, lead + len(line)
+        if lead > MOST_CHARACTERS or tried == MOST_TRIED:
+            break
+        end = end_of_logical_line(code, MOST_CHARACTERS)
+        if end is not None and end > lead:
+            found = _needed(code[:end].lstrip())
+            if found is not None:
+                return found
+            tried += 1
+    return None
+
+
+def _needed(code: str) -> str | None:
+    """What one logical line needs, if this Python is too old for it and a newer one takes it."""
     import libcst
 
-    code = f"{'try: pass' if code.startswith('except') else ''}\n{code}{' pass' if code.endswith(':') else ''}\n"
-    try:
-        module = libcst.parse_module(code)
-    except (libcst.ParserSyntaxError, RecursionError):
+    before = next((each for word, each in _BEFORE.items() if code.startswith(word)), "")
+    for body in ("", "\n pass"):
+        try:
+            module = libcst.parse_module(f"{before}\n{code}{body}\n")
+        except (libcst.ParserSyntaxError, RecursionError):
+            continue
+        break
+    else:
         return None
     pending: list[libcst.CSTNode] = [module]
     found: list[tuple[tuple[int, int], str]] = []

@@ -72,12 +72,15 @@ class Source:
             raise Unreadable(TOO_DEEP) from None
 
     def _newer(self, row: int | None) -> str | None:
-        """That the line at fault is right for a newer Python, where it is."""
+        """That the logical line at fault is right for a newer Python, where it is."""
         if not row or row > len(self.line_starts):
             return None
-        from torchperf_lint.syntax.newer import newer_syntax
+        from torchperf_lint.syntax.newer import MOST_CHARACTERS, MOST_LINES, newer_syntax
 
-        return newer_syntax(self.line(row))
+        starts = self.line_starts[max(0, row - MOST_LINES) : row]
+        before = [self.utf8[start:end].decode(errors="replace") for start, end in itertools.pairwise(starts)]
+        end = starts[-1] + 4 * MOST_CHARACTERS  # in bytes: no character of UTF-8 has more than four
+        return newer_syntax(before, self.utf8[starts[-1] : end].decode(errors="replace"))
 
     def _first_null(self) -> tuple[int | None, int | None]:
         """Where the null byte stands that the parser complains of without a place."""
