@@ -17,6 +17,7 @@ from torchperf_lint.engine.fixer import fix_source
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
+from torchperf_lint.syntax.recursion import with_room
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -98,7 +99,7 @@ LOOP = """\
 import torch
 
 
-def train(model, loader, optimizer):
+def train(model, loader, optimizer, mode):
     model.cuda()
     total, losses = 0.0, {{}}
     for inputs in loader:
@@ -124,16 +125,45 @@ def train(model, loader, optimizer):
 )
 def test_twice_the_reads_in_one_loop_are_twice_the_work(line: str, fix: bool) -> None:
     def calls(reads: int) -> int:
-        data = LOOP.format(lines="".join(f"        {line.format(at)}\n" for at in range(reads))).encode()
-        given = "train.py", data, registry.all_rules(), Target(), Hints((), ())
-        profile = cProfile.Profile()
+        found = "".join(f"        {line.format(at)}\n" for at in range(reads))
+        return calls_for(LOOP.format(lines=found), 0 if fix else reads, fix)
+
+    calls(2)  # what is imported and kept is no work of a file
+    assert calls(400) < 2.2 * calls(200)
+
+
+@pytest.mark.parametrize(
+    ("test", "line"),
+    [
+        ("inputs.shape[0] == {}", "a{} = loss.item()"),
+        ("mode[{}]", "total += loss.item()"),
+        ("model.kind == 'a{}'", "a = loss.item()"),
+    ],
+)
+def test_twice_the_branches_in_one_loop_are_twice_the_work(test: str, line: str) -> None:
+    def calls(branches: int) -> int:
+        found = "".join(
+            f"        {'elif' if at else 'if'} {test.format(at)}:\n            {line.format(at)}\n"
+            for at in range(branches)
+        )
+        return calls_for(LOOP.format(lines=found), branches)
+
+    calls(2)
+    assert calls(150) < 2.4 * calls(75)
+
+
+def calls_for(text: str, least: int = 0, fix: bool = False) -> int:
+    """How many functions are called for a file that has so many findings at least."""
+    given = "train.py", text.encode(), registry.all_rules(), Target(), Hints((), ())
+    profile = cProfile.Profile()
+
+    def run() -> None:
         profile.enable()
         if fix:
             fix_source(*given, True)
         else:
-            assert len(check_source(*given).diagnostics) >= reads
+            assert len(check_source(*given).diagnostics) >= least
         profile.disable()
-        return sum(entry.callcount for entry in profile.getstats() if not isinstance(entry.code, str))
 
-    calls(2)  # what is imported and kept is no work of a file
-    assert calls(400) < 2.2 * calls(200)
+    with_room(run)  # no profile sees the thread that deep files are checked in
+    return sum(entry.callcount for entry in profile.getstats() if not isinstance(entry.code, str))

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MOST_OPEN = 8
 """How many questions that are asked twice are tried out together; of more, each test is taken for itself."""
 
+MOST_CONDITIONS = 50
+"""How many tests on the way to a statement of one function count, the nearest first."""
+
 Flags = dict[str, ast.Constant]
 """Attributes, by the text that terms have for them, and the literals that they are."""
 
@@ -151,7 +154,11 @@ def _thing(atom: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
-    """What must hold in a call of the function for its statement to be reached."""
+    """What must hold in a call of the function for its statement to be reached: of many tests, the nearest."""
+    return itertools.islice(_all_conditions(statement, scope), MOST_CONDITIONS)
+
+
+def _all_conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
     index = scope.function.index
     while True:
         place = index.places[statement]
@@ -255,10 +262,19 @@ def _may_leave(statement: ast.stmt, index: Index) -> bool:
     """Whether the program may leave the block from within the statement, by a test or by a `with`."""
     if not isinstance(statement, (ast.If, *_WITHS)):
         return False
-    leaves: bool = index.note(
-        ("leaves", statement), lambda: any(isinstance(node, _LEAVES) for node in subtree(statement))
-    )
-    return leaves
+    function = index.places[statement].function
+    return statement in index.note(("leaving", function), lambda: _around_leaves(function))
+
+
+def _around_leaves(function: FunctionInfo) -> set[ast.stmt]:
+    """The statements that leave a block of the function, and those around them."""
+    found: set[ast.stmt] = set()
+    for statement in function.statements:
+        current: ast.stmt | None = statement if isinstance(statement, _LEAVES) else None
+        while current is not None and current not in found:
+            found.add(current)
+            current = function.index.places[current].parent
+    return found
 
 
 def _goes_on(block: list[ast.stmt], scope: Scope) -> Formula:

@@ -116,8 +116,8 @@ class FirstPass:
                 yield from self._settling(statement.body, slot, function, calls)
             elif isinstance(statement, ast.If):
                 taken = list(self._settling(statement.body, slot, function, calls))
-                other = list(self._settling(statement.orelse, slot, function, calls))
-                if taken and other:
+                other = list(self._settling(statement.orelse, slot, function, calls)) if taken else []
+                if other:
                     yield from (*taken, *other)
             elif not isinstance(statement, _LOOPS):
                 is_settled = any(settles(change, slot) for change in changes_in(statement))

@@ -65,6 +65,14 @@ class Heat(NamedTuple):
         return _is_evaluation(self.label.strip("`").replace(" ", "_"))
 
 
+class _Where(NamedTuple):
+    """A place on the way outwards: how the program leaves, once it has come here, what is around."""
+
+    statement: ast.stmt
+    leaves: type | None
+    ignores_throttles: bool
+
+
 def _targets(target: ast.expr) -> list[ast.expr]:
     return target.elts if isinstance(target, ast.Tuple) else [target]
 
@@ -101,6 +109,8 @@ class HeatMap:
         self._known: dict[tuple[ast.stmt, bool], tuple[Heat | None, int]] = {}
         self._warm_blocks: dict[int, tuple[bool, int]] = {}
         self._first_skips: dict[int, tuple[int, int]] = {}
+        self._guards: dict[tuple[ast.stmt, str], tuple[bool, int]] = {}
+        self._ways: dict[_Where, tuple[Heat | None, int]] = {}
         self._asked: set[ast.expr] = set()
         self.warmth = known
 
@@ -152,36 +162,45 @@ class HeatMap:
 
     def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
         """What the statement's own function tells of its heat."""
-        places = self.world.index.places
-        place = places[statement]
-        function = place.function
-        current: ast.stmt = statement
-        throttled = False
-        leaves: type | None = None
-        while True:
-            place = places[current]
-            throttled = throttled or self._skipped_before(current)
-            parent = place.parent
-            if parent is None:
-                break
-            if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
-                if place.field == "body":
-                    info = self.loops.classify(parent, function)
-                    if info.kind is LoopKind.BATCH:
-                        cold = (throttled and not ignore_throttles) or leaves is not None
-                        return None if cold else self._loop_heat(parent, function, info.says, info.trains)
-                    if info.kind is LoopKind.EPOCH:
-                        return None
-                if leaves is ast.Break:
-                    leaves = None
+        where = _Where(statement, None, ignore_throttles)
+        passed: list[tuple[_Where, int]] = []
+        found: Heat | _Where | None = where
+        rests_on = 0
+        while isinstance(found, _Where):
+            where = found
+            if where in self._ways:
+                found, rests_on = self._ways[where]
+                self.trail.here |= rests_on
             else:
-                throttled = throttled or self._guarded(parent, place.field, function)
-                if isinstance(parent, ast.If) and _leaves(place.block) is not ast.Continue:
-                    leaves = leaves or _leaves(place.block)
-            current = parent
-        if (throttled and not ignore_throttles) or leaves is ast.Raise:
+                found, own = self.trail.followed(lambda: self._outwards(where))  # noqa: B023
+                passed.append((where, own))
+        for where, own in reversed(passed):
+            rests_on |= own
+            self._ways[where] = found, rests_on
+        return found
+
+    def _outwards(self, where: _Where) -> Heat | _Where | None:
+        """What is told by the next block or loop around a statement, or where to go on."""
+        place = self.world.index.places[where.statement]
+        parent, leaves = place.parent, where.leaves
+        if not where.ignores_throttles and self._skipped_before(where.statement):
             return None
-        return _AS_THE_FUNCTION
+        if parent is None:
+            return None if leaves is ast.Raise else _AS_THE_FUNCTION
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            if place.field == "body":
+                info = self.loops.classify(parent, place.function)
+                if info.kind is LoopKind.BATCH and leaves is None:
+                    return self._loop_heat(parent, place.function, info.says, info.trains)
+                if info.kind in (LoopKind.BATCH, LoopKind.EPOCH):
+                    return None
+            leaves = None if leaves is ast.Break else leaves
+        elif not where.ignores_throttles and self._guarded(parent, place.field, place.function):
+            return None
+        elif isinstance(parent, ast.If) and leaves is None:
+            leaves = _leaves(place.block)
+            leaves = None if leaves is ast.Continue else leaves
+        return _Where(parent, leaves, where.ignores_throttles)
 
     def throttled(self, statement: ast.stmt) -> bool:
         """Whether the statement would run in every step were it not for a throttle around it."""
@@ -342,10 +361,14 @@ class HeatMap:
         """Whether standing in this field of the parent means running only now and then."""
         if field == "handlers" and isinstance(parent, ast.Try):
             return True
-        if isinstance(parent, ast.If) and field in ("body", "orelse"):
-            block = parent.body if field == "body" else parent.orelse
-            return throttles(parent.test, field == "body", self._lookup(function), self._once(parent, block))
-        return False
+        if not isinstance(parent, ast.If):
+            return False
+        test, block = parent.test, parent.body if field == "body" else parent.orelse
+
+        def answer() -> bool:
+            return throttles(test, field == "body", self._lookup(function), self._once(parent, block))
+
+        return self.trail.kept(self._guards, (parent, field), answer)
 
     def _once(self, at: ast.stmt, block: list[ast.stmt]) -> Callable[[ast.expr, bool], bool]:
         return FirstPass(self, at, block).alone_enters
