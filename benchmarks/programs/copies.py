@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from catalogue import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 UNFIXED, SAFE, UNSAFE = "unfixed", "safe", "unsafe"
 VARIANTS = {UNFIXED: None, SAFE: ("--fix",), UNSAFE: ("--fix", "--unsafe-fixes")}
@@ -66,19 +66,19 @@ def _copy(source: str, target: str) -> str:
     return target
 
 
-def lint(folder: Path) -> list[Finding]:
-    """What the linter finds in a folder with its default rules; raises LintFailed."""
-    text = _linter(folder, "--output-format=json")
+def lint(folder: Path, files: Sequence[str]) -> list[Finding]:
+    """What the linter finds in files of a folder, as one project, with its default rules; raises LintFailed."""
+    text = _linter(folder, "--output-format=json", *files)
     return [_finding(each) for each in json.loads(text)]
 
 
-def mend(folder: Path, options: Iterable[str]) -> None:
-    """Let the linter write its fixes into a folder; raises LintFailed."""
-    _linter(folder, *options)
+def mend(folder: Path, files: Sequence[str], options: Sequence[str]) -> None:
+    """Let the linter write its fixes into files of a folder; raises LintFailed."""
+    _linter(folder, *options, *files)
 
 
-def _linter(folder: Path, *options: str) -> str:
-    command = sys.executable, "-P", "-m", "torchperf_lint", "--isolated", "--no-cache", "--exit-zero", *options, "."
+def _linter(folder: Path, *arguments: str) -> str:
+    command = sys.executable, "-P", "-m", "torchperf_lint", "--isolated", "--no-cache", "--exit-zero", *arguments
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -83,18 +83,21 @@ def measure(program: Program, python: Path, device: str) -> Measured:
     """Run a program's three variants on a device and lint it; raises NotMeasured, LintFailed."""
     began = time.perf_counter()
     runs: dict[str, Run] = {}
+    files: list[str] = []
+    found: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-programs-") as scratch:
         for variant, options in VARIANTS.items():
             folder = Path(scratch, variant)
             folder.mkdir()
             script = lay_out(program.script, program.packages, python, folder)
-            if options is None:
-                found = lint(folder)
-            else:
-                mend(folder, options)
+            if options is not None:
+                mend(folder, files, options)
             runs[variant] = run_apart(program, script, python, device, rows=variant == UNFIXED)
             if runs[UNFIXED].status != OK:
                 raise NotMeasured(what_happened(runs[UNFIXED]))
+            if variant == UNFIXED:
+                files = _loaded(runs[UNFIXED], folder)
+                found = lint(folder, files)
         unfixed = Path(scratch, UNFIXED)
         lines, confirmed, refuted = _join(found, runs[UNFIXED], unfixed, program)
         waits = {variant: _waits(run, Path(scratch, variant), program) for variant, run in runs.items()}
@@ -111,6 +114,12 @@ def measure(program: Program, python: Path, device: str) -> Measured:
         {variant: "; ".join(differences(runs[UNFIXED], runs[variant])) for variant in (SAFE, UNSAFE)},
         time.perf_counter() - began,
     )
+
+
+def _loaded(run: Run, folder: Path) -> list[str]:
+    """The files below a folder that a run has loaded: what else the packages hold, no figure depends on."""
+    paths = [os.path.relpath(os.path.realpath(file), os.path.realpath(folder)) for file in run.report["files"]]
+    return [path for path in paths if not path.startswith(os.pardir)]
 
 
 def run_apart(program: Program, script: Path, python: Path, device: str, *, rows: bool) -> Run:
