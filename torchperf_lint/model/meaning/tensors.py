@@ -150,6 +150,8 @@ def tensor_method(
         if cast.kind is Kind.DTYPE:
             return derived(base)._replace(dtype=cast.dtype)
         return derived(base)._replace(device=Device.UNKNOWN, dtype=None)  # `"torch.cuda.FloatTensor"` moves as well
+    if name == "type_as" and arguments and arguments[0].device is Device.UNKNOWN:
+        return derived(base)._replace(kind=Kind.TENSOR, device=Device.UNKNOWN, dtype=arguments[0].dtype, because=())
     if name == "pin_memory":
         return base
     if name in torch_api.INPLACE_NONE_METHODS:
