@@ -50,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, whatever the arguments hold."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        self.exit(2, f"{self.prog}: error: {printable(message)}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

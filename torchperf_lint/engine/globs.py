@@ -73,7 +73,10 @@ def _lone_pattern(line: str) -> Sequence[Any]:
 
 def _spelled(line: str, *, strict: bool = False) -> str | None:
     """The line with its sets spelled anew; None if it cannot be read: `strict` reads no ranges such as `z-a`."""
-    if "[" not in line or line.startswith("#"):
+    if line.startswith("#"):
+        return line
+    line = _with_its_end(line)
+    if "[" not in line:
         return line
     pieces: list[str] = []
     at = 0
@@ -94,6 +97,16 @@ def _spelled(line: str, *, strict: bool = False) -> str | None:
     spelled = "".join(pieces)
     # A slash ties a line to its folder, also one in a set.
     return re.sub("^(!?)/?", r"\1/", spelled) if "/" in line.rstrip("/") else spelled
+
+
+def _with_its_end(line: str) -> str:
+    """The line with a tab at its end, or other white space that is no blank, as a set: pathspec would strip it."""
+    kept = line.rstrip(" ")
+    if not kept.strip() or not kept[-1].isspace():
+        return line
+    before = kept[:-1]
+    is_escaped = (len(before) - len(before.rstrip("\\"))) % 2
+    return f"{before[: len(before) - is_escaped]}[{kept[-1]}]"
 
 
 def _read_set(line: str, at: int, ranges: _Ranges) -> int:
