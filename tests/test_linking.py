@@ -100,6 +100,17 @@ def test_a_neighbour_inside_a_package_comes_after_what_lies_outside() -> None:
     assert found(known, "other", "pkg/train.py") == "pkg/other.py"
 
 
+def test_frameworks_are_meant_inside_a_package_only() -> None:
+    paths = ("pkg/__init__.py", "pkg/lightning/__init__.py", "pkg/trainer.py", "tool/lightning.py", "tool/run.py")
+    known = modules(*paths, "other/transformers.py", "other/run.py", "pkg/datasets.py")
+    assert found(known, "lightning", "pkg/trainer.py") is None
+    assert found(known, "lightning.pytorch", "pkg/trainer.py") is None
+    assert found(known, "pkg.lightning", "pkg/trainer.py") == "pkg/lightning/__init__.py"
+    assert found(known, "lightning", "tool/run.py") == "tool/lightning.py"
+    assert found(known, "transformers", "other/run.py") == "other/transformers.py"
+    assert found(known, "datasets", "pkg/trainer.py") == "pkg/datasets.py"
+
+
 def test_standard_names_mean_the_library_inside_a_package_only() -> None:
     known = modules("pkg/__init__.py", "pkg/types.py", "pkg/logging.py", "pkg/train.py", "tool/queue.py", "tool/run.py")
     assert found(known, "types", "pkg/train.py") is None

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+FRAMEWORKS = frozenset(
+    "accelerate apex detectron2 diffusers fastai ignite lightning lightning_fabric mmcv mmengine monai "
+    "pytorch_lightning timm torch_geometric torchaudio torchtext torchvision transformers".split()
+)
+"""Packages that training code is written against, by names that a project's own modules may have, too."""
+
 TENSOR_FUNCTIONS = frozenset(
     {
         *("einops." + name for name in "rearrange reduce repeat einsum".split()),

@@ -6,12 +6,13 @@ import posixpath
 import sys
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge import other_libraries, torch_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_STANDARD = sys.stdlib_module_names
+_INSTALLED = sys.stdlib_module_names | other_libraries.FRAMEWORKS
+"""Modules that a bare name means inside a package, whatever its neighbours are called."""
 
 LIBRARIES = ("torch", "torchmetrics", "numpy")
 """Packages that the knowledge tables speak of: their names mean them, whatever lies in the project."""
@@ -107,7 +108,7 @@ class Modules:
     def _search(self, inner: str, folder: str) -> str | None:
         outside, inside = self._around(folder)
         # Inside a package a neighbour's bare name is meant only by what is also run as a script.
-        for at in outside if inner.partition("/")[0] in _STANDARD else (*outside, *inside):
+        for at in outside if inner.partition("/")[0] in _INSTALLED else (*outside, *inside):
             found = self._path_of.get(f"{at}/{inner}")
             if found is not None:
                 return found
