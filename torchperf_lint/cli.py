@@ -1,4 +1,4 @@
-"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain|rules|verify`."""
+"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain|rules|verify|profile`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ other commands:
   torchperf-lint explain RULE   the page of a rule, by code or name
   torchperf-lint rules          the list of all rules
   torchperf-lint verify RULE    run the rule's programs unfixed and fixed, and compare (needs torch)
+  torchperf-lint profile TRACE  the waits that torch.profiler has recorded, line by line, beside the findings
   torchperf-lint check PATHS    the same as without `check`
 
 A folder called like a command is linted as ./rules, ./verify and so on.
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # file names and source lines need not fit the terminal's encoding
             stream.reconfigure(errors="backslashreplace")
     _replace_closed_streams()
-    commands = {"explain": _explain, "rules": _rules, "verify": _verify, "check": _check}
+    commands = {"explain": _explain, "rules": _rules, "verify": _verify, "profile": _profile, "check": _check}
     try:
         try:
             if arguments and arguments[0] in commands:
@@ -266,6 +267,12 @@ def _rules(arguments: Sequence[str]) -> int:
 
 def _verify(arguments: Sequence[str]) -> int:
     from torchperf_lint.verify import command
+
+    return command.main(arguments)
+
+
+def _profile(arguments: Sequence[str]) -> int:
+    from torchperf_lint.profile import command
 
     return command.main(arguments)
 

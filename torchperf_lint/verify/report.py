@@ -6,11 +6,11 @@ import datetime
 from collections import Counter
 from fractions import Fraction
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.replacing import write_atomically
 from torchperf_lint.verify.page import plots
+from torchperf_lint.verify.page.document import document, facts
 from torchperf_lint.verify.page.entries import entries_of, on_gpu
 from torchperf_lint.verify.page.markup import Markup, join, plain, short, tag
 from torchperf_lint.verify.page.sections import rule_section
@@ -19,6 +19,7 @@ from torchperf_lint.verify.pairs import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from torchperf_lint.verify.page.entries import Entry
     from torchperf_lint.verify.pairs import Proof
@@ -47,22 +48,12 @@ def prepare(folder: Path) -> Path:
 def page(proofs: Sequence[Proof], times: Sequence[StepTimes | None], date: datetime.date) -> str:
     """The text of the page; the same for the same proofs and date."""
     entries = entries_of(proofs, times)
-    style = Path(__file__).with_name("page").joinpath("page.css").read_text(encoding="utf-8")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", "torchperf-lint verify: waits before and after the fixes"),
-        tag("style", Markup(style)),
-    )
     sections = [
         rule_section(rule, list(members))
         for rule, members in groupby(entries, key=lambda entry: entry.proof.case.workload.rule)
     ]
     parts = [_header(entries, date), *_figures(entries), *sections]
-    body = tag("body", tag("main", join(parts, "\n")))
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+    return document("torchperf-lint verify: waits before and after the fixes", *parts)
 
 
 # ---- the top of the page
@@ -104,7 +95,7 @@ def _facts(entries: Sequence[Entry], date: datetime.date) -> Markup:
 
     verdicts = Counter(entry.proof.verdict for entry in entries)
     rules = {entry.proof.case.workload.rule.code for entry in entries}
-    facts = {
+    named: dict[str, str | int] = {
         "Device": known("name"),
         "torch": known("torch"),
         "torchmetrics": known("torchmetrics"),
@@ -114,10 +105,7 @@ def _facts(entries: Sequence[Entry], date: datetime.date) -> Markup:
         "Programs": len(entries),
         **{f"{verdict[:1].upper()}{verdict[1:]}": verdicts[verdict] for verdict in VERDICTS},
     }
-    return tag(
-        "dl",
-        *(tag("div", tag("dt", name), tag("dd", str(value) if value != "" else "–")) for name, value in facts.items()),
-    )
+    return facts(named)
 
 
 def _figures(entries: Sequence[Entry]) -> list[Markup]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchperf_lint.knowledge.cuda_runtime import DEVICE_SYNCHRONIZE, EVENT_SYNCHRONIZE, STREAM_SYNCHRONIZE
 from torchperf_lint.verify.counters import runtime
 from torchperf_lint.verify.events import DEVICE_WAIT, EVENT_WAIT, Kind
 
@@ -62,9 +63,9 @@ def _waits(both: Sequence[tuple[Step, Counter[str]]]) -> list[str]:
     """A library that calls CUDA itself waits unannounced; an operator called through `torch.ops` warns past Python."""
     found = []
     for call, source, ours in (
-        (runtime.STREAM_SYNCHRONIZE, "the debug mode reported", [step.debug_mode for step, _ in both]),
-        (runtime.EVENT_SYNCHRONIZE, "the program asked for", [step.events[EVENT_WAIT] for step, _ in both]),
-        (runtime.DEVICE_SYNCHRONIZE, "the program asked for", [step.events[DEVICE_WAIT] for step, _ in both]),
+        (STREAM_SYNCHRONIZE, "the debug mode reported", [step.debug_mode for step, _ in both]),
+        (EVENT_SYNCHRONIZE, "the program asked for", [step.events[EVENT_WAIT] for step, _ in both]),
+        (DEVICE_SYNCHRONIZE, "the program asked for", [step.events[DEVICE_WAIT] for step, _ in both]),
     ):
         theirs = [counted[call] for _, counted in both]
         if sum(theirs) != sum(ours):

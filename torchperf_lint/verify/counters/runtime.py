@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,28 +9,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch._C._autograd import DeviceType, _profiler_enabled
 
+from torchperf_lint.knowledge.cuda_runtime import (
+    CALL,
+    COPY,
+    DEVICE_SYNCHRONIZE,
+    EVENT_SYNCHRONIZE,
+    MEMORY,
+    STREAM_SYNCHRONIZE,
+    plain_name,
+)
 from torchperf_lint.verify.events import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-STREAM_SYNCHRONIZE, EVENT_SYNCHRONIZE = "cudaStreamSynchronize", "cudaEventSynchronize"
-DEVICE_SYNCHRONIZE = "cudaDeviceSynchronize"
-
 WARM_UP = 2  # steps before the window
 MARK = "torchperf-lint step "
 
-_MEMORY = re.compile(r"Mem(cpy|set) .*")  # what the device does without a kernel
-_COPY = re.compile(r"Memcpy (?P<way>\w+) \((?P<source>\w+) -> (?P<target>\w+)\)")
-_CALL = re.compile(r"(?P<name>cu(da)?[A-Z]\w*?)(_v\d+|_ptsz|_ptds)*")  # CUDA's own suffixes are of no interest
-
-# The driver's names for the same waits, for code that goes past the runtime.
-_SAME = {
-    "cuStreamSynchronize": STREAM_SYNCHRONIZE,
-    "cuEventSynchronize": EVENT_SYNCHRONIZE,
-    "cuCtxSynchronize": DEVICE_SYNCHRONIZE,
-}
 _COUNTED = {
     *(STREAM_SYNCHRONIZE, EVENT_SYNCHRONIZE, DEVICE_SYNCHRONIZE),
     *("cudaMemcpy", "cudaMemcpyAsync", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost"),
@@ -56,7 +51,7 @@ class Activity(NamedTuple):
     @property
     def is_call(self) -> bool:
         """Whether the host calls the CUDA runtime or driver."""
-        return not self.on_device and _CALL.fullmatch(self.name) is not None
+        return not self.on_device and CALL.fullmatch(self.name) is not None
 
 
 class Window(NamedTuple):
@@ -142,7 +137,7 @@ def activities(events: Iterable[Any]) -> list[Activity]:
     """The entries of the profiler's raw results, without the copies of the program's own marks on the device's row."""
     found = [
         Activity(
-            _plain(event.name()),
+            plain_name(event.name()),
             event.device_type() == DeviceType.CUDA,
             event.start_ns(),
             event.duration_ns(),
@@ -153,11 +148,6 @@ def activities(events: Iterable[Any]) -> list[Activity]:
     ]
     on_host = {each.name for each in found if not each.on_device}
     return [each for each in found if not each.on_device or each.name not in on_host]
-
-
-def _plain(name: str) -> str:
-    call = _CALL.fullmatch(name)
-    return _SAME.get(call["name"], call["name"]) if call else name
 
 
 def windows(found: Iterable[Activity]) -> list[Window]:
@@ -181,8 +171,8 @@ def counts(found: Sequence[Activity]) -> dict[int, Counter[str]]:
     for each in found:
         if each.is_call and each.name in _COUNTED:
             name, step = each.name, _step_at(marked, each.start)
-        elif each.on_device and (_COPY.fullmatch(each.name) or not _MEMORY.fullmatch(each.name)):
-            name = each.name if _COPY.fullmatch(each.name) else KERNELS
+        elif each.on_device and (COPY.fullmatch(each.name) or not MEMORY.fullmatch(each.name)):
+            name = each.name if COPY.fullmatch(each.name) else KERNELS
             step = _step_at(marked, called.get(each.correlation, each.start))
         else:
             continue
@@ -193,7 +183,7 @@ def counts(found: Sequence[Activity]) -> dict[int, Counter[str]]:
 
 def copies(counted: Counter[str], way: str, memory: str | None = None) -> int:
     """How many of the copies went `HtoD` or `DtoH`, and, if asked for, with `Pinned` or `Pageable` host memory."""
-    matches = ((_COPY.fullmatch(name), number) for name, number in counted.items())
+    matches = ((COPY.fullmatch(name), number) for name, number in counted.items())
     return sum(
         number
         for match, number in matches

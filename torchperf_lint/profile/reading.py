@@ -1,0 +1,164 @@
+"""The events of a Chrome trace, one after the other: of a file of any size, a window is held and no more."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import re
+import zlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import BufferedReader
+    from typing import BinaryIO
+
+WINDOW = 1 << 20
+"""Bytes that are read at a time."""
+
+LARGEST = 1 << 26
+"""Characters of the largest value beside or in the list of events: an event has some hundred."""
+
+_GZIP = b"\x1f\x8b"
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_EVENTS = "traceEvents"
+
+
+class BadTrace(Exception):
+    """What is read is no trace, or not all of one: why, in one line."""
+
+
+def events(file: BufferedReader) -> Iterator[dict[str, Any]]:
+    """The events of a trace, in the file's order; raise BadTrace where it cannot be read to its end.
+
+    The file is JSON, compressed by gzip or not: an object with the list `traceEvents`, or that list alone.
+    """
+    plain: BinaryIO = file
+    if file.peek(2)[:2] == _GZIP:
+        plain = gzip.GzipFile(fileobj=file)  # type: ignore[assignment] # it reads as any binary file does
+    try:
+        yield from _events(_Window(plain))
+    except EOFError:
+        raise BadTrace("it is cut off: the compressed data has no end") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise BadTrace(f"the compressed data is damaged: {error}") from None
+
+
+def _events(window: _Window) -> Iterator[dict[str, Any]]:
+    opening = window.character()
+    if not opening:
+        raise BadTrace("it is empty")
+    if opening == "[":
+        yield from _items(window)
+    elif opening == "{":
+        yield from _events_of_object(window)
+    else:
+        raise BadTrace("it is no JSON")
+
+
+def _events_of_object(window: _Window) -> Iterator[dict[str, Any]]:
+    found = False
+    for first in window.members("}"):
+        key = window.value() if first == '"' else None
+        if not isinstance(key, str) or window.character() != ":":
+            raise BadTrace(f"it is no valid JSON at character {window.position}")
+        window.skip()
+        if key == _EVENTS and window.character() == "[":
+            found = True
+            yield from _items(window)
+        else:
+            window.value()
+    if not found:
+        raise BadTrace(f"it is no trace: there is no list `{_EVENTS}` in it")
+
+
+def _items(window: _Window) -> Iterator[dict[str, Any]]:
+    for _ in window.members("]"):
+        item = window.value()
+        if not isinstance(item, dict):
+            raise BadTrace("it is no trace: not all of its events are objects")
+        yield item
+
+
+class _Window:
+    """The part of the text that is being read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        self._decode = json.JSONDecoder(strict=False).raw_decode
+        self._text = ""
+        self._place = 0
+        self._passed = 0
+        self._at_end = False
+
+    @property
+    def position(self) -> int:
+        """How many characters have been read."""
+        return self._passed + self._place
+
+    def character(self) -> str:
+        """The next character that is no blank; empty at the end."""
+        while True:
+            blanks = _BLANKS.match(self._text, self._place)
+            self._place = blanks.end() if blanks else self._place
+            if self._place < len(self._text) or not self._more(WINDOW):
+                return self._text[self._place : self._place + 1]
+
+    def skip(self) -> None:
+        """Leave the next character behind."""
+        self._place += 1
+
+    def members(self, closing: str) -> Iterator[str]:
+        """Stand before each member of a list or an object, whose opening comes next; yield its first character."""
+        self.skip()
+        while (first := self.character()) != closing:
+            if not first:
+                raise self._cut_off()
+            yield first
+            if self.character() == ",":
+                self.skip()
+            elif self.character() not in ("", closing):
+                raise BadTrace(f"it is no valid JSON at character {self.position}")
+        self.skip()
+
+    def value(self) -> Any:
+        """The value that comes next."""
+        self.character()
+        while True:
+            try:
+                value, end = self._decode(self._text, self._place)
+                if end < len(self._text) or self._at_end:  # the digits of a number may go on
+                    self._place = end
+                    return value
+            except RecursionError:
+                raise BadTrace("it is too deeply nested") from None
+            except json.JSONDecodeError as error:
+                held = len(self._text) - self._place
+                if held > LARGEST or self._at_end:
+                    raise self._broken_at(error) from None
+            except ValueError as error:  # a number with thousands of digits
+                raise BadTrace(f"it is no trace: {error}") from None
+            self._more(max(WINDOW, len(self._text) - self._place))
+
+    def _broken_at(self, error: json.JSONDecodeError) -> BadTrace:
+        # A word or an escape that is cut off is broken where it begins, and a text at its opening quote.
+        near_end = error.pos >= len(self._text.rstrip()) - len(r"\uffff") or error.msg.startswith("Unterminated string")
+        if self._at_end and near_end:
+            return self._cut_off()
+        return BadTrace(f"it is no valid JSON at character {self._passed + error.pos}: {error.msg}")
+
+    def _cut_off(self) -> BadTrace:
+        return BadTrace(f"it is cut off after {self._passed + len(self._text)} characters")
+
+    def _more(self, size: int) -> bool:
+        """Read on; return whether there was more."""
+        if self._at_end:
+            return False
+        data = self._file.read(size)
+        self._at_end = not data
+        self._passed += self._place
+        self._text = self._text[self._place :] + self._decoder.decode(data, self._at_end)
+        self._place = 0
+        return not self._at_end

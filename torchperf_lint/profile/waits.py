@@ -1,0 +1,173 @@
+"""The host's waits in a recording: which calls make one wait, how long it takes, and what it is part of."""
+
+from __future__ import annotations
+
+from itertools import groupby, takewhile
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge.cuda_runtime import COPIES, COPY, DEVICE_WIDE
+from torchperf_lint.profile.frames import built_in, parse_stack
+from torchperf_lint.profile.recording import READS, Call, Enclosing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torchperf_lint.profile.recording import Recording, Spans, Thread
+
+_BACKWARD = "run_backward"
+_ATEN = "aten::"
+_PROFILER = ("torch/autograd/profiler.py(", "torch/profiler/profiler.py(")
+
+
+class Wait(NamedTuple):
+    """One wait: times in microseconds.
+
+    `frames` are the names of the Python frames around it, the innermost first. `operator` is what the innermost of them
+    called: the outermost operator, or else the call itself. `within` is what the program, or autograd, calls the work
+    that it is part of.
+    """
+
+    start: float
+    duration: float
+    calls: tuple[str, ...]
+    operator: str
+    within: str
+    frames: tuple[str, ...]
+    thread: Thread
+    certain: bool
+
+
+class _Seen(NamedTuple):
+    """A call with the operators and frames around it, the outermost first."""
+
+    call: Call
+    operators: list[Enclosing]
+    frames: list[Enclosing]
+
+
+def waits(recording: Recording) -> list[Wait]:
+    """All waits, in the order of their beginnings.
+
+    Where the trace holds no call of the runtime, these are the operators that wait for what lies on the device.
+    """
+    calls = list(_calls(recording)) if recording.has_runtime else recording.reads
+    seen = _surroundings(recording, calls)
+    grouped = _grouped(recording, seen) if recording.has_runtime else ([each] for each in _outermost(seen))
+    found = [_wait(recording, group) for group in grouped]
+    return sorted((each for each in found if not _is_of_profiler(each)), key=attrgetter("start"))
+
+
+def _calls(recording: Recording) -> Iterator[Call]:
+    """The calls that wait, and the copies that may; DtoH copies to pinned memory only together with what follows."""
+    for call in recording.calls:
+        if call.name in DEVICE_WIDE and call.start >= recording.host_ends:
+            continue  # the profiler waits for the device before it stops
+        if call.name not in COPIES or _is_to_host(recording, call) or _is_pageable(recording, call):
+            yield call
+
+
+def _is_to_host(recording: Recording, call: Call) -> bool:
+    copy = COPY.fullmatch(recording.copies.get(call.correlation, ""))
+    return copy is not None and copy["way"] == "DtoH"
+
+
+def _is_pageable(recording: Recording, call: Call) -> bool:
+    copy = COPY.fullmatch(recording.copies.get(call.correlation, ""))
+    return copy is not None and "Pageable" in (copy["source"], copy["target"])
+
+
+def _is_of_profiler(wait: Wait) -> bool:
+    return any(frame.startswith(_PROFILER) or f"-packages/{_PROFILER[0]}" in frame for frame in wait.frames)
+
+
+# ---- what is around a call
+
+
+def _surroundings(recording: Recording, calls: Iterable[Call]) -> list[_Seen]:
+    found = []
+    by_thread = sorted(calls, key=lambda call: (str(call.thread), call.start, -call.duration))
+    for thread, members in groupby(by_thread, key=attrgetter("thread")):
+        of_thread = list(members)
+        operators = _open(recording.operators.get(thread), of_thread, recording.texts)
+        frames = _open(recording.frames.get(thread), of_thread, recording.texts)
+        found += [_Seen(*each) for each in zip(of_thread, operators, frames, strict=True)]
+    return _with_frames_of_backward(recording, found)
+
+
+def _open(spans: Spans | None, calls: Sequence[Call], texts: Sequence[str]) -> Iterable[list[Enclosing]]:
+    return [[] for _ in calls] if spans is None else spans.at([call.start for call in calls], texts)
+
+
+def _with_frames_of_backward(recording: Recording, seen: list[_Seen]) -> list[_Seen]:
+    """Autograd's threads work for whoever has called backward: give what they do the frames of that call."""
+    bare = sorted((each for each in seen if not each.frames), key=lambda each: each.call.start)
+    callers: dict[Call, list[Enclosing]] = {}
+    for spans in recording.frames.values() if bare else ():
+        for each, frames in zip(bare, _open(spans, [each.call for each in bare], recording.texts), strict=True):
+            if frames and built_in(frames[-1].name) == _BACKWARD:
+                callers[each.call] = frames
+    return [each._replace(frames=callers.get(each.call, each.frames)) for each in seen]
+
+
+# ---- which calls make one wait
+
+
+def _grouped(recording: Recording, seen: Iterable[_Seen]) -> Iterator[list[_Seen]]:
+    """The calls of each wait: a copy together with the call that waits for it in the same operator."""
+    for _, members in groupby(seen, key=_operation):
+        copy: _Seen | None = None
+        for each in members:
+            if each.call.name in COPIES:
+                if copy is not None and _is_pageable(recording, copy.call):
+                    yield [copy]
+                copy = each
+            else:
+                yield [each] if copy is None else [copy, each]
+                copy = None
+        if copy is not None and _is_pageable(recording, copy.call):
+            yield [copy]
+
+
+def _operation(seen: _Seen) -> tuple[Thread, object]:
+    """What two calls have in common that are part of one operator; without one, each stands alone."""
+    return seen.call.thread, seen.operators[-1].number if seen.operators else seen.call
+
+
+def _outermost(seen: Iterable[_Seen]) -> Iterator[_Seen]:
+    """Of reads that lie inside each other, the outermost."""
+    done = set()
+    for each in seen:
+        outermost = next(operator.number for operator in each.operators if operator.name in READS)
+        if (each.call.thread, outermost) not in done:
+            done.add((each.call.thread, outermost))
+            yield each
+
+
+def _wait(recording: Recording, group: Sequence[_Seen]) -> Wait:
+    last = group[-1]
+    certain = recording.has_runtime and (last.call.name not in COPIES or _is_to_host(recording, last.call))
+    frames = tuple(frame.name for frame in reversed(last.frames))
+    if not frames:
+        stacks = [operator.stack for operator in reversed(last.operators) if operator.stack]
+        frames = tuple(parse_stack(stacks[0])) if stacks else ()
+    operator = _operator(last)
+    outermost = last.operators[0].name if last.operators else ""
+    return Wait(
+        group[0].call.start,
+        sum(each.call.duration for each in group),
+        tuple(each.call.name for each in group) if recording.has_runtime else (),
+        operator,
+        "" if outermost == operator else outermost,
+        frames,
+        last.call.thread,
+        certain,
+    )
+
+
+def _operator(seen: _Seen) -> str:
+    """What the innermost frame called: the outermost of torch's operators that the call lies in."""
+    begins = seen.frames[-1].start if seen.frames else 0.0
+    inside = [operator.name for operator in seen.operators if operator.start >= begins]
+    of_torch = list(takewhile(lambda name: name.startswith(_ATEN), reversed(inside)))
+    return (of_torch or inside or [seen.call.name])[-1]
