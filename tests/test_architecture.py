@@ -56,8 +56,22 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "measurements": ("engine.declare",),
     "pages": ("engine.declare", "engine.registry", "measurements"),
     "verify": ("verify", "config", "engine", "knowledge", "measurements", "pages"),
+    "profile": (
+        "profile",
+        "config",
+        "engine",
+        "knowledge",
+        "report",
+        "syntax.source",
+        "verify.events",
+        "verify.page.document",
+        "verify.page.markup",
+        "verify.report",
+        "verify.runs",
+        "verify.script",
+    ),
     "flake8_plugin": ("engine", "knowledge.hints", "knowledge.versions", "report"),
-    "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report", "verify.command"),
+    "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report", "verify.command", "profile.command"),
     "check": ("config", "engine", "report", "syntax.source"),
 }
 INSIDE_OF_MODEL = frozenset(

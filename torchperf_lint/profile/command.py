@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.config import BadConfig
 from torchperf_lint.profile import text
 from torchperf_lint.profile.checkout import Checkout
-from torchperf_lint.profile.frames import parse, parse_stack
+from torchperf_lint.profile.frames import is_of_tracer, parse, parse_stack
 from torchperf_lint.profile.places import Places
 from torchperf_lint.profile.reading import BadTrace, events
 from torchperf_lint.profile.recording import record
@@ -111,7 +111,8 @@ def _summary(recording: Recording, root: str) -> tuple[Summary, list[str]]:
     frames = set(_frames(recording))
     checkout = Checkout(root, frames)
     found = waits(recording)
-    places = Places(checkout, recording.threads, exact=not recording.frames)
+    exact = not recording.frames and not any(map(is_of_tracer, recording.texts))
+    places = Places(checkout, recording.threads, exact)
     measured, outside = measure(recording, found, places)
     ran = {files[0] for frame in frames if len(files := checkout.files(frame)) == 1}
     findings, failures = lint(sorted(map(os.path.relpath, ran)), os.path.join(root, "__main__.py")) if ran else ([], [])

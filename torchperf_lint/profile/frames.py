@@ -67,6 +67,11 @@ def parse(name: str) -> Frame | None:
     return Frame(path.replace("\\", "/"), int(row), function)
 
 
+def is_of_tracer(stack: str) -> bool:
+    """Whether a `Call stack` holds what only the tracer of frames knows: its rows are those of functions, then."""
+    return BUILT_IN in stack or MODULE in stack
+
+
 def parse_stack(stack: str) -> list[str]:
     """The names of the frames of a `Call stack`, the innermost first."""
     return [plain_frame(name) for name in stack.split(";") if name]

@@ -23,6 +23,8 @@ LARGEST = 1 << 26
 _GZIP = b"\x1f\x8b"
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _EVENTS = "traceEvents"
+_WORDS = ("true", "false", "null", "NaN", "-Infinity", "Infinity", ".0", "e-0", "e+0", "E-0", "E+0", "\\uffff")
+"""What may be cut off between quotes, commas and brackets, or in a text: decoders stop at its beginning."""
 
 
 class BadTrace(Exception):
@@ -60,9 +62,11 @@ def _events(window: _Window) -> Iterator[dict[str, Any]]:
 def _events_of_object(window: _Window) -> Iterator[dict[str, Any]]:
     found = False
     for first in window.members("}"):
-        key = window.value() if first == '"' else None
-        if not isinstance(key, str) or window.character() != ":":
-            raise BadTrace(f"it is no valid JSON at character {window.position}")
+        if first != '"':
+            raise window.broken()
+        key = window.value()
+        if window.character() != ":":
+            raise window.broken()
         window.skip()
         if key == _EVENTS and window.character() == "[":
             found = True
@@ -71,6 +75,12 @@ def _events_of_object(window: _Window) -> Iterator[dict[str, Any]]:
             window.value()
     if not found:
         raise BadTrace(f"it is no trace: there is no list `{_EVENTS}` in it")
+
+
+def _begins(rest: str, whole: str) -> bool:
+    if whole.startswith("\\u"):
+        return rest.startswith(whole[: min(len(rest), 2)]) and len(rest) < len(whole)
+    return whole.startswith(rest) and rest != whole
 
 
 def _items(window: _Window) -> Iterator[dict[str, Any]]:
@@ -93,11 +103,6 @@ class _Window:
         self._passed = 0
         self._at_end = False
 
-    @property
-    def position(self) -> int:
-        """How many characters have been read."""
-        return self._passed + self._place
-
     def character(self) -> str:
         """The next character that is no blank; empty at the end."""
         while True:
@@ -115,13 +120,19 @@ class _Window:
         self.skip()
         while (first := self.character()) != closing:
             if not first:
-                raise self._cut_off()
+                raise self.broken()
             yield first
             if self.character() == ",":
                 self.skip()
-            elif self.character() not in ("", closing):
-                raise BadTrace(f"it is no valid JSON at character {self.position}")
+            elif self.character() != closing:
+                raise self.broken()
         self.skip()
+
+    def broken(self) -> BadTrace:
+        """What is to be said of a character that cannot stand here, or where there is none."""
+        if not self.character():
+            return self._cut_off()
+        return BadTrace(f"it is no valid JSON at character {self._passed + self._place}")
 
     def value(self) -> Any:
         """The value that comes next."""
@@ -143,13 +154,14 @@ class _Window:
             self._more(max(WINDOW, len(self._text) - self._place))
 
     def _broken_at(self, error: json.JSONDecodeError) -> BadTrace:
-        # A word or an escape that is cut off is broken where it begins, and a text at its opening quote.
-        near_end = error.pos >= len(self._text.rstrip()) - len(r"\uffff") or error.msg.startswith("Unterminated string")
-        if self._at_end and near_end:
+        rest = self._text[error.pos :].strip()
+        begun = not rest or error.msg.startswith("Unterminated string") or any(_begins(rest, each) for each in _WORDS)
+        if self._at_end and begun:
             return self._cut_off()
         return BadTrace(f"it is no valid JSON at character {self._passed + error.pos}: {error.msg}")
 
     def _cut_off(self) -> BadTrace:
+        """What is to be said where the text ends too early."""
         return BadTrace(f"it is cut off after {self._passed + len(self._text)} characters")
 
     def _more(self, size: int) -> bool:
