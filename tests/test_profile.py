@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
+import random
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -22,6 +25,7 @@ from made_up_trace import (
     Trace,
 )
 from torchperf_lint.cli import main
+from torchperf_lint.profile import reading, recording
 
 TRAIN = """\
 import torch
@@ -537,3 +541,77 @@ def test_the_page_says_what_is_printed(project, capsys):
     (project / "file").write_text("")
     assert main(["profile", "<b>.json", "--report", "file"]) == 2
     assert "file: the report cannot be written: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 13, 64])
+def test_where_a_file_is_divided_changes_nothing(monkeypatch, window):
+    trace = Trace()
+    trace.item_in(10.125, "tr\u00e4in.py(9): \\train\n")
+    written = {"first": [1, {"a": None}], "n": -12.5e-3, "text": "]}\\", "traceEvents": trace.events, "m": 125e5}
+    monkeypatch.setattr(reading, "WINDOW", window)
+    for data in (json.dumps(written, indent=1), json.dumps(written, ensure_ascii=False), json.dumps(trace.events)):
+        for blanks in range(7):
+            file = io.BytesIO(b" " * blanks + data.encode())
+            assert list(reading.events(io.BufferedReader(file))) == trace.events
+
+
+def test_of_a_large_trace_a_window_is_held(monkeypatch):
+    monkeypatch.setattr(reading, "WINDOW", 1 << 14)
+    trace = Trace()
+    trace.item(10)
+    piece = json.dumps(trace.events)[1:-1].encode()
+
+    class Long(io.RawIOBase):
+        pieces = iter([b"[", *[piece + b","] * 1999, piece, b"]"])
+        held = b""
+
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            while len(self.held) < len(buffer) and (more := next(self.pieces, b"")):
+                self.held += more
+            data, self.held = self.held[: len(buffer)], self.held[len(buffer) :]
+            buffer[: len(data)] = data
+            return len(data)
+
+    tracemalloc.start()
+    try:
+        number = sum(1 for _ in reading.events(io.BufferedReader(Long())))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert number == 2000 * len(trace.events)
+    assert peak < 1_000_000 < 2000 * len(piece)
+
+
+def test_one_value_may_not_fill_the_memory(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(reading, "WINDOW", 100)
+    monkeypatch.setattr(reading, "LARGEST", 1000)
+    (tmp_path / "trace.json").write_text('{"a": [' + "1, " * 5000)
+    assert main(["profile", "trace.json"]) == 2
+    assert "trace.json: it is broken, or an event in it is longer than 1000 characters" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_open_spans_are_those_that_hold_the_time(seed):
+    chance = random.Random(seed)
+    spans, held = recording.Spans(), []
+
+    def fill(start, end, depth):
+        held.append((start, end, depth))
+        while depth < 5 and (first := start + chance.randrange(4)) < (last := first + chance.randrange(1, 20)) <= end:
+            fill(first, last, depth + 1)
+            start = last
+
+    fill(0, 100, 0)
+    if seed % 2:
+        chance.shuffle(held)
+    for start, end, depth in held:
+        spans.add(start, end, depth, 0)
+    times = sorted(chance.choices(range(110), k=40))
+    for time, found in zip(times, spans.at(times, [str(depth) for depth in range(9)]), strict=True):
+        around = sorted(depth for start, end, depth in held if start <= time < end)
+        assert sorted(int(each.name) for each in found) == around
+        starts = [each.start for each in found]
+        assert starts == sorted(starts)

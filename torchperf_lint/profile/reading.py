@@ -23,6 +23,8 @@ LARGEST = 1 << 26
 _GZIP = b"\x1f\x8b"
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _EVENTS = "traceEvents"
+_OF_NUMBERS = frozenset({"", ".", "e", "E"})
+"""What may follow what a number begins with; or else the end of the window."""
 _WORDS = ("true", "false", "null", "NaN", "-Infinity", "Infinity", ".0", "e-0", "e+0", "E-0", "E+0", "\\uffff")
 """What may be cut off between quotes, commas and brackets, or in a text: decoders stop at its beginning."""
 
@@ -140,23 +142,25 @@ class _Window:
         while True:
             try:
                 value, end = self._decode(self._text, self._place)
-                if end < len(self._text) or self._at_end:  # the digits of a number may go on
-                    self._place = end
-                    return value
             except RecursionError:
                 raise BadTrace("it is too deeply nested") from None
             except json.JSONDecodeError as error:
-                held = len(self._text) - self._place
-                if held > LARGEST or self._at_end:
+                if self._at_end:
                     raise self._broken_at(error) from None
             except ValueError as error:  # a number with thousands of digits
                 raise BadTrace(f"it is no trace: {error}") from None
+            else:
+                if self._at_end or self._text[end : end + 1] not in _OF_NUMBERS:
+                    self._place = end
+                    return value
+            if len(self._text) - self._place > LARGEST:
+                raise BadTrace(f"it is broken, or an event in it is longer than {LARGEST} characters")
             self._more(max(WINDOW, len(self._text) - self._place))
 
     def _broken_at(self, error: json.JSONDecodeError) -> BadTrace:
         rest = self._text[error.pos :].strip()
         begun = not rest or error.msg.startswith("Unterminated string") or any(_begins(rest, each) for each in _WORDS)
-        if self._at_end and begun:
+        if begun:
             return self._cut_off()
         return BadTrace(f"it is no valid JSON at character {self._passed + error.pos}: {error.msg}")
 
