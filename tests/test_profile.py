@@ -199,6 +199,20 @@ def test_two_copies_in_one_operator_are_two_waits(tmp_path, capsys):
     assert waits_of(trace, tmp_path, capsys) == [("aten::_unique2", 2.0, 0.06, True)]
 
 
+def test_a_call_that_lies_in_another_is_the_same_wait(tmp_path, capsys):
+    trace = Trace()
+    trace.call("cudaStreamSynchronize", 10, 50)
+    trace.call("cuStreamSynchronize", 10, 48)
+    trace.call("cuStreamSynchronize", 20, 40)
+    trace.call("cudaStreamSynchronize", 60, 5)
+    trace.call("cudaStreamSynchronize", 30, 10, thread=2)
+    trace.operator("aten::add", 200, 5)
+    assert sorted(waits_of(trace, tmp_path, capsys)) == [
+        ("cudaStreamSynchronize", 1.0, 0.01, True),
+        ("cudaStreamSynchronize", 2.0, 0.055, True),
+    ]
+
+
 def test_what_is_read_on_the_host_is_no_wait(tmp_path, capsys):
     trace = Trace()
     trace.item(10)
@@ -317,6 +331,67 @@ def test_stacks_of_old_exports_tell_the_row(project, capsys):
     _, report = profile(capsys, trace.write(project))
     assert sorted(places(report)) == [("helpers.py", 7, "largest"), ("train.py", 15, "train")]
     assert {line["via"]["row"] for line in report["lines"] if line["via"]} == {61}
+
+
+def test_stacks_that_the_tracer_gave_do_not_tell_the_row(project, capsys):
+    trace = Trace()
+    trace.item(10, stack=f"{ITEM};train.py(9): train;train.py(1): <module>;")
+    _, report = profile(capsys, trace.write(project))
+    assert places(report) == [("train.py", 16, "train")]
+
+
+MANY_BODIES = """\
+@decorated
+@decorated_again
+def outer(values):
+    def inner(value):
+        return (
+            value.item()
+        )
+
+    numbers = [
+        value.item()
+        for value in values
+        if value is not None
+    ]
+    return sorted(values, key=lambda value: value.item()), inner(values[0]), numbers, values[-1].item()
+
+
+class Reader:
+    def read(self, value):
+        return 0
+
+    def outer(self, value):
+        float(value)
+        return value.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("frames", "operator", "rows"),
+    [
+        (["many.py(1): outer", ITEM], "aten::item", [10, 14]),
+        (["many.py(1): outer", "many.py(9): <listcomp>", ITEM], "aten::item", [10]),
+        (["many.py(1): outer", "many.py(4): inner", ITEM], "aten::item", [6]),
+        (["many.py(1): outer", "many.py(14): <lambda>", ITEM], "aten::item", [14]),
+        (["many.py(21): outer", ITEM], "aten::item", [23]),
+        (["many.py(22): Reader.outer", ITEM], "aten::item", [23]),
+        (["many.py(21): outer"], "aten::item", [22]),
+        (["many.py(21): outer"], "aten::is_nonzero", []),
+        (["many.py(21): outer", "nn.Module: Net_0"], "aten::item", []),
+        (["many.py(21): outer", "many_others.py(3): __init__"], "aten::item", []),
+        (["many.py(21): outer", "<built-in method cpu of Tensor object at 0x7f>"], "aten::item", []),
+    ],
+)
+def test_rows_are_those_of_the_function_that_ran(tmp_path, capsys, frames, operator, rows):
+    (tmp_path / "many.py").write_text(MANY_BODIES)
+    trace = Trace()
+    for depth, name in enumerate(frames):
+        trace.frame(name, depth, 500 - depth)
+    trace.operator(operator, 20, 200)
+    trace.call("cudaStreamSynchronize", 30, 100)
+    _, report = profile(capsys, trace.write(tmp_path))
+    assert [line["rows"] for line in report["lines"]] == [rows]
 
 
 def test_a_function_that_ran_already_is_known_by_any_of_its_rows(project, capsys):

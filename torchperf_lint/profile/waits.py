@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.cuda_runtime import COPIES, COPY, DEVICE_WIDE
 from torchperf_lint.profile.frames import built_in, parse_stack
-from torchperf_lint.profile.recording import READS, Call, Enclosing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from torchperf_lint.profile.recording import Recording, Spans, Thread
+    from torchperf_lint.profile.recording import Call, Enclosing, Recording, Spans, Thread
 
 _BACKWARD = "run_backward"
 _ATEN = "aten::"
@@ -53,7 +52,7 @@ def waits(recording: Recording) -> list[Wait]:
     """
     calls = list(_calls(recording)) if recording.has_runtime else recording.reads
     seen = _surroundings(recording, calls)
-    grouped = _grouped(recording, seen) if recording.has_runtime else ([each] for each in _outermost(seen))
+    grouped = _grouped(recording, seen) if recording.has_runtime else ([each] for each in seen)
     found = [_wait(recording, group) for group in grouped]
     return sorted((each for each in found if not _is_of_profiler(each)), key=attrgetter("start"))
 
@@ -88,11 +87,20 @@ def _surroundings(recording: Recording, calls: Iterable[Call]) -> list[_Seen]:
     found = []
     by_thread = sorted(calls, key=lambda call: (str(call.thread), call.start, -call.duration))
     for thread, members in groupby(by_thread, key=attrgetter("thread")):
-        of_thread = list(members)
+        of_thread = list(_outermost(members))
         operators = _open(recording.operators.get(thread), of_thread, recording.texts)
         frames = _open(recording.frames.get(thread), of_thread, recording.texts)
         found += [_Seen(*each) for each in zip(of_thread, operators, frames, strict=True)]
     return _with_frames_of_backward(recording, found)
+
+
+def _outermost(calls: Iterable[Call]) -> Iterator[Call]:
+    """Of calls that lie inside each other, those that hold the others: the runtime waits by calls into the driver."""
+    last: Call | None = None
+    for call in calls:
+        if last is None or call.start + call.duration > last.start + last.duration:
+            yield call
+            last = call
 
 
 def _open(spans: Spans | None, calls: Sequence[Call], texts: Sequence[str]) -> Iterable[list[Enclosing]]:
@@ -132,16 +140,6 @@ def _grouped(recording: Recording, seen: Iterable[_Seen]) -> Iterator[list[_Seen
 def _operation(seen: _Seen) -> tuple[Thread, object]:
     """What two calls have in common that are part of one operator; without one, each stands alone."""
     return seen.call.thread, seen.operators[-1].number if seen.operators else seen.call
-
-
-def _outermost(seen: Iterable[_Seen]) -> Iterator[_Seen]:
-    """Of reads that lie inside each other, the outermost."""
-    done = set()
-    for each in seen:
-        outermost = next(operator.number for operator in each.operators if operator.name in READS)
-        if (each.call.thread, outermost) not in done:
-            done.add((each.call.thread, outermost))
-            yield each
 
 
 def _wait(recording: Recording, group: Sequence[_Seen]) -> Wait:
