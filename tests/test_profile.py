@@ -433,6 +433,18 @@ def test_paths_from_elsewhere_are_found_by_their_ends(tmp_path, capsys, path, ex
     assert (line["filename"] if line["on_disk"] else None) == expected
 
 
+def test_a_path_of_this_machine_is_the_file_itself(project, capsys):
+    (project / "copy").mkdir()
+    (project / "copy" / "train.py").write_text(TRAIN)
+    trace = Trace()
+    trace.item_in(10, f"{project / 'train.py'}(9): train")
+    _, report = profile(capsys, trace.write(project))
+    assert places(report) == [("train.py", 16, "train")]
+    assert report["lines"][0]["found"]
+    _, report = profile(capsys, "trace.json", "--root", "copy")
+    assert places(report) == [("train.py", 16, "train")]
+
+
 def test_what_is_ambiguous_is_not_guessed(tmp_path, capsys):
     for folder in ("a", "b", "c"):
         (tmp_path / folder).mkdir()

@@ -67,7 +67,8 @@ class Checkout:
         if _is_absolute(path) and foreign and not path.startswith(_slashed(os.path.join(self.root, ""))):
             return []
         if os.path.isabs(path) and os.path.isfile(path):
-            return [path]
+            here = os.path.join(os.getcwd(), "")
+            return [os.path.relpath(path) if path.startswith(here) else path]
         alike = self._alike(path)
         if len(alike) == 1 and not foreign and not _is_absolute(path):
             return alike

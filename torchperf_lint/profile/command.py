@@ -115,7 +115,7 @@ def _summary(recording: Recording, root: str) -> tuple[Summary, list[str]]:
     places = Places(checkout, recording.threads, exact)
     measured, outside = measure(recording, found, places)
     ran = {files[0] for frame in frames if len(files := checkout.files(frame)) == 1}
-    findings, failures = lint(sorted(map(os.path.relpath, ran)), os.path.join(root, "__main__.py")) if ran else ([], [])
+    findings, failures = lint(sorted(ran), os.path.join(root, "__main__.py")) if ran else ([], [])
     lines, not_seen = join_with(measured, findings)
     steps = recording.steps
     mean = sum(step.end - step.start for step in steps) / len(steps) / 1000 if steps else 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.report.json import render as render_findings
@@ -39,13 +38,13 @@ def _line(found: Found, context: Context) -> dict[str, Any]:
     measured = found.measured
     spot = measured.spot
     return {
-        "filename": os.path.relpath(spot.where.file) if spot.of_function else spot.where.file,
+        "filename": spot.where.file,
         "row": spot.where.row or None,
         "rows": list(spot.rows),
         "function": spot.function or None,
         "on_disk": bool(spot.of_function),
         "changed": spot.changed,
-        "may_be": [os.path.relpath(file) for file in spot.file_may_be],
+        "may_be": list(spot.file_may_be),
         "via": _place(spot.via),
         "operator": measured.operator,
         "within": measured.within or None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from torchperf_lint.report import headline, opening, printable
@@ -70,7 +69,7 @@ def remarks(summary: Summary) -> Iterator[str]:
         yield f"Outside of the steps: {number} wait{'' if number == 1 else 's'}, {milliseconds(time)}."
     spots = (each.measured.spot for each in summary.found)
     for path, files in sorted({(spot.where.file, spot.file_may_be) for spot in spots if len(spot.file_may_be) > 1}):
-        yield f"{opening(path)} may be any of {', '.join(map(_shown, files))}: --root names the folder."
+        yield f"{opening(path)} may be any of {', '.join(map(opening, files))}: --root names the folder."
 
 
 def _line(found: Found, summary: Summary, context: Context) -> Iterator[str]:
@@ -83,7 +82,7 @@ def _line(found: Found, summary: Summary, context: Context) -> Iterator[str]:
 def place(measured: Measured) -> str:
     """Where it waits, and what is not known of that."""
     spot = measured.spot
-    path = _shown(spot.where.file) if spot.of_function else opening(spot.where.file)
+    path = opening(spot.where.file)
     shown = f"{path}:{spot.where.row}" if spot.where.row else path
     if len(spot.rows) > 1:
         return f"{shown} in {printable(spot.function)}, row {_either(spot.rows)}"
@@ -116,10 +115,6 @@ def cause(measured: Measured) -> str:
 
 def _short(where: Place) -> str:
     return f"{'/'.join(where.file.split('/')[-3:])}:{where.row}"
-
-
-def _shown(file: str) -> str:
-    return opening(os.path.relpath(file))
 
 
 def _number(count: Fraction) -> str:
