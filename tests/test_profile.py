@@ -155,6 +155,18 @@ def test_findings_on_rows_that_may_wait_are_possible_ones(project, capsys):
     assert lines[possible + 1].startswith("  train.py:9 in train, row 16 or 17  0.09 ms")
 
 
+def test_findings_of_a_function_are_possible_ones_where_no_row_is_known(project, capsys):
+    trace = Trace()
+    trace.item_in(10, "train.py(1): <module>", "train.py(9): train", "nn.Module: Net_0")
+    trace.item_in(300, "train.py(1): <module>", "nn.Module: Net_0")
+    _, report = profile(capsys, trace.write(project))
+    assert places(report) == [("train.py", None, "<module>"), ("train.py", 9, "train")]
+    at_top, inside = report["lines"]
+    assert ([finding["code"] for finding in inside["findings"]], inside["found"]) == (["TPL102"], False)
+    assert (at_top["findings"], report["not_seen"]) == ([], [])
+    assert at_top["on_disk"]
+
+
 # ---- what is a wait
 
 
@@ -205,9 +217,11 @@ def test_a_call_that_lies_in_another_is_the_same_wait(tmp_path, capsys):
     trace.call("cuStreamSynchronize", 10, 48)
     trace.call("cuStreamSynchronize", 20, 40)
     trace.call("cudaStreamSynchronize", 60, 5)
+    trace.call("cudaEventSynchronize", 65, 0)
     trace.call("cudaStreamSynchronize", 30, 10, thread=2)
     trace.operator("aten::add", 200, 5)
     assert sorted(waits_of(trace, tmp_path, capsys)) == [
+        ("cudaEventSynchronize", 1.0, 0.0, True),
         ("cudaStreamSynchronize", 1.0, 0.01, True),
         ("cudaStreamSynchronize", 2.0, 0.055, True),
     ]

@@ -42,7 +42,7 @@ def _line(found: Found, context: Context) -> dict[str, Any]:
         "row": spot.where.row or None,
         "rows": list(spot.rows),
         "function": spot.function or None,
-        "on_disk": bool(spot.of_function),
+        "on_disk": spot.on_disk,
         "changed": spot.changed,
         "may_be": list(spot.file_may_be),
         "via": _place(spot.via),

@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 class Spot(NamedTuple):
     """Where a wait comes from.
 
-    `where` has a path on disk if the function is found there, else as the trace has it; its row is that of the wait if
-    that is known, else that of the function, and 0 at a module's level. `rows` are those that it may be, as far as the
-    file on disk tells; `of_function` are all of the function's. `file_may_be` are the files of which one is meant.
-    `changed` says that the file on disk is not the one that ran.
+    `where` has a path on disk if there is that file, else as the trace has it; its row is that of the wait if that is
+    known, else that of the function, and 0 at a module's level. `on_disk` says that the function is found there: then
+    `rows` are those that it may be, as far as its text tells, and `of_function` are all of them but a module's.
+    `file_may_be` are the files of which one is meant. `changed` says that the file on disk is not the one that ran.
     """
 
     where: Place
     function: str
     via: Place | None
     rows: tuple[int, ...] = ()
+    on_disk: bool = False
     of_function: range = range(0)
     file_may_be: tuple[str, ...] = ()
     changed: bool = False
@@ -71,9 +72,10 @@ class Places:
             rows: tuple[int, ...] = (frame.row,)
         else:
             rows = rows_of_call(body, list(reversed(names[:chosen])), operator)
-        begin = 0 if body.name == MODULE_LEVEL else body.first
+        function = range(0) if body.name == MODULE_LEVEL else range(body.first, body.last + 1)
+        begin = function.start if function else 0
         where = Place(files[0], rows[0] if len(rows) == 1 else begin)
-        return Spot(where, frame.function, via, rows, range(body.first, body.last + 1))
+        return Spot(where, frame.function, via, rows, True, function)
 
     def _innermost_of_user(self, frames: Sequence[Frame | None]) -> int | None:
         """The number of the innermost frame in a file of the checkout, or else in one that may be the user's."""

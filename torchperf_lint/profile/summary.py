@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from bisect import bisect_right
 from collections import Counter
 from fractions import Fraction
@@ -12,7 +13,7 @@ from torchperf_lint.verify.runs import Line
 from torchperf_lint.verify.script import join
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.profile.places import Places, Spot
@@ -144,16 +145,27 @@ def join_with(measured: Sequence[Measured], findings: Sequence[Diagnostic]) -> t
             by_line.setdefault(line, []).append(finding)
     found = []
     for each, lines in rows.items():
-        on_lines = {finding: None for line in lines for finding in by_line.get(line, ())}
-        found.append(Found(each, tuple(on_lines), bool(each.spot.rows) and all(line in by_line for line in lines)))
-    return found, joined.not_seen
+        if lines:
+            on_lines = {finding: None for line in lines for finding in by_line.get(line, ())}
+            found.append(Found(each, tuple(on_lines), all(line in by_line for line in lines)))
+        else:
+            found.append(Found(each, tuple(_inside(each.spot, findings)), certain=False))
+    seen = {finding for each in found for finding in each.findings}
+    return found, [finding for finding in joined.not_seen if finding not in seen]
 
 
 def _lines(measured: Measured) -> list[Line]:
-    """The rows that may wait, as `join` takes them: without known ones, all of the function's."""
+    """The rows that may wait, as `join` takes them."""
     spot = measured.spot
     waits, staged = (measured.waits, Fraction(0)) if measured.certain else (Fraction(0), measured.waits)
     return [
         Line(where=spot.where._replace(row=row), via=spot.via, operator=measured.operator, waits=waits, staged=staged)
-        for row in spot.rows or spot.of_function
+        for row in spot.rows
     ]
+
+
+def _inside(spot: Spot, findings: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """The findings in a function of which no row is known to wait."""
+    for finding in findings:
+        if finding.row in spot.of_function and os.path.realpath(finding.path) == os.path.realpath(spot.where.file):
+            yield finding

@@ -98,9 +98,15 @@ def _outermost(calls: Iterable[Call]) -> Iterator[Call]:
     """Of calls that lie inside each other, those that hold the others: the runtime waits by calls into the driver."""
     last: Call | None = None
     for call in calls:
-        if last is None or call.start + call.duration > last.start + last.duration:
+        if last is None or not _lies_in(call, last):
             yield call
             last = call
+
+
+def _lies_in(call: Call, other: Call) -> bool:
+    """Whether a call lies in one that has begun before; in whole microseconds, it may also follow right behind."""
+    end = other.start + other.duration
+    return call.start + call.duration <= end and (call.start < end or call.start == other.start)
 
 
 def _open(spans: Spans | None, calls: Sequence[Call], texts: Sequence[str]) -> Iterable[list[Enclosing]]:
