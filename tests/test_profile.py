@@ -211,6 +211,13 @@ def test_two_copies_in_one_operator_are_two_waits(tmp_path, capsys):
     assert waits_of(trace, tmp_path, capsys) == [("aten::_unique2", 2.0, 0.06, True)]
 
 
+def test_an_operator_that_runs_python_is_not_what_that_calls(project, capsys):
+    trace = Trace()
+    trace.operator("aten::checkpoint", 0, 900)
+    trace.item_in(10, "train.py(9): train")
+    assert waits_of(trace, project, capsys) == [("aten::item", 1.0, 0.09, True)]
+
+
 def test_a_call_that_lies_in_another_is_the_same_wait(tmp_path, capsys):
     trace = Trace()
     trace.call("cudaStreamSynchronize", 10, 50)
@@ -378,6 +385,12 @@ class Reader:
     def outer(self, value):
         float(value)
         return value.item()
+
+    def __init__(self, parts):
+        super().__init__()
+        self.part = Reader(parts)
+
+    def short(self, value): return self.part(value)
 """
 
 
@@ -392,6 +405,8 @@ class Reader:
         (["many.py(22): Reader.outer", ITEM], "aten::item", [23]),
         (["many.py(21): outer"], "aten::item", [22]),
         (["many.py(21): outer"], "aten::is_nonzero", []),
+        (["many.py(25): __init__", "many_others.py(3): __init__"], "aten::item", []),
+        (["many.py(29): short", "nn.Module: Net_0"], "aten::item", [29]),
         (["many.py(21): outer", "nn.Module: Net_0"], "aten::item", []),
         (["many.py(21): outer", "many_others.py(3): __init__"], "aten::item", []),
         (["many.py(21): outer", "<built-in method cpu of Tensor object at 0x7f>"], "aten::item", []),
