@@ -64,7 +64,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "report",
         "syntax.source",
         "verify.events",
-        "verify.page.document",
         "verify.page.markup",
         "verify.report",
         "verify.runs",

@@ -12,6 +12,7 @@ from torchperf_lint.config import BadConfig
 from torchperf_lint.profile import text
 from torchperf_lint.profile.checkout import Checkout
 from torchperf_lint.profile.frames import is_of_tracer, parse, parse_stack
+from torchperf_lint.profile.linting import lint
 from torchperf_lint.profile.places import Places
 from torchperf_lint.profile.reading import BadTrace, events
 from torchperf_lint.profile.recording import record
@@ -19,7 +20,6 @@ from torchperf_lint.profile.summary import Summary, join_with, measure
 from torchperf_lint.profile.waits import waits
 from torchperf_lint.report import Context, opening
 from torchperf_lint.verify.report import prepare
-from torchperf_lint.verify.script import lint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,7 +115,7 @@ def _summary(recording: Recording, root: str) -> tuple[Summary, list[str]]:
     places = Places(checkout, recording.threads, exact)
     measured, outside = measure(recording, found, places)
     ran = {files[0] for frame in frames if len(files := checkout.files(frame)) == 1}
-    findings, failures = lint(sorted(ran), os.path.join(root, "__main__.py")) if ran else ([], [])
+    findings, failures = lint(sorted(ran), root) if ran else ([], [])
     lines, not_seen = join_with(measured, findings)
     steps = recording.steps
     mean = sum(step.end - step.start for step in steps) / len(steps) / 1000 if steps else 0.0

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 from typing import TYPE_CHECKING
 
 from torchperf_lint import __version__
-from torchperf_lint.engine.replacing import write_atomically
 from torchperf_lint.profile import text
 from torchperf_lint.report.sources import Sources, edit_diff
-from torchperf_lint.verify.page.document import document, facts
-from torchperf_lint.verify.page.markup import join, plain, short, tag
-from torchperf_lint.verify.report import prepare
+from torchperf_lint.verify.page.markup import document, facts, join, plain, short, tag
+from torchperf_lint.verify.report import today, write_page
 
 if TYPE_CHECKING:
+    import datetime
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
@@ -26,10 +24,7 @@ if TYPE_CHECKING:
 
 def write(name: str, summary: Summary, context: Context, folder: Path) -> Path:
     """Write the page into a folder, made if need be."""
-    path = prepare(folder)
-    today = datetime.datetime.now(datetime.timezone.utc).date()
-    write_atomically(str(path), page(name, summary, context, today).encode())
-    return path
+    return write_page(page(name, summary, context, today()), folder)
 
 
 def page(name: str, summary: Summary, context: Context, date: datetime.date) -> str:
@@ -39,7 +34,7 @@ def page(name: str, summary: Summary, context: Context, date: datetime.date) -> 
     unseen = [_finding(each, sources) for each in summary.not_seen]
     last = tag("section", tag("h2", "Found, not seen"), *(unseen or [tag("p", "Nothing.", class_="about")]))
     title = "torchperf-lint profile: how long the host waits"
-    return document(title, _header(name, summary, date), *sections, last)
+    return document(title, [_header(name, summary, date), *sections, last])
 
 
 def _header(name: str, summary: Summary, date: datetime.date) -> Markup:

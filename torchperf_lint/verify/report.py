@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.replacing import write_atomically
 from torchperf_lint.verify.page import plots
-from torchperf_lint.verify.page.document import document, facts
 from torchperf_lint.verify.page.entries import entries_of, on_gpu
-from torchperf_lint.verify.page.markup import Markup, join, plain, short, tag
+from torchperf_lint.verify.page.markup import Markup, document, facts, join, plain, short, tag
 from torchperf_lint.verify.page.sections import rule_section
 from torchperf_lint.verify.page.timelines import timelines
 from torchperf_lint.verify.pairs import VERDICTS
@@ -31,10 +30,19 @@ NO_GPU = "No GPU has measured this."
 
 def write(proofs: Sequence[Proof], folder: Path, times: Sequence[StepTimes | None] = ()) -> Path:
     """Write the page into a folder, made if need be; `times` are those of the proofs, in the same order."""
+    return write_page(page(proofs, times, today()), folder)
+
+
+def write_page(text: str, folder: Path) -> Path:
+    """Write any page into a folder, made if need be."""
     path = prepare(folder)
-    today = datetime.datetime.now(datetime.timezone.utc).date()
-    write_atomically(str(path), page(proofs, times, today).encode())
+    write_atomically(str(path), text.encode())
     return path
+
+
+def today() -> datetime.date:
+    """The date that a page written now has."""
+    return datetime.datetime.now(datetime.timezone.utc).date()
 
 
 def prepare(folder: Path) -> Path:
@@ -52,8 +60,8 @@ def page(proofs: Sequence[Proof], times: Sequence[StepTimes | None], date: datet
         rule_section(rule, list(members))
         for rule, members in groupby(entries, key=lambda entry: entry.proof.case.workload.rule)
     ]
-    parts = [_header(entries, date), *_figures(entries), *sections]
-    return document("torchperf-lint verify: waits before and after the fixes", *parts)
+    title = "torchperf-lint verify: waits before and after the fixes"
+    return document(title, [_header(entries, date), *_figures(entries), *sections])
 
 
 # ---- the top of the page
@@ -95,7 +103,7 @@ def _facts(entries: Sequence[Entry], date: datetime.date) -> Markup:
 
     verdicts = Counter(entry.proof.verdict for entry in entries)
     rules = {entry.proof.case.workload.rule.code for entry in entries}
-    named: dict[str, str | int] = {
+    told = {
         "Device": known("name"),
         "torch": known("torch"),
         "torchmetrics": known("torchmetrics"),
@@ -105,7 +113,7 @@ def _facts(entries: Sequence[Entry], date: datetime.date) -> Markup:
         "Programs": len(entries),
         **{f"{verdict[:1].upper()}{verdict[1:]}": verdicts[verdict] for verdict in VERDICTS},
     }
-    return facts(named)
+    return facts(told)
 
 
 def _figures(entries: Sequence[Entry]) -> list[Markup]:

@@ -47,7 +47,7 @@ def verify(script: Path, arguments: Sequence[str], device: str, steps: int | Non
         if not run.events:
             return FAILED
     try:
-        found, failures = lint(run.report["files"] or [str(script)], str(script))
+        found, failures = _lint(run.report["files"] or [str(script)], str(script))
     except BadConfig as error:
         return _complain(str(error.failure))
     for failure in failures:
@@ -101,7 +101,7 @@ def _costs_at_use(code: str) -> bool:
     return rule is not None and rule.costs_at_use
 
 
-def lint(files: Sequence[str], script: str) -> tuple[list[Diagnostic], list[str]]:
+def _lint(files: Sequence[str], script: str) -> tuple[list[Diagnostic], list[str]]:
     """The findings in these files, as parts of the script's project, and the files that cannot be linted."""
     settings = load(os.path.dirname(script), None)
     around = Disk(lambda: look_at(layout_of(files, script), settings.hints, None))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import math
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from fractions import Fraction
 
 _CAN_BE_EMPTY = frozenset({"br", "circle", "line", "meta", "rect"})
@@ -41,6 +42,29 @@ def tag(name: str, /, *children: str, **attributes: str | float | bool | None) -
 def join(parts: Iterable[str], separator: str = "") -> Markup:
     """Parts one after the other, each escaped unless it is markup."""
     return Markup(escaped(separator).join(map(escaped, parts)))
+
+
+def document(title: str, parts: Iterable[str]) -> str:
+    """A whole page that needs nothing but itself."""
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(style)),
+    )
+    body = tag("body", tag("main", join(parts, "\n")))
+    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def facts(told: Mapping[str, object]) -> Markup:
+    """Names with their values, a dash where there is none."""
+    return tag(
+        "dl",
+        *(tag("div", tag("dt", name), tag("dd", str(value) if value != "" else "–")) for name, value in told.items()),
+    )
 
 
 def picture(name: str, *shapes: str, height: float, description: str = "") -> Markup:
