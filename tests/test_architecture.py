@@ -56,6 +56,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "measurements": ("engine.declare",),
     "pages": ("engine.declare", "engine.registry", "measurements"),
     "verify": ("verify", "config", "engine", "knowledge", "measurements", "pages"),
+    "flake8_plugin": ("engine", "knowledge.hints", "knowledge.versions", "report"),
+    "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report", "verify.command", "profile.command"),
+    "check": ("config", "engine", "report", "syntax.source"),
     "profile": (
         "profile",
         "config",
@@ -69,9 +72,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "verify.runs",
         "verify.script",
     ),
-    "flake8_plugin": ("engine", "knowledge.hints", "knowledge.versions", "report"),
-    "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report", "verify.command", "profile.command"),
-    "check": ("config", "engine", "report", "syntax.source"),
 }
 INSIDE_OF_MODEL = frozenset(
     "ast_of function_of heats index loops seeds site_at sites source statement_of unit world".split()
