@@ -92,6 +92,8 @@ def initial(world: World, frame: Frame) -> Env:
             plain = promised is not None and promised.kind in (Kind.NUMBER, Kind.STRING)
             if promised is not None and (plain or value.kind in (Kind.UNKNOWN, promised.kind)):
                 value = promised
+            elif promised is not None and promised.kind is Kind.TENSOR and value.kind is Kind.STRUCTURE:
+                value = value._replace(kind=Kind.TENSOR, ref=None)  # of what may be a nest of them, it is one
         if contract is not None and (value.kind in (Kind.UNKNOWN, Kind.TENSOR) or holds_unknown(value)):
             promised = _by_contract(
                 function, contract, name, UNKNOWN if holds_unknown(value) else value, defaults.get(name)
