@@ -41,7 +41,7 @@ def outcomes(module: str) -> dict[str, str]:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    found: dict[str, str] = json.loads(run.stdout.splitlines()[-1])
+    found: dict[str, str] = json.loads(run.stdout.splitlines()[-1])[module]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Run every `check_` function of a module on the simulated device, and print what became of each."""
+"""Run every `check_` function of modules on the simulated device, and print what became of each, by module."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from simulated_cases.harness import recorder
 from torchperf_lint.verify.simulated import install
 
 
-def main(module: str) -> None:
+def main(modules: list[str]) -> None:
     install(recorder)
+    print(json.dumps({module: _outcomes(module) for module in modules}))
+
+
+def _outcomes(module: str) -> dict[str, str]:
     checks = importlib.import_module(f"simulated_cases.{module}")
     outcomes = {}
     for name, check in list(vars(checks).items()):
@@ -22,8 +26,8 @@ def main(module: str) -> None:
                 outcomes[name] = ""
             except Exception:
                 outcomes[name] = traceback.format_exc()
-    print(json.dumps(outcomes))
+    return outcomes
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

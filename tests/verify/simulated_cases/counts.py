@@ -14,6 +14,9 @@ from torch.distributions import Categorical, Normal
 from torch.nn import functional
 
 from simulated_cases import harness
+from torchperf_lint.verify.simulated.releases import NUMBERS_ARE_FILLED_IN
+
+NUMBER = "" if NUMBERS_ARE_FILLED_IN else "to device"
 
 # Program: its events. A copy that neither waits nor goes through pageable memory is "free".
 PROGRAMS = {
@@ -88,8 +91,11 @@ PROGRAMS = {
     "x[0] = 1.0": "",
     "x[0] = torch.tensor(1.0)": "",
     "x[0:1] = 0.0": "",
-    "x[0, 0] = 0.0": "to device",
-    "x[cuda_index] = 0.0": "to device",
+    "x[0, 0] = 0.0": NUMBER,
+    "x[cuda_index] = 0.0": NUMBER,
+    "x[b[0] - 1, 0] = 0.0": "" if NUMBERS_ARE_FILLED_IN else "read, to device",
+    "x[b[0] - 1] = s": "" if NUMBERS_ARE_FILLED_IN else "read",
+    "x[b[0] - 1] = x[0]": "read",
     # construction
     "torch.tensor(1.0, device='cuda')": "to device",
     "torch.as_tensor([1, 2], device='cuda')": "to device",

@@ -123,7 +123,7 @@ def check_what_is_not_simulated() -> None:
         lambda: torch.utils.dlpack.to_dlpack(x),
         lambda: x.__cuda_array_interface__,
         lambda: torch.Generator("cuda").clone_state(),
-        torch.accelerator.Graph,
+        getattr(torch.accelerator, "Graph", torch.Event),  # new in torch 2.12
         lambda: torch.cuda.Stream().cuda_stream,
     ):
         with raises(NotSimulated, "not simulated: "):
@@ -144,22 +144,27 @@ def check_sending_to_another_process() -> None:
 
 def check_other_versions_of_torch() -> None:
     install(recorder)
-    version, torch.__version__ = torch.__version__, "2.12.1"
-    try:
-        with raises(NotSimulated, "a device for torch 2.12.1; there is one for torch 2.13"):
-            install(recorder)
-    finally:
-        torch.__version__ = version
+    version = torch.__version__
+    for other in ("2.10.1", "2.16.0+cpu", "3.0.0"):
+        torch.__version__ = other
+        try:
+            with raises(NotSimulated, f"a device for torch {other}; install torch 2.11 to 2.15"):
+                install(recorder)
+        finally:
+            torch.__version__ = version
 
 
-def check_builds_with_cuda() -> None:
+def check_real_devices() -> None:
     install(recorder)
-    torch.version.cuda = "13.0"
+    build, count = torch.version.cuda, getattr(torch._C, "_cuda_getDeviceCount", None)
+    torch.version.cuda, torch._C._cuda_getDeviceCount = "13.0", lambda: 1
     try:
-        with raises(NotSimulated, "it needs a build of torch without CUDA"):
+        with raises(NotSimulated, "hide these with CUDA_VISIBLE_DEVICES=-1"):
             install(recorder)
+        torch._C._cuda_getDeviceCount = lambda: 0
+        install(recorder)
     finally:
-        torch.version.cuda = None
+        torch.version.cuda, torch._C._cuda_getDeviceCount = build, count
 
 
 def check_what_is_compiled_runs_eagerly_and_says_so_once() -> None:
@@ -238,6 +243,8 @@ def check_packages_whose_operators_do_not_load_are_imported_without_them() -> No
             import torchvision
         finally:
             sys.path.remove(folder)
+            for name in [name for name in sys.modules if name.partition(".")[0] in ("torchaudio", "torchvision")]:
+                del sys.modules[name]
     assert not torchaudio.HAS_OPERATORS
     with raises(NotSimulated, "the compiled operators of this torchvision"):
         torchvision.boxes.nms()

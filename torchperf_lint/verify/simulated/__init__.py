@@ -1,6 +1,6 @@
 """A CUDA device simulated on the host: ordinary programs run unchanged, with real values, and every wait is recorded.
 
-`install` makes `device="cuda"` work in this process, on a build of torch without CUDA. Tensors of the device are plain
+`install` makes `device="cuda"` work in this process, on a machine without a GPU. Tensors of the device are plain
 tensors over host memory. Nothing here takes time as a GPU would, so no time may be taken from it.
 """
 
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.verify.simulated.refusals import NotSimulated, refuse
+from torchperf_lint.verify.simulated.refusals import NotSimulated
 
 if TYPE_CHECKING:
     from torchperf_lint.verify.events import Place, Recorder
 
 __all__ = ["NotSimulated", "install", "overwritten_too_early"]
-
-TORCH = "2.13"
 
 _installed = False
 
@@ -23,12 +21,9 @@ _installed = False
 def install(recorder: Recorder) -> None:
     """Make "cuda" the simulated device of this process, for good, and let the recorder have its events."""
     global _installed
-    import torch
+    from torchperf_lint.verify.simulated import releases
 
-    if not torch.__version__.startswith(f"{TORCH}."):
-        refuse(f"a device for torch {torch.__version__}; there is one for torch {TORCH}")
-    if torch.version.cuda is not None:
-        refuse("a device beside real ones: it needs a build of torch without CUDA")
+    releases.check()
     from torchperf_lint.verify.simulated import journal, pending
 
     journal.write_to(recorder)

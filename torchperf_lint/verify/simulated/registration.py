@@ -48,6 +48,9 @@ _METADATA = """
 # Composites that choose by the device what to call: they run whole, as one kernel.
 _WHOLE = "convolution convolution_backward mode.values".split()
 
+# What makes new memory in all factories.
+_ALLOCATING = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
+
 # The collectives of torch.distributed, whose host backend stands in for NCCL.
 _COLLECTIVES = """
     allreduce_ allreduce_coalesced_ allgather_ _allgather_base_ allgather_coalesced_
@@ -72,6 +75,9 @@ def register() -> None:
         _refuse_layouts(everything, "CUDA")
         everything.fallback(run, "CUDA")  # factories that are asked for "cuda", in any thread and from C++
         aten.impl("_to_copy", copies.to_copy, "CUDA")
+        if torch.version.cuda is not None:  # there kernels of CUDA's stand before the fallback
+            for allocating in _ALLOCATING:
+                aten.impl(allocating, functools.partial(run, allocating), "CUDA")
         for name, kernel in _OWN.items():
             aten.impl(name, kernel, _KEY)
         for name in _METADATA:

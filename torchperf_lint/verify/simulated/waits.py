@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from torchperf_lint.verify.events import Kind
+from torchperf_lint.verify.simulated import releases
 from torchperf_lint.verify.simulated.journal import note
 from torchperf_lint.verify.simulated.names import on_device
 
@@ -231,7 +232,7 @@ WAITS = (
         Kind.TO_DEVICE,
         per_host_mask,
         Provenance.DOCUMENTED,
-        ">=2.13",
+        ">=2.11",
         "nonzero runs on the host, and its result is brought over through pinned memory",
         staged_in_pinned_memory=True,
     ),
@@ -373,8 +374,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {">=": operator.ge, "<"
 
 def _holds(torch_range: str) -> bool:
     comparison, major, minor = re.fullmatch(r"(>=|<)(\d+)\.(\d+)", torch_range).groups()  # type: ignore[union-attr]
-    installed = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    return _COMPARISONS[comparison](installed, (int(major), int(minor)))
+    return _COMPARISONS[comparison](releases.installed(), (int(major), int(minor)))
 
 
 @functools.cache

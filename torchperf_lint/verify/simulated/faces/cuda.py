@@ -132,6 +132,12 @@ def _is_tf32_supported() -> bool:
     return True
 
 
+@faces.replace(torch, "_use_cudnn_rnn_flatten_weight")
+def _use_cudnn_rnn_flatten_weight() -> bool:
+    """The weights of recurrent layers stay as they are, also in a build with cuDNN."""
+    return False
+
+
 @_answer("is_current_stream_capturing")
 def _is_current_stream_capturing() -> bool:
     return False

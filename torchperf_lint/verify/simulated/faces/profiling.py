@@ -21,7 +21,8 @@ faces = Faces()
 def _init_profile(original: Callable[..., None], profile: Any, *arguments: Any, **keywords: Any) -> None:
     """Without this torch looks for CUDA events, and complains of each one that it does not find."""
     if keywords.get("use_device") in ("cuda", BACKEND) or keywords.get("use_cuda"):
-        keywords.update(use_device=None, use_cuda=False, use_cpu=True)
+        keywords.pop("use_cuda", None)  # gone since torch 2.14
+        keywords.update(use_device=None, use_cpu=True)
     original(profile, *arguments, **keywords)
 
 

@@ -24,6 +24,7 @@ from torchperf_lint.verify.simulated.names import (
     to_backend,
 )
 from torchperf_lint.verify.simulated.refusals import refuse
+from torchperf_lint.verify.simulated.releases import NUMBERS_ARE_FILLED_IN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,9 +100,36 @@ def _numpy(original: Callable[..., Any], tensor: Tensor, *, force: bool = False)
 
 @faces.wrap(Tensor, "__setitem__")
 def _setitem(original: Callable[..., None], tensor: Tensor, index: Any, value: Any) -> None:
-    if isinstance(value, (int, float, complex)) and on_device(tensor):  # torch keeps the number on the host for CUDA
-        value = torch.tensor(value, dtype=tensor.dtype, device=HOST)
+    """Assign as torch does for CUDA: its C++ asks for that device by its type."""
+    if on_device(tensor):
+        if NUMBERS_ARE_FILLED_IN:
+            index = _with_kept_integers(index, tensor, value)
+        elif isinstance(value, (int, float, complex)):
+            value = torch.tensor(value, dtype=tensor.dtype, device=HOST)
     original(tensor, index, value)
+
+
+def _with_kept_integers(index: Any, tensor: Tensor, value: Any) -> Any:
+    """The index, where each integer on the device is an index tensor of one entry: its value is not read."""
+    if isinstance(value, Tensor) and (
+        value.dim() or not on_device(value) or value.dtype != tensor.dtype or _share_memory(value, tensor)
+    ):
+        return index
+    kept = [
+        each.view(1)
+        if isinstance(each, Tensor)
+        and on_device(each)
+        and not each.dim()
+        and each.dtype in (torch.int64, torch.int32)
+        and not _share_memory(each, tensor)
+        else each
+        for each in (index if isinstance(index, tuple) else (index,))
+    ]
+    return tuple(kept) if isinstance(index, tuple) else kept[0]
+
+
+def _share_memory(tensor: Tensor, other: Tensor) -> bool:
+    return bool(tensor.untyped_storage()._cdata == other.untyped_storage()._cdata)
 
 
 # ---- memory that other libraries would take for that of a GPU
