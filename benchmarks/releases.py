@@ -108,16 +108,15 @@ def observed() -> dict[str, Any]:
 
 def _checks() -> Iterator[tuple[str, str]]:
     folder = CHECKOUT / "tests" / "verify" / "simulated_cases"
-    for path in sorted(folder.glob("*.py")):
-        if path.stem in ("__init__", "__main__", "harness"):
-            continue
-        command = [sys.executable, "-W", "ignore", "-m", "simulated_cases", path.stem]
-        done = subprocess.run(command, capture_output=True, text=True, env=_environment(folder.parent), check=False)
-        if done.returncode:
-            yield path.stem, done.stderr.strip().splitlines()[-1]
-            continue
-        for check, error in json.loads(done.stdout.splitlines()[-1])[path.stem].items():
-            yield f"{path.stem}.{check}", error.strip().splitlines()[-1] if error else EQUAL
+    modules = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "__main__", "harness"))
+    command = [sys.executable, "-W", "ignore", "-m", "simulated_cases", *modules]
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment(folder.parent), check=False)
+    if done.returncode:
+        yield "simulated_cases", done.stderr.strip().splitlines()[-1]
+        return
+    for module, outcomes in json.loads(done.stdout.splitlines()[-1]).items():
+        for check, error in outcomes.items():
+            yield f"{module}.{check}", error.strip().splitlines()[-1] if error else EQUAL
 
 
 def _small_programs() -> Iterator[tuple[str, str]]:

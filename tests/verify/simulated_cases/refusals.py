@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import nn
@@ -156,15 +158,13 @@ def check_other_versions_of_torch() -> None:
 
 def check_real_devices() -> None:
     install(recorder)
-    build, count = torch.version.cuda, getattr(torch._C, "_cuda_getDeviceCount", None)
-    torch.version.cuda, torch._C._cuda_getDeviceCount = "13.0", lambda: 1
-    try:
-        with raises(NotSimulated, "hide these with CUDA_VISIBLE_DEVICES=-1"):
+    for count, refused in ((1, True), (0, False)):
+        with (
+            mock.patch.object(torch.version, "cuda", "13.0"),
+            mock.patch.object(torch._C, "_cuda_getDeviceCount", lambda count=count: count, create=True),
+            raises(NotSimulated, "hide these with CUDA_VISIBLE_DEVICES=-1") if refused else contextlib.nullcontext(),
+        ):
             install(recorder)
-        torch._C._cuda_getDeviceCount = lambda: 0
-        install(recorder)
-    finally:
-        torch.version.cuda, torch._C._cuda_getDeviceCount = build, count
 
 
 def check_what_is_compiled_runs_eagerly_and_says_so_once() -> None:
