@@ -7,7 +7,7 @@ from chronos.chronos2.config import Chronos2CoreConfig
 from transformers import set_seed
 
 set_seed(0)
-quantiles = [0.1, 0.3, 0.5, 0.7, 0.9]
+quantiles = [i / 10 for i in range(1, 10)]
 config = Chronos2CoreConfig(
     d_model=32,
     d_kv=8,

@@ -22,6 +22,7 @@ loader_eval = DataLoader(samples[16:], batch_size=2)
 model = create_model(
     "efficientdet_d0",
     bench_task="train",
+    bench_labeler=True,
     num_classes=3,
     pretrained=False,
     pretrained_backbone=False,

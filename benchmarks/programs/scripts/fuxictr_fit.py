@@ -1,12 +1,12 @@
-"""Click-through rates: a factorization machine of fuxictr's layers, fitted by its BaseModel on a built data set."""
+"""Click-through rates: a factorization machine of fuxictr's layers, fitted by its BaseModel on npz files."""
 
+import json
 import logging
+import os
 import sys
 
 import numpy as np
-import pandas as pd
 from fuxictr.features import FeatureMap
-from fuxictr.preprocess import FeatureProcessor, build_dataset
 from fuxictr.pytorch.dataloaders import RankDataLoader
 from fuxictr.pytorch.layers import FactorizationMachine, FeatureEmbedding, MLP_Block
 from fuxictr.pytorch.models import BaseModel
@@ -36,26 +36,28 @@ class DeepFM(BaseModel):
 
 
 rng = np.random.default_rng(0)
-frame = pd.DataFrame(
-    {"user": rng.integers(0, 20, 320), "item": rng.integers(0, 30, 320), "price": rng.random(320).round(3)}
-)
-frame["clk"] = ((frame["user"] + frame["item"]) % 2 == 0).astype(int)
-for name, part in {"train": frame[:224], "valid": frame[224:272], "test": frame[272:]}.items():
-    part.to_csv(f"{name}.csv", index=False)
-feature_cols = [
-    {"name": ["user", "item"], "active": True, "dtype": "str", "type": "categorical"},
-    {"name": "price", "active": True, "dtype": "float", "type": "numeric", "normalizer": "StandardScaler"},
+columns = {"user": rng.integers(1, 20, 320), "item": rng.integers(1, 30, 320), "price": rng.random(320)}
+columns["clk"] = (columns["user"] + columns["item"]) % 2
+os.makedirs("data/tiny")
+for name, rows in {"train": slice(224), "valid": slice(224, 272), "test": slice(272, 320)}.items():
+    np.savez(f"data/tiny/{name}.npz", **{column: values[rows] for column, values in columns.items()})
+features = [
+    {"user": {"source": "user", "type": "categorical", "vocab_size": 20}},
+    {"item": {"source": "item", "type": "categorical", "vocab_size": 30}},
+    {"price": {"source": "", "type": "numeric"}},
 ]
-label_col = {"name": "clk", "dtype": "float"}
-encoder = FeatureProcessor(feature_cols=feature_cols, label_col=label_col, dataset_id="tiny", data_root="data/")
-train_data, valid_data, test_data = build_dataset(
-    encoder, train_data="train.csv", valid_data="valid.csv", test_data="test.csv"
-)
+with open("data/tiny/feature_map.json", "w") as file:
+    json.dump({"dataset_id": "tiny", "total_features": 51, "labels": ["clk"], "features": features}, file)
 feature_map = FeatureMap("tiny", "data/tiny")
 feature_map.load("data/tiny/feature_map.json", {})
-options = {"batch_size": 32, "data_format": "parquet"}
+options = {"batch_size": 32, "data_format": "npz", "num_workers": 0}
 train_gen, valid_gen = RankDataLoader(
-    feature_map, stage="train", train_data=train_data, valid_data=valid_data, shuffle=True, **options
+    feature_map,
+    stage="train",
+    train_data="data/tiny/train.npz",
+    valid_data="data/tiny/valid.npz",
+    shuffle=True,
+    **options,
 ).make_iterator()
 model = DeepFM(
     feature_map,
@@ -71,7 +73,9 @@ model = DeepFM(
 )
 model.fit(train_gen, validation_data=valid_gen, epochs=3)
 validated = model.evaluate(valid_gen)
-test_gen = RankDataLoader(feature_map, stage="test", test_data=test_data, shuffle=False, **options).make_iterator()
+test_gen = RankDataLoader(
+    feature_map, stage="test", test_data="data/tiny/test.npz", shuffle=False, **options
+).make_iterator()
 tested = model.evaluate(test_gen)
 results = {
     "validated": {name: float(value) for name, value in validated.items()},

@@ -44,11 +44,10 @@ trainer = Trainer(
     callbacks=[LRHistory(n_epochs=3), EarlyStopping(patience=3), ModelCheckpoint(filepath="weights/wd")],
     metrics=[Accuracy],
     seed=0,
+    num_workers=0,
     verbose=1,
 )
-trainer.fit(
-    X_wide=X_wide, X_tab=X_tab, target=train["target"].values, n_epochs=3, batch_size=32, val_split=0.25, num_workers=0
-)
+trainer.fit(X_wide=X_wide, X_tab=X_tab, target=train["target"].values, n_epochs=3, batch_size=32, val_split=0.25)
 predictions = trainer.predict_proba(
     X_wide=wide_preprocessor.transform(test), X_tab=tab_preprocessor.transform(test), batch_size=16
 )

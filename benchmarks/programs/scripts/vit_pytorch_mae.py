@@ -8,7 +8,7 @@ from vit_pytorch import MAE, ViT
 torch.manual_seed(0)
 images, labels = torch.randn(48, 3, 32, 32), torch.randint(0, 4, (48,))
 loader = DataLoader(TensorDataset(images, labels), batch_size=8, shuffle=True)
-v = ViT(image_size=32, patch_size=8, num_classes=4, dim=32, depth=2, heads=2, mlp_dim=64, dropout=0.1)
+v = ViT(image_size=32, patch_size=8, num_classes=4, dim=32, depth=2, heads=2, mlp_dim=64, pool="mean")
 mae = MAE(encoder=v, masking_ratio=0.75, decoder_dim=32, decoder_depth=1).cuda()
 optimizer = torch.optim.AdamW(mae.parameters(), lr=1e-3)
 losses = []
