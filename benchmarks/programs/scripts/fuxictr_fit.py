@@ -49,7 +49,7 @@ features = [
 with open("data/tiny/feature_map.json", "w") as file:
     json.dump({"dataset_id": "tiny", "total_features": 51, "labels": ["clk"], "features": features}, file)
 feature_map = FeatureMap("tiny", "data/tiny")
-feature_map.load("data/tiny/feature_map.json", {})
+feature_map.load("data/tiny/feature_map.json", {"embedding_dim": 8})
 options = {"batch_size": 32, "data_format": "npz", "num_workers": 0}
 train_gen, valid_gen = RankDataLoader(
     feature_map,
@@ -58,7 +58,7 @@ train_gen, valid_gen = RankDataLoader(
     valid_data="data/tiny/valid.npz",
     shuffle=True,
     **options,
-).make_iterator()
+)
 model = DeepFM(
     feature_map,
     gpu=0,
@@ -73,9 +73,7 @@ model = DeepFM(
 )
 model.fit(train_gen, validation_data=valid_gen, epochs=3)
 validated = model.evaluate(valid_gen)
-test_gen = RankDataLoader(
-    feature_map, stage="test", test_data="data/tiny/test.npz", shuffle=False, **options
-).make_iterator()
+test_gen = RankDataLoader(feature_map, stage="test", test_data="data/tiny/test.npz", shuffle=False, **options)
 tested = model.evaluate(test_gen)
 results = {
     "validated": {name: float(value) for name, value in validated.items()},

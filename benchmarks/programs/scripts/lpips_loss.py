@@ -29,5 +29,5 @@ for _epoch in range(2):
         trainer.set_input({"ref": ref, "p0": p0, "p1": p1, "judge": judge})
         trainer.optimize_parameters()
         losses.append(trainer.get_current_errors()["loss_total"])
-    trainer.update_learning_rate(1)
+    trainer.update_learning_rate(5)
 results = {"distances": torch.cat(distances), "picture": picture.detach(), "losses": [float(each) for each in losses]}

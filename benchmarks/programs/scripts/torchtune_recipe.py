@@ -20,6 +20,7 @@ sentencepiece.SentencePieceTrainer.train(
     sentence_iterator=iter(texts + [each.upper() for each in texts]),
     model_prefix="tokenizer",
     vocab_size=64,
+    hard_vocab_limit=False,
     minloglevel=2,
 )
 sizes = {"vocab_size": 64, "num_layers": 2, "num_heads": 2, "num_kv_heads": 2, "embed_dim": 32, "max_seq_len": 128}
