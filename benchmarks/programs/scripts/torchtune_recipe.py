@@ -73,7 +73,7 @@ config = OmegaConf.create(
         "log_every_n_steps": 1,
         "log_peak_memory_stats": True,
         "device": "cuda",
-        "dtype": "bf16",
+        "dtype": "fp32",
     }
 )
 recipes = Path(torchtune.__file__).parents[1] / "recipes"
