@@ -39,6 +39,7 @@ rng = np.random.default_rng(0)
 columns = {"user": rng.integers(1, 20, 320), "item": rng.integers(1, 30, 320), "price": rng.random(320)}
 columns["clk"] = (columns["user"] + columns["item"]) % 2
 os.makedirs("data/tiny")
+os.makedirs("checkpoints/tiny")
 for name, rows in {"train": slice(224), "valid": slice(224, 272), "test": slice(272, 320)}.items():
     np.savez(f"data/tiny/{name}.npz", **{column: values[rows] for column, values in columns.items()})
 features = [

@@ -24,7 +24,8 @@ sentencepiece.SentencePieceTrainer.train(
     minloglevel=2,
 )
 sizes = {"vocab_size": 64, "num_layers": 2, "num_heads": 2, "num_kv_heads": 2, "embed_dim": 32, "max_seq_len": 128}
-torch.save(llama2(**sizes).state_dict(), "model.pt")
+Path("base").mkdir()
+torch.save(llama2(**sizes).state_dict(), "base/model.pt")
 config = OmegaConf.create(
     {
         "output_dir": "out",
@@ -39,7 +40,7 @@ config = OmegaConf.create(
         "tokenizer": {"_component_": "torchtune.models.llama2.llama2_tokenizer", "path": "tokenizer.model"},
         "checkpointer": {
             "_component_": "torchtune.training.FullModelTorchTuneCheckpointer",
-            "checkpoint_dir": ".",
+            "checkpoint_dir": "base",
             "checkpoint_files": ["model.pt"],
             "output_dir": "${output_dir}",
             "model_type": "LLAMA2",
