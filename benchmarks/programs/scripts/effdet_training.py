@@ -69,7 +69,7 @@ def validate(model):
 
 history = []
 for epoch in range(2):
-    history.append([train_epoch(epoch), validate(model_ema.module)])
+    history.append([train_epoch(epoch), validate(model_ema.ema)])
     lr_scheduler.step(epoch + 1, history[-1][1])
 predictor = DetBenchPredict(unwrap_bench(model)).cuda().eval()
 with torch.no_grad():

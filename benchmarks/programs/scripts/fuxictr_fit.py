@@ -70,7 +70,7 @@ model = DeepFM(
     monitor="AUC",
     embedding_regularizer=1e-6,
     model_root="checkpoints/",
-    verbose=1,
+    verbose=0,
 )
 model.fit(train_gen, validation_data=valid_gen, epochs=3)
 validated = model.evaluate(valid_gen)
