@@ -69,7 +69,8 @@ config = OmegaConf.create(
         "compile": False,
         "metric_logger": {
             "_component_": "torchtune.training.metric_logging.DiskLogger",
-            "log_dir": "${output_dir}/logs",
+            "log_dir": "logs",
+            "filename": "log.txt",
         },
         "log_every_n_steps": 1,
         "log_peak_memory_stats": True,
