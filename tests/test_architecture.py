@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "measurements": ("engine.declare",),
     "pages": ("engine.declare", "engine.registry", "measurements"),
-    "verify": ("verify", "config", "engine", "knowledge", "measurements", "pages"),
+    "verify": ("verify", "config", "engine", "knowledge", "measurements", "pages", "report", "syntax.identity"),
     "flake8_plugin": ("engine", "knowledge.hints", "knowledge.versions", "report"),
     "cli": ("check", "engine", "knowledge.versions", "pages", "config", "report", "verify.command", "profile.command"),
     "check": ("config", "engine", "report", "syntax.source"),

@@ -205,10 +205,10 @@ def test_counts_a_script_where_it_is_installed(full_environment: Path, tmp_path:
     command = [full_environment / "python", "-m", "torchperf_lint", "verify", "--device", "sim"]
     lines = _run(*command, "--script", "train.py", cwd=tmp_path, status=1).splitlines()
     assert lines[0].startswith("6 steps on the simulated device, 4 of them counted: the host waits 2 times per step")
-    confirmed = lines.index("found and confirmed")
-    assert lines[confirmed + 1].startswith("  train.py:17  TPL102 ")
-    assert lines[confirmed + 2] == "      train.py:17  1 waits: item"
-    assert "  train.py:18  1 waits: item, via third_party/reading.py:2" in lines[lines.index("seen, not found") :]
+    assert lines[lines.index("  train.py:17  1 waits, 50 %: item") + 1].startswith("      TPL102 ")
+    assert "  train.py:18  1 waits, 50 %: item, via third_party/reading.py:2" in lines
+    printed = _run(*command, "--script", "train.py", "--include", "third_party", cwd=tmp_path, status=1)
+    assert "  third_party/reading.py:2  1 waits, 50 %: item" in printed.splitlines()
 
 
 def test_runs_as_a_module(empty_environment: Path, tmp_path: Path) -> None:

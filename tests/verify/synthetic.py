@@ -32,6 +32,9 @@ def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout=
         "handed": {},
         "overwritten": [],
         "files": [],
+        "modules": {},
+        "included": {},
+        "stopped": False,
         "random_state": {"torch": encode(random)},
         **more,
     }

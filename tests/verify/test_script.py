@@ -78,19 +78,22 @@ def test_a_script_is_counted_and_joined_with_the_findings(project):
     assert lines[2] == (
         "16 steps on the simulated device, 14 of them counted: the host waits 2 times per step, and 1 copies may wait."
     )
-    found = lines.index("found and confirmed")
-    assert lines[found + 1].startswith("  train.py:21  TPL102 ")
-    assert lines[found + 2] == "      train.py:21  1 waits: item"
-    seen = lines.index("seen, not found")
-    assert "  helpers.py:2  1 waits: item" in "".join(lines[seen:])
+    assert lines[4] == "loop at train.py:16, 14 steps counted: the host waits 2 times per step, and 1 copies may wait"
+    missed, found = (
+        lines.index("  helpers.py:2  1 waits, 50 %: item"),
+        lines.index("  train.py:21  1 waits, 50 %: item"),
+    )
+    assert lines[missed + 1] == "      not found"
+    assert lines[found + 1].startswith("      TPL102 ")
+    assert lines[found + 1].endswith(" (--fix mends it)")
+    assert lines[-1] == "2 findings confirmed, 0 not seen; 3 waiting lines, 1 not found"
 
 
 def test_a_finding_in_a_helper_is_confirmed_by_the_script_that_calls_it(project):
     (project / "helpers.py").write_text("def shown(t):\n    return f'{t:.2f}'\n")
     lines = _verify(project, "--script", "train.py", "--device", "sim").stdout.splitlines()
-    found = lines.index("found and confirmed")
-    assert lines[found + 1].startswith("  helpers.py:2  TPL105 ")
-    assert lines[found + 2].startswith("      helpers.py:2  1 waits: item")
+    (found,) = (row for row, line in enumerate(lines) if line.startswith("  helpers.py:2  1 waits, 50 %: item"))
+    assert lines[found + 1].startswith("      TPL105 ")
 
 
 def test_a_script_stops_after_the_steps_that_are_asked_for(project):
@@ -119,7 +122,7 @@ def test_what_fails_is_said_and_has_status_2(project):
     assert "child.py" not in broken.stderr
     lines = broken.stdout.splitlines()
     assert lines[0] == "The program ended early, before its first step, at train.py:3. Until then:"
-    assert "  train.py:2  1 waits: item" in lines[lines.index("seen, not found") :]
+    assert lines[lines.index("  train.py:2  1 waits, 100 %: item") + 1] == "      not found"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +152,7 @@ def test_other_folders_names_and_threads_are_seen(project):
     )
     done = _verify(project, "--script", "train", "--device", "sim")
     assert done.returncode == 1, done.stderr
-    assert "  train:4  1 waits: item" in done.stdout
+    assert "  train:4  1 waits, 100 %: item" in done.stdout
 
 
 def test_an_interrupted_script_may_tidy_up(project):
@@ -237,7 +240,7 @@ def test_whatever_a_program_leaves_it_is_reported(project):
     (project / "part.py").write_text("for _ in range(3):\n    print(torch.ones(1, device='cuda').item())\n")
     done = _verify(project, "--script", "train.py", "--device", "sim")
     assert (done.returncode, done.stderr) == (1, "")
-    assert "  part.py:2  3 waits: item" in done.stdout
+    assert "  part.py:2  3 waits, 100 %: item" in done.stdout
 
 
 def test_the_project_is_the_scripts_whatever_else_is_loaded(project, tmp_path_factory):
@@ -249,10 +252,10 @@ def test_the_project_is_the_scripts_whatever_else_is_loaded(project, tmp_path_fa
     )
     (project / "pyproject.toml").write_text("[tool.torchperf-lint]\nignore = ['TPL102']\n")
     lines = _verify(project, "--script", "train.py", "--device", "sim", "--steps", "6").stdout.splitlines()
-    confirmed = lines[lines.index("found and confirmed") :]
-    assert any("__init__.py:2  TPL105 " in line for line in confirmed), "it is judged as what the project calls"
-    assert "  train.py:22  1 waits: item" in confirmed[confirmed.index("seen, not found") :]
-    assert "TPL102" not in "".join(confirmed)
+    (formatted,) = (row for row, line in enumerate(lines) if "__init__.py:2  1 waits, 50 %: item" in line)
+    assert lines[formatted + 1].startswith("      TPL105 "), "it is judged as what the project calls"
+    assert lines[lines.index("  train.py:22  1 waits, 50 %: item") + 1] == "      not found"
+    assert "TPL102" not in "".join(lines)
 
 
 EVALUATION = """
@@ -276,11 +279,10 @@ def test_what_a_failed_program_did_not_come_to_is_not_refuted(project):
     lines = done.stdout.splitlines()
     assert lines[2] == "The program ended early, after 16 steps, at train.py:28. Until then:"
     assert lines[3].startswith("16 steps on the simulated device, 14 of them counted")
-    assert lines[lines.index("found and confirmed") + 1].startswith("  train.py:21  TPL102 ")
-    assert "seen, not found" in lines
+    assert lines[lines.index("  train.py:21  1 waits, 50 %: item") + 1].startswith("      TPL102 ")
     assert "not seen" not in done.stdout
     assert "train.py:34" not in done.stdout, "the loop that it did not come to"
-    assert lines[-1] == "found, neither confirmed nor refuted: 3"
+    assert lines[-1] == "2 findings confirmed, 3 neither confirmed nor refuted; 3 waiting lines, 1 not found"
 
 
 def test_what_a_stopped_program_did_not_come_to_is_told_from_what_it_refutes(project):

@@ -23,12 +23,13 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     sources = Sources(context.read)
     opening = "["
     for diagnostic in diagnostics:
-        yield opening + json.dumps(_object(diagnostic, sources))
+        yield opening + json.dumps(plain(diagnostic, sources))
         opening = ","
     yield "]" if opening == "," else "[]"
 
 
-def _object(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
+def plain(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
+    """A finding as plain data; `sources` tell where its edits lie."""
     steps = [(step.path or diagnostic.path, step.row, step.text) for step in diagnostic.because]
     source = sources.get(diagnostic.path) if diagnostic.fix else None
     return {

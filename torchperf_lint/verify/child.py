@@ -48,6 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a package, or a file or folder, to count as the user's",
     )
     parser.add_argument("--rows", action="store_true", help="note which rows of the user's files ran, too")
+    parser.add_argument(
+        "--instead",
+        action="append",
+        default=[],
+        nargs=2,
+        metavar="DIR",
+        help="where modules are looked for in the first folder, look in the second one before",
+    )
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
@@ -95,8 +103,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     sys.argv = [options.script, *options.arguments]
     if apart.has_script_folder():
         sys.path.insert(0, os.path.dirname(script))
-    for name in options.include:
-        _include(name)
+    for folder, copy in options.instead:
+        _look_in(copy, folder)
+    included = {name: _include(name) for name in options.include}
     rows = RowsThatRan()
     if options.rows:
         rows.watch()
@@ -123,6 +132,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     rows.end()
     measured = finish()
     steps.settle()
+    modules = _user_modules(script, recorder)
     return {
         "status": status,
         "error": error,
@@ -142,7 +152,9 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         "operators_in": list(recorder.operators_in.items()),
         "handed": outputs.handed,
         **measured,
-        "files": _user_files(script, recorder),
+        "files": sorted(modules),
+        "modules": modules,
+        "included": included,
         "rows": rows.by_file(),
         **(_outcome(names) if options.outcome else {}),
     }
@@ -152,8 +164,8 @@ def nothing_ran(status: str, error: str) -> dict[str, Any]:
     """The report of a program that did not run, or of one whose own report was lost."""
     nothing = dict.fromkeys(("loops", "memory", "nodes", "steady", "events", "operators", "operators_in", "files"), ())
     none = dict.fromkeys(("steps", "processes", "worker_threads", "host_bytes"), 0)
-    empty: dict[str, Any] = {"device": {}, "counters": {}, "handed": {}, "overwritten": [], "rows": {}}
-    return {"status": status, "error": error, **empty, **none, **nothing}
+    empty: dict[str, Any] = {name: {} for name in ("device", "counters", "handed", "rows", "modules", "included")}
+    return {"status": status, "error": error, "overwritten": [], "stopped": False, **empty, **none, **nothing}
 
 
 def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], dict[str, Any]]:
@@ -170,19 +182,27 @@ def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], 
     return lambda: {"counters": counters.stop(), "overwritten": []}
 
 
-def _include(name: str) -> None:
-    """Count the code of a package, or a file or folder, as the user's own.
+def _look_in(copy: str, folder: str) -> None:
+    """Look for modules in a copy before the folder; last of all, if that is found by other means than the path."""
+    if copy not in sys.path:
+        real = [os.path.realpath(each) for each in sys.path]
+        sys.path.insert(real.index(folder) if folder in real else len(real), copy)
 
+
+def _include(name: str) -> list[str]:
+    """Count the code of a package, or a file or folder, as the user's own; return where it lies.
+
+    A bare name is that of a package first: programs leave folders that are called like the packages that make them.
     Raises NotSimulated where there is none such, for a count without it would be taken for one with it.
     """
-    if os.path.exists(name):
-        events.include(name)
-        return
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
-    if spec is None:
+    found = [] if spec is None else [*(spec.submodule_search_locations or [spec.origin or ""])]
+    places = [os.path.abspath(place) for place in found or [name] if os.path.exists(place)]
+    if not places:
         raise NotSimulated(f"--include {name}: there is no such file, folder or package")
-    for place in spec.submodule_search_locations or [spec.origin or ""]:
+    for place in places:
         events.include(place)
+    return places
 
 
 def _join_threads() -> None:
@@ -236,12 +256,17 @@ def _device(kind: str) -> dict[str, str]:
     return {"kind": kind, "name": name, **versions}
 
 
-def _user_files(script: str, recorder: events.Recorder) -> list[str]:
-    """The files of the user's own that were loaded, or run in some other way."""
-    named = {_text_in(module, "__file__") for module in list(sys.modules.values())}
-    named |= {each.where.file for each in recorder.events}
-    files = {os.path.abspath(file) for file in named if file and os.path.isabs(file) and file.endswith(".py")}
-    return sorted(file for file in files | {script} if events.is_user_file(file) and os.path.isfile(file))
+def _user_modules(script: str, recorder: events.Recorder) -> dict[str, str]:
+    """The user's own files that were loaded, with their modules' names, or run in some other way, without one."""
+    named = dict.fromkeys([script, *(each.where.file for each in recorder.events)], "")
+    named |= {
+        _text_in(module, "__file__") or "": name for name, module in list(sys.modules.items()) if name != "__main__"
+    }
+    files = {
+        os.path.abspath(file): name for file, name in named.items() if os.path.isabs(file) and file.endswith(".py")
+    }
+    files.setdefault(script, "")
+    return {file: name for file, name in files.items() if events.is_user_file(file) and os.path.isfile(file)}
 
 
 def _text_in(module: object, name: str) -> str | None:
@@ -251,10 +276,16 @@ def _text_in(module: object, name: str) -> str | None:
 
 
 def _outcome(names: dict[str, Any]) -> dict[str, Any]:
-    """What the program leaves: its global `results`, if there is one, random generators somewhere, and settings."""
+    """What the program leaves: its global `results`, if there is one, random generators somewhere, and settings.
+
+    Results that have no exact record are named instead, as `not_comparable`.
+    """
     from torchperf_lint.verify import results
 
     outcome: dict[str, Any] = {"random_state": results.random_state(), "settings": results.settings()}
     if "results" in names:
-        outcome["results"] = results.encode(names["results"])
+        try:
+            outcome["results"] = results.encode(names["results"])
+        except results.NotComparable as refusal:
+            outcome["not_comparable"] = str(refusal)
     return outcome

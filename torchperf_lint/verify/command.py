@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import itertools
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; return the exit status."""
     own, script_arguments = _split(arguments)
     options = _parser().parse_args(own)
-    if importlib.util.find_spec("torch") is None:
+    own_torch = importlib.util.find_spec("torch") is not None
+    if not own_torch and (options.python is None or options.fix_preview):
         return _complain("torch is not installed: pip install 'torchperf-lint[verify]'")
     misuse = _misuse(options, script_arguments)
     if misuse:
@@ -41,13 +43,30 @@ def main(arguments: Sequence[str]) -> int:
     unknown = [name for name in options.rules if _rules_named(name) == []]
     if unknown:
         return _complain(f"there is no rule `{unknown[0]}`; `torchperf-lint rules` lists them")
-    device = _device(options.device)
+    try:
+        device = _device(options.device) if options.python is None else _device_of(options.python, options.device)
+    except _NoTorch as error:
+        return _complain(f"--python {options.python}: {error}")
     if device is None:
         return _complain("torch sees no CUDA device here; --device sim simulates one")
     if options.script is not None:
         from torchperf_lint.verify import script
 
-        return script.verify(options.script, script_arguments, device, options.steps)
+        return script.verify(
+            script.Request(
+                options.script,
+                script_arguments,
+                device,
+                options.steps,
+                options.include,
+                options.python,
+                options.jobs,
+                as_json=options.output_format == "json",
+                page=options.report,
+                fix_preview=options.fix_preview,
+                unsafe=options.unsafe_fixes,
+            )
+        )
     if options.experiments:
         from torchperf_lint.verify import experiments
 
@@ -61,12 +80,15 @@ def _misuse(options: argparse.Namespace, script_arguments: Sequence[str]) -> str
         return f"--jobs must be at least 1, not {options.jobs}"
     if options.steps is not None and options.steps < 1:
         return f"--steps must be at least 1, not {options.steps}"
-    if options.script is None and options.steps is not None:
-        return "--steps is for --script"
+    for name in ("steps", "include", "python", "output_format", "fix_preview"):
+        if options.script is None and getattr(options, name):
+            return f"--{name.replace('_', '-')} is for --script"
+    if options.unsafe_fixes and not options.fix_preview:
+        return "--unsafe-fixes is for --fix-preview"
     if options.script is None and script_arguments:
         return f"`{script_arguments[0]}` after -- is an argument for --script, which is not given"
     modes = ("--script", options.script is not None), ("--experiments", options.experiments)
-    others = ("RULE", options.rules), ("--update", options.update), ("--report", options.report)
+    others = ("RULE", options.rules), ("--update", options.update), ("--report", options.report and not options.script)
     chosen, unfit = ([name for name, given in each if given] for each in (modes, others))
     together = [*chosen, *unfit] if chosen else []
     return f"{together[0]} and {together[1]} do not go together" if len(together) > 1 else ""
@@ -118,6 +140,21 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("a program of your own").add_argument
     add("--script", type=Path, metavar="FILE", help="run this script instead; its arguments follow after --")
     add("--steps", type=int, metavar="N", help="stop it after so many steps")
+    add(
+        "--include",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="count and lint the lines of this installed package, or of this file or folder, too; may be repeated",
+    )
+    add(
+        "--fix-preview",
+        action="store_true",
+        help="run a copy of it as it is, twice, and with our fixes, too, and compare waits and results",
+    )
+    add("--unsafe-fixes", action="store_true", help="with the unsafe fixes as well")
+    add("--output-format", choices=("text", "json"), help="json: what the script prints goes to standard error")
+    add("--python", metavar="FILE", help="run it by this Python, which has torch (default: that of torchperf-lint)")
     return parser
 
 
@@ -135,6 +172,27 @@ def _device(wanted: str) -> str | None:
     if torch.cuda.is_available():
         return "cuda"
     return "sim" if wanted == "auto" else None
+
+
+class _NoTorch(Exception):
+    """A Python does not run, or has no torch; the text says which."""
+
+
+def _device_of(python: str, wanted: str) -> str | None:
+    """The same where another Python is to run the program; raise _NoTorch where it cannot."""
+    program = "import importlib.util; print(importlib.util.find_spec('torch') is not None)"
+    if wanted != "sim":
+        program += "; import torch; print(torch.cuda.is_available())"
+    try:
+        done = subprocess.run([python, "-c", program], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise _NoTorch(f"it cannot be run: {error.strerror}") from error
+    has_torch, _, has_gpu = done.stdout.strip().partition("\n")
+    if has_torch != "True":
+        raise _NoTorch("torch is not installed there" if has_torch == "False" else "it is no Python")
+    if has_gpu == "True":
+        return "cuda"
+    return None if wanted == "cuda" else "sim"
 
 
 def _rules_named(name: str) -> list[Rule]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.knowledge.versions import parse_version
 from torchperf_lint.measurements import UNFIXED
-from torchperf_lint.verify import environments, outputs, results
+from torchperf_lint.verify import effects, environments
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.environments import Release
 from torchperf_lint.verify.events import Kind
@@ -175,7 +175,7 @@ def objections(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> 
     return [
         *_costs(before, after),
         *_hidden_costs(before, after, agreement),
-        *_dangers(before, after),
+        *dangers(before, after),
         *_effects(before, after, agreement, safe=safe),
     ]
 
@@ -220,7 +220,7 @@ def _hidden_costs(before: Run, after: Run, agreement: Agreement) -> Iterator[str
         yield f"{kept} bytes more are held on the device, step upon step, for {saved} waits less"
 
 
-def _dangers(before: Run, after: Run) -> Iterator[str]:
+def dangers(before: Run, after: Run) -> Iterator[str]:
     """What goes well on a device that copies at once, and not on every GPU."""
     old, new = _unawaited(before), _unawaited(after)
     if new > old:
@@ -276,35 +276,11 @@ def _effects(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> It
     """What the program says, computes and leaves behind."""
     if safe and (agreement.tolerance or agreement.differ or agreement.kept):
         yield "a safe fix has no tolerance"
-    for warning in after.warnings - before.warnings:
-        yield f"a warning is new: {warning}"
-    for name, value in before.report["settings"].items():
-        if after.report["settings"][name] != value:
-            yield f"{name} is left {after.report['settings'][name]}, {value} before"
+    if "not_comparable" in before.report:
+        yield before.report["not_comparable"]
+    found = effects.differences(before, after, agreement)
+    texts = ("the output differs" if each.is_of_printed_text else each.text for each in found)
+    yield from dict.fromkeys(texts)
     old, new = before.report.get("results"), after.report.get("results")
-    if (old is None) != (new is None):
-        yield "the results are gone" if new is None else "there are results only now"
-    if not agreement.differ or agreement.same_types:
-        yield from outputs.differences(before.handed, after.handed)
-        if old is not None and new is not None:
-            yield from results.differences(old, new, agreement.tolerance, values=not agreement.differ)
-    if agreement.differ:
-        return
-    if old is None and new is None and not before.stdout.strip():
+    if not agreement.differ and old is None and new is None and not before.stdout.strip():
         yield "the program gives no results to compare"
-    if not agreement.tolerance:
-        yield from _texts(before, after)
-    for name, state in before.report["random_state"].items():
-        if state != after.report["random_state"].get(name):
-            yield f"the random numbers of {name} are drawn differently"
-
-
-def _texts(before: Run, after: Run) -> Iterator[str]:
-    """Whatever can be read of a run."""
-    if before.stdout != after.stdout:
-        yield "the output differs"
-    if before.remarks != after.remarks:
-        yield "what goes to standard error differs"
-    for name in sorted(before.written.keys() | after.written.keys()):
-        if before.written.get(name) != after.written.get(name):
-            yield f"the file {name} differs"

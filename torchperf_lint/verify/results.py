@@ -126,29 +126,36 @@ def differences(before: Any, after: Any, tolerance: float = 0.0, *, values: bool
 
     Numbers may differ by `tolerance`, relative, and NaN equals NaN; without `values` only what they are is compared.
     """
-    return list(_differences(before, after, tolerance if values else None, "results"))
+    return [f"{place}: {text}" for place, text in places_that_differ(before, after, tolerance, values=values)]
 
 
-def _differences(before: Any, after: Any, tolerance: float | None, where: str) -> Iterator[str]:
+def places_that_differ(
+    before: Any, after: Any, tolerance: float = 0.0, *, values: bool = True
+) -> Iterator[tuple[str, str]]:
+    """The same as pairs of the place within the results and what differs there."""
+    yield from _differences(before, after, tolerance if values else None, "results")
+
+
+def _differences(before: Any, after: Any, tolerance: float | None, where: str) -> Iterator[tuple[str, str]]:
     for trait in _TRAITS:
         if before.get(trait) != after.get(trait):
-            yield f"{where}: {trait} {before.get(trait)} became {after.get(trait)}"
+            yield where, f"{trait} {before.get(trait)} became {after.get(trait)}"
             return
     if "pairs" in before:
         names, others = ([name for name, _ in each["pairs"]] for each in (before, after))
         if names != others:
-            yield f"{where}: the keys {', '.join(names)} became {', '.join(others)}"
+            yield where, f"the keys {', '.join(names)} became {', '.join(others)}"
             return
         for (name, old), (_, new) in zip(before["pairs"], after["pairs"], strict=True):
             yield from _differences(old, new, tolerance, f"{where}[{name}]")
     elif "items" in before:
         if len(before["items"]) != len(after["items"]):
-            yield f"{where}: {len(before['items'])} items became {len(after['items'])}"
+            yield where, f"{len(before['items'])} items became {len(after['items'])}"
             return
         for place, (old, new) in enumerate(zip(before["items"], after["items"], strict=True)):
             yield from _differences(old, new, tolerance, f"{where}[{place}]")
     elif tolerance is not None and not _equal(before, after, tolerance):
-        yield f"{where}: {_shown(before)} became {_shown(after)}"
+        yield where, f"{_shown(before)} became {_shown(after)}"
 
 
 def _equal(before: dict[str, Any], after: dict[str, Any], tolerance: float) -> bool:

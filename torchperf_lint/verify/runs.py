@@ -18,7 +18,8 @@ from torchperf_lint.verify.child import FAILED, OK, nothing_ran
 from torchperf_lint.verify.events import COPIES, KERNELS, Event, Kind, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import IO
 
 TIME_LIMIT = 300.0
 """Seconds after which a run counts as failed."""
@@ -53,6 +54,27 @@ class Line(NamedTuple):
     operator: str
     waits: Fraction
     staged: Fraction
+
+
+class Loop(NamedTuple):
+    """A loop of the program, by the line that asks for its batches; None where no steps were seen to count over.
+
+    `steps` are those that are counted, and the lines' counts are averages over them, or totals where there are none.
+    """
+
+    where: Place | None
+    steps: int
+    lines: list[Line]
+
+    @property
+    def waits(self) -> Fraction:
+        """How often the host waits per step."""
+        return sum((line.waits for line in self.lines), Fraction(0))
+
+    @property
+    def staged(self) -> Fraction:
+        """How many copies per step may wait."""
+        return sum((line.staged for line in self.lines), Fraction(0))
 
 
 class Run(NamedTuple):
@@ -152,15 +174,20 @@ class Run(NamedTuple):
         return sum((share * each.times for each, share in self._shares(calls)), Fraction(0))
 
     def lines(self) -> list[Line]:
-        """The lines that wait, or may wait, in the steady steps, the worst first."""
-        waits: dict[tuple[Place, Place | None, str], Fraction] = defaultdict(Fraction)
-        staged: dict[tuple[Place, Place | None, str], Fraction] = defaultdict(Fraction)
+        """The lines that wait, or may wait, in the steady steps of any loop, the worst first."""
+        return _lines(self._shares(self.events))
+
+    def loops(self) -> list[Loop]:
+        """The loops that have steady steps, in the order of these, each with its lines, the worst first."""
+        steady = self.steady
+        if not steady:
+            return [Loop(None, 0, self.lines())]
+        happened: dict[Place, list[tuple[Event, Fraction]]] = {place: [] for place in steady.values()}
         for each, share in self._shares(self.events):
-            key = each.where, each.via, each.operator
-            waits[key] += share * each.waits
-            staged[key] += share * each.staged
-        found = [Line(*key, waits[key], staged[key]) for key in waits if waits[key] or staged[key]]
-        return sorted(found, key=lambda line: (-line.waits, -line.staged, line.where))
+            if each.step is not None:
+                happened[steady[each.step]].append((each, share))
+        lengths = Counter(steady.values())
+        return [Loop(place, lengths[place], _lines(events)) for place, events in happened.items()]
 
     def _shares(self, happened: Iterable[_Timed]) -> Iterator[tuple[_Timed, Fraction]]:
         """What happened in steady steps, each with its share of the steps of its loop."""
@@ -171,6 +198,18 @@ class Run(NamedTuple):
                 yield each, Fraction(1, lengths[steady[each.step]])
             elif not steady:
                 yield each, Fraction(1)
+
+
+def _lines(happened: Iterable[tuple[Event, Fraction]]) -> list[Line]:
+    """The lines that wait, or may wait, by events with their shares of the steps, the worst first."""
+    waits: dict[tuple[Place, Place | None, str], Fraction] = defaultdict(Fraction)
+    staged: dict[tuple[Place, Place | None, str], Fraction] = defaultdict(Fraction)
+    for each, share in happened:
+        key = each.where, each.via, each.operator
+        waits[key] += share * each.waits
+        staged[key] += share * each.staged
+    found = [Line(*key, waits[key], staged[key]) for key in waits if waits[key] or staged[key]]
+    return sorted(found, key=lambda line: (-line.waits, -line.staged, line.where))
 
 
 class _Calls(NamedTuple):
@@ -190,6 +229,7 @@ def run_program(
     *,
     libraries: Sequence[Path] = (),
     include: Sequence[str] = (),
+    instead: Iterable[tuple[str, str]] = (),
     python: str | None = None,
     mode: str = "count",
     steps: int | None = None,
@@ -197,17 +237,22 @@ def run_program(
     host_bytes: bool = False,
     rows: bool = False,
     live: bool = False,
-    time_limit: float = TIME_LIMIT,
+    output: IO[Any] | None = None,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    time_limit: float | None = TIME_LIMIT,
 ) -> Run:
     """Run a script on `sim` or `cuda` in a process of its own, with these library folders first on its path.
 
-    The packages, files and folders to `include` count as the user's own code. `python` is the interpreter to run it
+    The packages, files and folders to `include` count as the user's own code. `instead` are pairs of folders: where
+    modules are looked for in the first, the second goes before it. `python` is the interpreter to run it
     with, ours by default: its environment has to hold torch, and need not hold this package.
-    A `live` run is the user's own: it prints as it goes, takes its time, and keeps the folder and the threads that it
-    would have without us.
+    A `live` run is the user's own: it prints as it goes (to `output`, if that is given), takes its time, and keeps the
+    folder and the threads that it would have without us. Others run in `folder`, that of the script by default, with
+    these additions to the `environment`.
     """
-    with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
-        report = Path(folder) / "report.json"
+    with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as place:
+        report = Path(place) / "report.json"
         command = apart.command("torchperf_lint.verify.child", "--device", device, "--mode", mode, python=python)
         command += ["--report", str(report)]
         command += ["--operators"] if operators else []
@@ -215,19 +260,20 @@ def run_program(
         command += ["--rows"] if rows else []
         command += [f"--library={each}" for each in libraries]
         command += [f"--include={each}" for each in include]
+        command += [part for pair in instead for part in ("--instead", *pair)]
         command += [f"--steps={steps}"] if steps is not None else []
         command += [] if live else ["--seed=0", "--outcome"]
         command += ["--upkeep", "--outputs"] if mode == "count" and not live else []
         command += [str(script), *arguments]
-        environment = _environment(libraries, live=live)
+        variables = _environment(libraries, live=live) | dict(environment or {})
         if live:
-            status, stdout, stderr = _wait_for(command, environment), "", ""
+            status, stdout, stderr = _wait_for(command, variables, output), "", ""
         else:
             try:
                 done = subprocess.run(
                     command,
-                    cwd=script.parent,
-                    env=environment,
+                    cwd=folder or script.parent,
+                    env=variables,
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     text=True,
@@ -244,9 +290,9 @@ def run_program(
         return Run(json.loads(report.read_text(encoding="utf-8")), stdout, stderr)
 
 
-def _wait_for(command: Sequence[str], environment: dict[str, str]) -> int:
+def _wait_for(command: Sequence[str], environment: dict[str, str], output: IO[Any] | None) -> int:
     """Run a command to its end, also where the user interrupts it: it hears of that itself, and may have to tidy up."""
-    process = subprocess.Popen(command, env=environment)
+    process = subprocess.Popen(command, env=environment, stdout=output)
     interrupted = False
     while process.returncode is None:
         try:
@@ -282,4 +328,4 @@ def _broken(error: str, stdout: str = "", stderr: str = "") -> Run:
     return Run(nothing_ran(FAILED, error), stdout, stderr)
 
 
-__all__ = ["OK", "Counts", "Line", "Run", "run_program"]
+__all__ = ["OK", "Counts", "Line", "Loop", "Run", "run_program"]

@@ -6,23 +6,42 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.config import BadConfig, load
+from torchperf_lint.config import BadConfig
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.gather import look_at
-from torchperf_lint.engine.jobs import Disk, Job, run_job
-from torchperf_lint.engine.layout import layout_of
+from torchperf_lint.verify import account_text
+from torchperf_lint.verify.account import account_of
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
+from torchperf_lint.verify.preview import Preview, before_a_run, fixes_of, preview
 from torchperf_lint.verify.runs import run_program
-from torchperf_lint.verify.tables import per_step, short
+from torchperf_lint.verify.sources import Linter, Sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.verify.account import Account
+    from torchperf_lint.verify.mirror import Earlier
+    from torchperf_lint.verify.preview import Copy
     from torchperf_lint.verify.runs import Line, Run
 
 CLEAN, FOUND, FAILED = 0, 1, 2
+
+
+class Request(NamedTuple):
+    """What is asked for: the script and its arguments, how to run it, and what is to be told of it in which form."""
+
+    script: Path
+    arguments: Sequence[str]
+    device: str
+    steps: int | None = None
+    include: Sequence[str] = ()
+    python: str | None = None
+    jobs: int | None = None
+    as_json: bool = False
+    page: Path | None = None
+    fix_preview: bool = False
+    unsafe: bool = False
 
 
 class Joined(NamedTuple):
@@ -33,38 +52,107 @@ class Joined(NamedTuple):
     not_found: list[Line]
 
 
-def verify(script: Path, arguments: Sequence[str], device: str, steps: int | None) -> int:
-    """Run the script, lint every file of the user's that it loaded, print both joined; return the exit status."""
+def verify(request: Request) -> int:
+    """Run the script, lint every file that it loaded and that is to be linted, print both; return the exit status."""
+    script = request.script
     if not script.is_file():
         return _complain(f"{script}: {'this is no file' if script.exists() else 'there is no such file'}")
     if not os.access(script, os.R_OK):
         return _complain(f"{script}: it cannot be read")
-    script = script.resolve()
-    run = run_program(script, device, arguments, steps=steps, live=True)
+    if request.page is not None:
+        from torchperf_lint.verify import report
+
+        try:
+            report.prepare(request.page)
+        except OSError as error:
+            return _complain(f"{request.page}: the report cannot be written: {error.strerror}")
+    request = request._replace(script=script.resolve())
+    earlier = before_a_run(str(request.script)) if request.fix_preview else None
+    run = run_program(
+        request.script,
+        request.device,
+        request.arguments,
+        include=request.include,
+        python=request.python,
+        steps=request.steps,
+        live=True,
+        output=sys.stderr if request.as_json else None,
+    )
     sys.stdout.flush()
     if run.status != OK:
-        _complain(f"{os.path.relpath(script)}: {_what_happened(run)}")
+        _complain(_what_happened(run, request.script))
         if not run.events:
             return FAILED
     try:
-        found, failures = _lint(run.report["files"] or [str(script)], str(script))
+        account = _judged(request, run, earlier)
     except BadConfig as error:
         return _complain(str(error.failure))
-    for failure in failures:
+    for failure in account.failures:
         print(failure, file=sys.stderr)
-    joined = join(found, run.lines())
-    print(_table(run, joined), end="")
-    if run.status != OK or failures:
+    _tell(account, request)
+    if run.status != OK or account.failures:
         return FAILED
-    return FOUND if any(joined) else CLEAN
+    return FOUND if account.lines or account.not_seen else CLEAN
 
 
-def _what_happened(run: Run) -> str:
+def _judged(request: Request, run: Run, earlier: Earlier | None) -> Account:
+    sources = Sources.of(run, str(request.script))
+    linter = Linter(sources, request.jobs)
+    found, failures = linter.findings()
+    joined = join(found, (line for loop in run.loops() for line in loop.lines))
+    account = account_of(run, joined, failures, sources)
+    return account._replace(preview=_preview(request, run, linter, earlier)) if request.fix_preview else account
+
+
+def _preview(request: Request, run: Run, linter: Linter, earlier: Earlier | None) -> Preview:
+    if run.status != OK:
+        return Preview({}, obstacle="the program does not come to its end")
+
+    def start(copy: Copy) -> Run:
+        return run_program(
+            copy.script,
+            request.device,
+            request.arguments,
+            instead=copy.paths,
+            python=request.python,
+            steps=request.steps,
+            folder=copy.folder,
+            environment={"PYTHONDONTWRITEBYTECODE": "1"},
+            time_limit=None,
+        )
+
+    fixes = fixes_of(linter, unsafe=request.unsafe)
+    try:
+        return preview(linter.sources, fixes, start, earlier=earlier)
+    except OSError as error:
+        return Preview(fixes, obstacle=f"the program cannot be copied: {error}")
+
+
+def _tell(account: Account, request: Request) -> None:
+    """Print the account, and write its page."""
+    if request.as_json:
+        from torchperf_lint.verify import account_json
+
+        print(account_json.render(account))
+    else:
+        print(account_text.render(account), end="")
+    if request.page is not None:
+        from torchperf_lint.verify import report
+        from torchperf_lint.verify.page.account import page
+
+        path = report.write_page(page(account, report.today()), request.page)
+        print(f"wrote {path}", file=sys.stderr if request.as_json else sys.stdout)
+
+
+def _what_happened(run: Run, script: Path) -> str:
     """Why the program did not come to its end, and where."""
+    error = str(run.report["error"])
+    if error.startswith("--include"):  # nothing of the program has run
+        return error
     row = run.report.get("failed_at")
-    at = f", at {_place(*row)}" if row else ""
+    at = f", at {os.path.relpath(row[0])}:{row[1]}" if row else ""
     # What is not simulated says so itself.
-    return run.report["error"] + at if run.status == NOT_SIMULATED else f"{run.status}: {run.report['error']}{at}"
+    return f"{os.path.relpath(script)}: {error if run.status == NOT_SIMULATED else f'{run.status}: {error}'}{at}"
 
 
 def join(found: Iterable[Diagnostic], lines: Iterable[Line]) -> Joined:
@@ -99,74 +187,6 @@ def _is_about(found: Diagnostic, line: Line) -> bool:
 def _costs_at_use(code: str) -> bool:
     rule = registry.find_rule(code)
     return rule is not None and rule.costs_at_use
-
-
-def _lint(files: Sequence[str], script: str) -> tuple[list[Diagnostic], list[str]]:
-    """The findings in these files, as parts of the script's project, and the files that cannot be linted."""
-    settings = load(os.path.dirname(script), None)
-    around = Disk(lambda: look_at(layout_of(files, script), settings.hints, None))
-    reports = []
-    for file in files:
-        codes = tuple(rule.code for rule in settings.rules_for(file))
-        # A suppression that is not needed is no matter of waits.
-        job = Job(file, codes, settings.target, settings.hints, report_unused=False)
-        reports.append(run_job(job, around).report)
-    failures = [str(report.failure) for report in reports if report.failure is not None]
-    return [each for report in reports for each in report.diagnostics], failures
-
-
-def _table(run: Run, joined: Joined) -> str:
-    rows = [] if run.status == OK else [_until_its_end(run)]
-    rows += [_headline(run), *run.report["counters"].get("disagreements", ())]
-    rows += ["", _heading("found and confirmed", joined.confirmed)]
-    for found, lines in joined.confirmed:
-        rows.append(f"  {_place(found.path, found.row)}  {found.code} {found.message}")
-        rows += [f"      {_seen(line)}" for line in lines]
-    if run.status == OK:
-        until = ", until it was stopped" if run.report["stopped"] else ""
-        rows += ["", _heading(f"found, not seen{until}", joined.not_seen)]
-        rows += [f"  {_place(found.path, found.row)}  {found.code} {found.message}" for found in joined.not_seen]
-    rows += ["", _heading("seen, not found", joined.not_found)]
-    rows += [f"  {_seen(line)}" for line in joined.not_found]
-    if run.status != OK:
-        rows += ["", f"found, neither confirmed nor refuted: {len(joined.not_seen) or 'nothing'}"]
-    return "\n".join(rows) + "\n"
-
-
-def _until_its_end(run: Run) -> str:
-    """What is to be known of the counts of a program that did not come to its end."""
-    steps = run.report["steps"]
-    after = f"after {steps} step{'' if steps == 1 else 's'}" if steps else "before its first step"
-    at = run.report.get("failed_at")
-    return f"The program ended early, {after}{f', at {_place(*at)}' if at else ''}. Until then:"
-
-
-def _headline(run: Run) -> str:
-    counts = run.counts()
-    device = run.report["device"]["name"]
-    place = "the simulated device" if device == "simulated" else device
-    waits = f"the host waits {per_step(counts.waits)} times"
-    staged = f", and {per_step(counts.staged)} copies may wait" if counts.staged else ""
-    if not run.steady:
-        return f"No steps to count over were seen on {place}; in all {waits}{staged}."
-    loops = len(set(run.steady.values()))
-    over = f" of each of {loops} loops, taken together" if loops > 1 else ""
-    counted = f"{run.report['steps']} steps on {place}, {len(run.steady)} of them counted"
-    return f"{counted}: {waits} per step{over}{staged}."
-
-
-def _heading(text: str, rows: Sequence[object]) -> str:
-    return text if rows else f"{text}: nothing"
-
-
-def _seen(line: Line) -> str:
-    count = f"{per_step(line.waits)} waits" if line.waits else f"{per_step(line.staged)} staged"
-    via = f", via {short(line.via)}" if line.via else ""
-    return f"{_place(line.where.file, line.where.row)}  {count}: {line.operator}{via}"
-
-
-def _place(path: str, row: int) -> str:
-    return f"{os.path.relpath(path)}:{row}" if row else path
 
 
 def _complain(text: str) -> int:

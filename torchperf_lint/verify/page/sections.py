@@ -162,15 +162,19 @@ def _line(entry: Entry, variant: str, line: Line) -> Markup:
 def _diffs(entry: Entry) -> Iterator[Markup]:
     """What the fixes of each grade change, grade by grade."""
     for (before, old), (after, new) in pairwise(entry.proof.programs.items()):
-        title = f"{LABELS[before]} → {LABELS[after]}"
-        changes = difflib.unified_diff(program_lines(old), program_lines(new), n=2, lineterm="")
-        lines = join(_diff_lines(list(changes)[2:]))
-        yield tag("h4", title)
-        yield tag("pre", lines, class_="diff", role="region", aria_label=f"Changes, {title}", tabindex=0)
+        yield from changes(f"{LABELS[before]} → {LABELS[after]}", old, new)
 
 
-def _diff_lines(changes: Iterable[str]) -> Iterator[Markup]:
-    for change in changes:
+def changes(title: str, before: bytes, after: bytes) -> Iterator[Markup]:
+    """A heading, and what changes from one text to another."""
+    diff = difflib.unified_diff(program_lines(before), program_lines(after), n=2, lineterm="")
+    lines = join(_diff_lines(list(diff)[2:]))
+    yield tag("h4", title)
+    yield tag("pre", lines, class_="diff", role="region", aria_label=f"Changes, {title}", tabindex=0)
+
+
+def _diff_lines(diff: Iterable[str]) -> Iterator[Markup]:
+    for change in diff:
         if change.startswith("@@"):
             row = re.search(r"\+(\d+)", change)
             yield tag("span", f"line {row[1]}\n" if row else "\n", class_="hunk")

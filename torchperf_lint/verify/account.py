@@ -1,0 +1,106 @@
+"""What a run of the user's program comes to: per loop its waiting lines, each with what the linter says of it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.verify.child import OK
+
+if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.verify.events import Place
+    from torchperf_lint.verify.preview import Preview
+    from torchperf_lint.verify.runs import Counts, Line, Loop, Run
+    from torchperf_lint.verify.script import Joined
+    from torchperf_lint.verify.sources import Sources
+
+GRADES = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SHOWN: "shown"}
+
+
+class WaitingLine(NamedTuple):
+    """A line that makes the host wait, or may.
+
+    Counts are per step of its loop; `share` is its part of all waits that were counted, over all loops. `ways` are what
+    it waits for; `found` are the findings about it.
+    """
+
+    where: Place
+    waits: Fraction
+    staged: Fraction
+    share: Fraction
+    ways: tuple[Line, ...]
+    found: tuple[Diagnostic, ...]
+
+
+class CountedLoop(NamedTuple):
+    """A loop with its waiting lines, the worst first; `where` and `steps` are `runs.Loop`'s."""
+
+    where: Place | None
+    steps: int
+    waits: Fraction
+    staged: Fraction
+    lines: list[WaitingLine]
+
+
+class Account(NamedTuple):
+    """All that is told of a run, in whatever format."""
+
+    run: Run
+    counts: Counts
+    loops: list[CountedLoop]
+    confirmed: list[Diagnostic]
+    not_seen: list[Diagnostic]
+    failures: list[str]  # a line for each file that cannot be linted
+    sources: Sources
+    preview: Preview | None = None
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether the program came to its end, so that what was not seen is refuted by it."""
+        return self.run.status == OK
+
+    @property
+    def lines(self) -> list[WaitingLine]:
+        """The waiting lines of all loops."""
+        return [line for loop in self.loops for line in loop.lines]
+
+
+def account_of(run: Run, joined: Joined, failures: list[str], sources: Sources) -> Account:
+    """Put together what was counted and what was found."""
+    about: dict[Line, list[Diagnostic]] = {}
+    for found, lines in joined.confirmed:
+        for line in lines:
+            about.setdefault(line, []).append(found)
+    loops = run.loops()
+    total = sum((loop.waits * max(loop.steps, 1) for loop in loops), Fraction(0))
+    told = [_counted(loop, total, about) for loop in loops]
+    confirmed = [found for found, _ in joined.confirmed]
+    return Account(run, run.counts(), told, confirmed, joined.not_seen, failures, sources)
+
+
+def grade(found: Diagnostic) -> str | None:
+    """How far the fix that there is may be trusted: safe, unsafe, or shown only; None where there is none."""
+    return None if found.fix is None else GRADES[found.fix.safety]
+
+
+def percent(share: Fraction) -> str:
+    """A share as a whole percentage, but for one that would be shown as nothing."""
+    return f"{float(share):.0%}".replace("%", " %") if share >= Fraction(1, 200) or not share else "< 1 %"
+
+
+def _counted(loop: Loop, total: Fraction, about: dict[Line, list[Diagnostic]]) -> CountedLoop:
+    places: dict[Place, list[Line]] = {}
+    for line in loop.lines:
+        places.setdefault(line.where, []).append(line)
+    steps = max(loop.steps, 1)
+    lines = []
+    for where, ways in places.items():
+        waits = sum((way.waits for way in ways), Fraction(0))
+        staged = sum((way.staged for way in ways), Fraction(0))
+        found = dict.fromkeys(each for way in ways for each in about.get(way, ()))
+        share = waits * steps / total if total else Fraction(0)
+        lines.append(WaitingLine(where, waits, staged, share, tuple(ways), tuple(found)))
+    lines.sort(key=lambda line: (-line.waits, -line.staged, line.where))
+    return CountedLoop(loop.where, loop.steps, loop.waits, loop.staged, lines)

@@ -1,0 +1,104 @@
+"""Where two runs of a program differ in what they say, compute and leave behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.verify import outputs, results
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.verify.runs import Run
+    from torchperf_lint.verify.workloads import Agreement
+
+PRINTED, ERRORS, RESULTS, RANDOM, SETTINGS, FILES = ASPECTS = (
+    "printed text",
+    "standard error",
+    "results",
+    "random states",
+    "settings",
+    "files written",
+)
+"""What of two runs is compared."""
+
+KINDS = "kinds"
+"""The place of what the text of what is printed, or logged, does not tell: of what types it was."""
+
+
+class Difference(NamedTuple):
+    """A difference in one of the aspects.
+
+    `place` is where in it, the same for any two runs that differ there; within a place are those that go on with `[`.
+    """
+
+    aspect: str
+    place: str
+    text: str
+
+    @property
+    def is_of_printed_text(self) -> bool:
+        """Whether it can be read in what the program prints."""
+        return self.aspect == PRINTED and self.place != KINDS
+
+    def is_within(self, other: Difference) -> bool:
+        """Whether it lies where two other runs differ."""
+        if self.aspect != other.aspect:
+            return False
+        return self.place == other.place or self.place.startswith(f"{other.place}[")
+
+
+def differences(before: Run, after: Run, agreement: Agreement) -> Iterator[Difference]:
+    """All differences that the agreement does not allow."""
+    for warning in after.warnings - before.warnings:
+        yield Difference(ERRORS, warning, f"a warning is new: {warning}")
+    for name, value in before.report["settings"].items():
+        if after.report["settings"][name] != value:
+            text = f"{name} is left {after.report['settings'][name]}, {value} before"
+            yield Difference(SETTINGS, name, text)
+    old, new = before.report.get("results"), after.report.get("results")
+    if (old is None) != (new is None):
+        yield Difference(RESULTS, "results", "the results are gone" if new is None else "there are results only now")
+    if not agreement.differ or agreement.same_types:
+        for text in outputs.differences(before.handed, after.handed):
+            yield Difference(PRINTED, KINDS, text)
+        if old is not None and new is not None:
+            values = not agreement.differ
+            for place, text in results.places_that_differ(old, new, agreement.tolerance, values=values):
+                yield Difference(RESULTS, place, f"{place}: {text}")
+    if agreement.differ:
+        return
+    if not agreement.tolerance:
+        yield from _texts(before, after)
+    for name, state in before.report["random_state"].items():
+        if state != after.report["random_state"].get(name):
+            yield Difference(RANDOM, name, f"the random numbers of {name} are drawn differently")
+
+
+def _texts(before: Run, after: Run) -> Iterator[Difference]:
+    """Whatever can be read of a run."""
+    yield from _lines(before.stdout, after.stdout)
+    if before.remarks != after.remarks:
+        yield Difference(ERRORS, "text", "what goes to standard error differs")
+    for name in sorted(before.written.keys() | after.written.keys()):
+        if before.written.get(name) != after.written.get(name):
+            yield Difference(FILES, name, f"the file {name} differs")
+
+
+def _lines(before: str, after: str) -> Iterator[Difference]:
+    """Line by line where there are as many, so that one that no two runs share hides no other."""
+    old, new = before.split("\n"), after.split("\n")
+    if len(old) != len(new):
+        yield Difference(PRINTED, "", f"{len(new) - 1} lines are printed, {len(old) - 1} before")
+        return
+    for row, (was, now) in enumerate(zip(old, new, strict=True), 1):
+        if was != now:
+            yield Difference(PRINTED, f"[{row}]", f"line {row} is `{now}`, `{was}` before")
+
+
+def is_there(aspect: str, run: Run) -> bool:
+    """Whether a run has anything of an aspect to compare."""
+    if aspect == RESULTS:
+        return "results" in run.report
+    kept = {PRINTED: run.stdout.strip(), ERRORS: run.stderr.strip(), FILES: run.written}
+    return bool(kept.get(aspect, True))
