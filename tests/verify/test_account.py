@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 from fractions import Fraction
+from xml.etree import ElementTree
 
 import pytest
 from synthetic import event, run
@@ -137,6 +138,7 @@ def test_json_and_page_hold_what_the_text_does(script):
     assert [each["location"]["row"] for each in data["not_seen"]] == [4]
 
     text = page(told, datetime.date(2031, 2, 3))
+    ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>"))
     for shown in (
         "Loop at train.py:1",
         "Loop at train.py:4",

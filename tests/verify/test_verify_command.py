@@ -102,6 +102,7 @@ def test_only_a_checkout_is_written_to(checkout, capsys):
         (["TPL102", "--", "--lr"], "`--lr` after -- is an argument for --script, which is not given"),
         (["--script", "x.py", "--update"], "--script and --update do not go together"),
         (["--script", "x.py", "--device", "sim", "--python", "/dev/null"], "it cannot be run: Permission denied"),
+        (["--script", "x.py", "--device", "sim", "--python", "/usr/bin/true"], "it is no Python 3.10 or newer"),
         (["--include", "x"], "--include is for --script"),
         (["--output-format", "json"], "--output-format is for --script"),
         (["--fix-preview"], "--fix-preview is for --script"),

@@ -27,7 +27,8 @@ PROVED, NOT_PROVED, FAILED = 0, 1, 2
 _EPILOG = """\
 Exit status: 0 every fix that was run is accepted and the counts are those of the rules' pages, 1 some are not, or
 could not be verified here, 2 the run itself failed. Anything that the simulated device cannot do counts as not
-verified, never as accepted."""
+verified, never as accepted. With --script: 0 no line waits and nothing is found, 1 some line does or something is, 2
+the program failed or a file cannot be linted."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -180,7 +181,8 @@ class _NoTorch(Exception):
 
 def _device_of(python: str, wanted: str) -> str | None:
     """The same where another Python is to run the program; raise _NoTorch where it cannot."""
-    program = "import importlib.util; print(importlib.util.find_spec('torch') is not None)"
+    program = "import sys; assert sys.version_info >= (3, 10); "
+    program += "import importlib.util; print(importlib.util.find_spec('torch') is not None)"
     if wanted != "sim":
         program += "; import torch; print(torch.cuda.is_available())"
     try:
@@ -189,7 +191,7 @@ def _device_of(python: str, wanted: str) -> str | None:
         raise _NoTorch(f"it cannot be run: {error.strerror}") from error
     has_torch, _, has_gpu = done.stdout.strip().partition("\n")
     if has_torch != "True":
-        raise _NoTorch("torch is not installed there" if has_torch == "False" else "it is no Python")
+        raise _NoTorch("torch is not installed there" if has_torch == "False" else "it is no Python 3.10 or newer")
     if has_gpu == "True":
         return "cuda"
     return None if wanted == "cuda" else "sim"
