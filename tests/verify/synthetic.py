@@ -33,6 +33,7 @@ def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout=
         "overwritten": [],
         "files": [],
         "modules": {},
+        "rows": {},
         "included": {},
         "stopped": False,
         "random_state": {"torch": encode(random)},

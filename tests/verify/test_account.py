@@ -44,7 +44,7 @@ def two_loops(script):
     ]
     steady = [[step, script, 1 if step < 6 else 4] for step in range(8)]
     outside = [event(step=None, row=5, file=script)] * 9
-    counted = run([*first, *second, *outside])
+    counted = run([*first, *second, *outside], rows={script: [1, 2, 3, 4, 5]})
     return counted._replace(report={**counted.report, "steady": steady})
 
 
@@ -94,6 +94,7 @@ def test_the_text_gives_each_line_its_findings_and_each_finding_its_fix(script):
         finding(script, 2, safety=Safety.UNSAFE, code="TPL102"),
         finding(script, 5, safety=Safety.SHOWN),
         finding(script, 1),
+        finding(script, 9),
     ]
     rows = account_text.render(account(two_loops(script), found)).splitlines()
     assert rows[2:] == [
@@ -108,10 +109,13 @@ def test_the_text_gives_each_line_its_findings_and_each_finding_its_fix(script):
         "  train.py:5  2 waits, 33 %: to; copy",
         "      TPL101 says <5> (a fix is shown, and not made)",
         "",
-        "found, not seen",
+        "found, ran and did not wait",
         "  train.py:1  TPL101 says <1> (no fix)",
         "",
-        "3 findings confirmed, 1 not seen; 3 waiting lines, 1 not found",
+        "found, did not run",
+        "  train.py:9  TPL101 says <9> (no fix)",
+        "",
+        "3 findings confirmed, 1 did not wait, 1 did not run; 3 waiting lines, 1 not found",
     ]
 
 
@@ -121,7 +125,10 @@ def test_a_finding_of_what_costs_elsewhere_has_its_place(script):
 
 
 def test_json_and_page_hold_what_the_text_does(script):
-    found = [finding(script, 2, safety=Safety.SAFE, because=(Because(1, "loops"),)), finding(script, 4)]
+    found = [
+        finding(script, 2, safety=Safety.SAFE, because=(Because(1, "loops"),)),
+        *(finding(script, row) for row in (4, 8)),
+    ]
     told = account(two_loops(script), found)
     data = json.loads(account_json.render(told))
     assert (data["script"], data["status"], data["counted"]) == ("train.py", "ok", 8)
@@ -135,7 +142,7 @@ def test_json_and_page_hold_what_the_text_does(script):
         ("TPL101", "safe", ["train.py:1", "train.py:2"])
     ]
     assert data["loops"][0]["lines"][1]["findings"] == []
-    assert [each["location"]["row"] for each in data["not_seen"]] == [4]
+    assert [(each["location"]["row"], each["ran"]) for each in data["not_seen"]] == [(4, True), (8, False)]
 
     text = page(told, datetime.date(2031, 2, 3))
     ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>"))
@@ -151,7 +158,9 @@ def test_json_and_page_hold_what_the_text_does(script):
         assert shown in text
     assert "TPL101 says &lt;2&gt; (--fix mends it)" in text
     assert text.count("not found") == 2
-    assert "train.py:4  TPL101 says &lt;4&gt; (no fix)" in text
+    idle, not_run = text.partition("<h2>Found, ran and did not wait")[2].split("<h2>Found, did not run")
+    assert "train.py:4  TPL101 says &lt;4&gt; (no fix)" in idle
+    assert "train.py:8  TPL101 says &lt;8&gt; (no fix)" in not_run
 
 
 def test_paths_are_relative_or_begin_with_the_package(tmp_path, monkeypatch):
@@ -164,3 +173,18 @@ def test_paths_are_relative_or_begin_with_the_package(tmp_path, monkeypatch):
     assert sources.shown(os.path.join(own, "loop.py")) == os.path.join("own", "loop.py")
     assert sources.shown(f"{package}s/loop.py") == os.path.join("..", "lib", "site-packages", "trainers", "loop.py")
     assert sources.place(Place("<thread x>", 0)) == "<thread x>"
+
+
+def test_of_many_findings_the_text_lists_some(script):
+    found = [finding(script, row) for row in range(20, 35)]
+    rows = account_text.render(account(two_loops(script), found)).splitlines()
+    assert sum(row.startswith("  train.py:2") and "says" in row for row in rows) == 10
+    assert "  and 5 more, which --report and --output-format json list" in rows
+
+
+def test_what_a_failed_program_did_not_come_to_is_under_no_heading(script):
+    counted = two_loops(script)
+    failed = counted._replace(report={**counted.report, "status": "failed", "error": "ValueError: no"})
+    text = account_text.render(account(failed, [finding(script, 9)]))
+    assert "did not" not in text
+    assert "0 findings confirmed, 1 neither confirmed nor refuted" in text

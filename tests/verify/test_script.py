@@ -86,7 +86,7 @@ def test_a_script_is_counted_and_joined_with_the_findings(project):
     assert lines[missed + 1] == "      not found"
     assert lines[found + 1].startswith("      TPL102 ")
     assert lines[found + 1].endswith(" (--fix mends it)")
-    assert lines[-1] == "2 findings confirmed, 0 not seen; 3 waiting lines, 1 not found"
+    assert lines[-1] == "2 findings confirmed, 0 did not wait, 0 did not run; 3 waiting lines, 1 not found"
 
 
 def test_a_finding_in_a_helper_is_confirmed_by_the_script_that_calls_it(project):
@@ -280,7 +280,7 @@ def test_what_a_failed_program_did_not_come_to_is_not_refuted(project):
     assert lines[2] == "The program ended early, after 16 steps, at train.py:28. Until then:"
     assert lines[3].startswith("16 steps on the simulated device, 14 of them counted")
     assert lines[lines.index("  train.py:21  1 waits, 50 %: item") + 1].startswith("      TPL102 ")
-    assert "not seen" not in done.stdout
+    assert "did not" not in done.stdout
     assert "train.py:34" not in done.stdout, "the loop that it did not come to"
     assert lines[-1] == "2 findings confirmed, 3 neither confirmed nor refuted; 3 waiting lines, 1 not found"
 
@@ -290,7 +290,7 @@ def test_what_a_stopped_program_did_not_come_to_is_told_from_what_it_refutes(pro
     done = _verify(project, "--script", "train.py", "--device", "sim", "--steps", "6")
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
-    unseen = lines[lines.index("found, not seen, until it was stopped") :]
+    unseen = lines[lines.index("found, did not run, until it was stopped") :]
     assert unseen[1].startswith("  train.py:32  TPL102 ")
 
 

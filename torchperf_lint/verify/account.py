@@ -62,6 +62,21 @@ class Account(NamedTuple):
         return self.run.status == OK
 
     @property
+    def idle(self) -> list[Diagnostic]:
+        """The findings that were not seen though the line ran: it did not wait."""
+        return [each for each in self.not_seen if self.ran(each)]
+
+    @property
+    def not_run(self) -> list[Diagnostic]:
+        """The findings on lines that did not run."""
+        return [each for each in self.not_seen if not self.ran(each)]
+
+    def ran(self, found: Diagnostic) -> bool:
+        """Whether a row of what is reported ran."""
+        rows = self.run.report["rows"].get(found.path, ())
+        return any(found.row <= row <= found.end_row for row in rows)
+
+    @property
     def lines(self) -> list[WaitingLine]:
         """The waiting lines of all loops."""
         return [line for loop in self.loops for line in loop.lines]

@@ -41,7 +41,7 @@ def as_json(account: Account) -> dict[str, Any]:
         "counted": len(account.run.steady),
         **_counts(account.counts.waits, account.counts.staged),
         "loops": [writer.loop(loop) for loop in account.loops],
-        "not_seen": [writer.finding(each) for each in account.not_seen],
+        "not_seen": [{**writer.finding(each), "ran": account.ran(each)} for each in account.not_seen],
         "failures": account.failures,
         "preview": account.preview and writer.preview(account.preview),
     }

@@ -26,20 +26,33 @@ FIXES = {
 }
 
 
+MOST_LISTED = 10
+"""Of the findings under a heading, so many are listed: a library has many that one program does not come to."""
+
+
 def render(account: Account) -> str:
     """The whole text, in lines."""
     rows = [] if account.ended_well else [_until_its_end(account)]
     rows += [headline(account), *account.run.report["counters"].get("disagreements", ())]
     for loop in account.loops:
         rows += ["", *_loop(loop, account.sources)]
-    if account.ended_well:
-        until = ", until it was stopped" if account.run.report["stopped"] else ""
-        rows += ["", f"found, not seen{until}" + ("" if account.not_seen else ": nothing")]
-        rows += [f"  {finding(each, account.sources)}" for each in account.not_seen]
+    for title, found in unseen(account):
+        rows += ["", title if found else f"{title}: nothing"]
+        rows += [f"  {finding(each, account.sources)}" for each in found[:MOST_LISTED]]
+        if len(found) > MOST_LISTED:
+            rows.append(f"  and {len(found) - MOST_LISTED} more, which --report and --output-format json list")
     rows += ["", _summary(account)]
     if account.preview is not None:
         rows += ["", *_preview(account.preview, account.sources)]
     return "\n".join(rows) + "\n"
+
+
+def unseen(account: Account) -> Iterator[tuple[str, list[Diagnostic]]]:
+    """The findings that no wait confirms, under headings; none of a program that may not have come to them."""
+    if account.ended_well:
+        until = ", until it was stopped" if account.run.report["stopped"] else ""
+        yield f"found, ran and did not wait{until}", account.idle
+        yield f"found, did not run{until}", account.not_run
 
 
 def headline(account: Account) -> str:
@@ -115,11 +128,10 @@ def _told(found: Diagnostic) -> str:
 def _summary(account: Account) -> str:
     lines = account.lines
     missed = sum(not line.found for line in lines)
-    unseen = "not seen" if account.ended_well else "neither confirmed nor refuted"
-    return (
-        f"{len(account.confirmed)} findings confirmed, {len(account.not_seen)} {unseen}; "
-        f"{len(lines)} waiting lines, {missed} not found"
-    )
+    others = f"{len(account.idle)} did not wait, {len(account.not_run)} did not run"
+    if not account.ended_well:
+        others = f"{len(account.not_seen)} neither confirmed nor refuted"
+    return f"{len(account.confirmed)} findings confirmed, {others}; {len(lines)} waiting lines, {missed} not found"
 
 
 def _preview(told: Preview, sources: Sources) -> Iterator[str]:
@@ -161,9 +173,9 @@ def preview_rows(told: Preview, sources: Sources) -> list[tuple[str, str, str]]:
     for name, field in (("waits per step", "waits"), ("copies that may wait, per step", "staged")):
         before, after = (per_step(getattr(each, field)) for each in counts)
         rows.append((name, before, after))
-    steps = [str(run.report["steps"]) for run in runs]
-    if steps[0] != steps[1]:
-        rows.append(("steps", *steps))
+    before, after = (str(run.report["steps"]) for run in runs)
+    if before != after:
+        rows.append(("steps", before, after))
     loops = [run.loops() for run in runs]
     if max(map(len, loops)) > 1:
         for old, new in zip_longest(*loops):

@@ -75,6 +75,7 @@ def verify(request: Request) -> int:
         include=request.include,
         python=request.python,
         steps=request.steps,
+        rows=True,
         live=True,
         output=sys.stderr if request.as_json else None,
     )

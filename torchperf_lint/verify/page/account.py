@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import datetime
     from collections.abc import Iterator, Sequence
 
+    from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.verify.account import Account, CountedLoop, WaitingLine
     from torchperf_lint.verify.page.markup import Markup
     from torchperf_lint.verify.preview import Preview
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 def page(account: Account, date: datetime.date) -> str:
     """The text of the page; the same for the same account, files and date."""
     texts = _Texts(account.sources)
-    parts = [_header(account, date), *(_loop(loop, texts) for loop in account.loops), _not_seen(account)]
+    parts = [_header(account, date), *(_loop(loop, texts) for loop in account.loops)]
+    parts += [_not_seen(title, found, account.sources) for title, found in account_text.unseen(account)]
+    if not account.ended_well:
+        parts.append(_not_seen("found, neither confirmed nor refuted", account.not_seen, account.sources))
     if account.preview is not None:
         parts.append(_preview(account.preview, account.sources))
     return document(f"torchperf-lint verify: {account.sources.shown(account.sources.script)}", parts)
@@ -63,7 +67,7 @@ def _header(account: Account, date: datetime.date) -> Markup:
         "Counted": len(run.steady),
         "Lines": len(account.lines),
         "Found": sum(bool(line.found) for line in account.lines),
-        "Not seen": len(account.not_seen) if account.ended_well else "",
+        "Did not wait": len(account.idle) if account.ended_well else "",
     }
     ended = [] if account.ended_well else [tag("p", f"The program ended early: {run.report['error']}", class_="lead")]
     return tag(
@@ -109,14 +113,10 @@ def _line(line: WaitingLine, texts: _Texts) -> Markup:
     )
 
 
-def _not_seen(account: Account) -> Markup:
-    title = "Found, not seen" if account.ended_well else "Found, neither confirmed nor refuted"
-    rows = [
-        tag("li", tag("span", account_text.finding(each, account.sources), class_="reason"))
-        for each in account.not_seen
-    ]
+def _not_seen(title: str, found: Sequence[Diagnostic], sources: Sources) -> Markup:
+    rows = [tag("li", tag("span", account_text.finding(each, sources), class_="reason")) for each in found]
     shown = tag("ul", *rows) if rows else tag("p", "Nothing.", class_="about")
-    return tag("section", tag("h2", title), shown)
+    return tag("section", tag("h2", title.capitalize()), shown)
 
 
 def _preview(told: Preview, sources: Sources) -> Markup:
