@@ -71,6 +71,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "verify.report",
         "verify.runs",
         "verify.script",
+        "verify.sources",
     ),
 }
 INSIDE_OF_MODEL = frozenset(

@@ -12,7 +12,6 @@ from torchperf_lint.config import BadConfig
 from torchperf_lint.profile import text
 from torchperf_lint.profile.checkout import Checkout
 from torchperf_lint.profile.frames import is_of_tracer, parse, parse_stack
-from torchperf_lint.profile.linting import lint
 from torchperf_lint.profile.places import Places
 from torchperf_lint.profile.reading import BadTrace, events
 from torchperf_lint.profile.recording import record
@@ -20,9 +19,10 @@ from torchperf_lint.profile.summary import Summary, join_with, measure
 from torchperf_lint.profile.waits import waits
 from torchperf_lint.report import Context, opening
 from torchperf_lint.verify.report import prepare
+from torchperf_lint.verify.sources import Linter, Sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torchperf_lint.profile.frames import Frame
     from torchperf_lint.profile.recording import Recording
@@ -115,11 +115,16 @@ def _summary(recording: Recording, root: str) -> tuple[Summary, list[str]]:
     places = Places(checkout, recording.threads, exact)
     measured, outside = measure(recording, found, places)
     ran = {files[0] for frame in frames if len(files := checkout.files(frame)) == 1}
-    findings, failures = lint(sorted(ran), root) if ran else ([], [])
+    findings, failures = Linter(_sources(ran, root)).findings() if ran else ([], [])
     lines, not_seen = join_with(measured, findings)
     steps = recording.steps
     mean = sum(step.end - step.start for step in steps) / len(steps) / 1000 if steps else 0.0
     return Summary(len(steps), mean, outside, recording.has_runtime, bool(frames), lines, not_seen), failures
+
+
+def _sources(files: Iterable[str], root: str) -> Sources:
+    """Files as parts of the project at a folder, which no script of its own leads to."""
+    return Sources(os.path.join(root, "__main__.py"), dict.fromkeys(files, ""), {})
 
 
 def _frames(recording: Recording) -> Iterator[Frame]:
