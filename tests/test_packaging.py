@@ -207,7 +207,15 @@ def test_counts_a_script_where_it_is_installed(full_environment: Path, tmp_path:
     assert lines[0].startswith("6 steps on the simulated device, 4 of them counted: the host waits 2 times per step")
     assert lines[lines.index("  train.py:17  1 waits, 50 %: item") + 1].startswith("      TPL102 ")
     assert "  train.py:18  1 waits, 50 %: item, via third_party/reading.py:2" in lines
-    printed = _run(*command, "--script", "train.py", "--include", "third_party", cwd=tmp_path, status=1)
+
+
+def test_counts_a_script_by_another_python(empty_environment: Path, full_environment: Path, tmp_path: Path) -> None:
+    """The linter's own environment has no torch."""
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    command = [empty_environment / "torchperf-lint", "verify", "--script", "train.py", "--device", "sim"]
+    printed = _run(
+        *command, "--python", full_environment / "python", "--include", "third_party", cwd=tmp_path, status=1
+    )
     assert "  third_party/reading.py:2  1 waits, 50 %: item" in printed.splitlines()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from torchperf_lint.verify import child, events
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.events import Place
 from torchperf_lint.verify.runs import Run, run_program
@@ -72,3 +73,31 @@ def test_what_is_included_has_to_be_there(tmp_path: Path, name: str) -> None:
         NOT_SIMULATED,
         f"--include {name}: there is no such file, folder or package",
     )
+
+
+def test_a_bare_name_is_a_packages_before_it_is_a_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs leave folders that are called like the packages that make them; a package may be a single file."""
+    monkeypatch.setattr(events, "_INCLUDED", [])
+    monkeypatch.setattr(events, "_classes", {})
+    library, here = tmp_path / "site-packages", tmp_path / "here"
+    for folder in (library / "made_up_logger", here / "made_up_logger", here / "made_up_folder"):
+        folder.mkdir(parents=True)
+    (library / "made_up_logger" / "__init__.py").write_text("")
+    (library / "made_up_module.py").write_text("")
+    monkeypatch.syspath_prepend(str(library))
+    monkeypatch.chdir(here)
+    assert child._include("made_up_logger") == [str(library / "made_up_logger")]
+    assert child._include("made_up_module") == [str(library / "made_up_module.py")]
+    assert child._include("made_up_folder") == [str(here / "made_up_folder")]
+    assert child._include("./made_up_logger") == [str(here / "made_up_logger")]
+    assert events.is_user_file(str(library / "made_up_module.py"))
+    assert not events.is_user_file(str(library / "made_up_modules.py"))
+
+
+def test_a_copy_is_looked_into_where_its_folder_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before: what lies in front of the folder goes before the copy, too."""
+    monkeypatch.setattr(sys, "path", ["first", str(tmp_path), "last"])
+    child._look_in("copy", str(tmp_path))
+    child._look_in("copy", str(tmp_path))
+    child._look_in("of what a finder knows", str(tmp_path / "editable"))
+    assert sys.path == ["first", "copy", str(tmp_path), "last", "of what a finder knows"]

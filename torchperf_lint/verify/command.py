@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="programs at a time (default: the cores)",
+        help="programs, or processes that lint, at a time (default: the cores)",
     )
     add("-v", "--verbose", action="store_true", help="print the lines that wait, before and after")
     add("--experiments", action="store_true", help="do the experiments of four articles instead, claim by claim")
