@@ -79,16 +79,18 @@ def test_files_outside_the_project_are_copied_with_their_packages(sources, tmp_p
     assert str(unknown) not in copy.files
 
 
-def test_a_program_that_runs_outside_its_project_gets_a_folder_to_run_in(sources, tmp_path, monkeypatch):
-    (tmp_path / "here" / "data").mkdir(parents=True)
-    (tmp_path / "here" / "table.csv").write_text("1")
-    monkeypatch.chdir(tmp_path / "here")
+@pytest.mark.parametrize("name", ["here", "project_2", os.path.join("project", "build")])
+def test_a_program_that_runs_outside_its_project_gets_a_folder_to_run_in(sources, tmp_path, monkeypatch, name):
+    here = tmp_path / name
+    (here / "data").mkdir(parents=True)
+    (here / "table.csv").write_text("1")
+    monkeypatch.chdir(here)
     copy = copy_of(sources, tmp_path / "copy")
     (copy.folder / "table.csv").write_text("2")
     (copy.folder / "new.txt").write_text("2")
     assert sorted(os.listdir(copy.folder)) == ["data", "new.txt", "table.csv"]
-    assert (tmp_path / "here" / "table.csv").read_text() == "1"
-    assert not (tmp_path / "here" / "new.txt").exists()
+    assert (here / "table.csv").read_text() == "1"
+    assert not (here / "new.txt").exists()
 
 
 def test_large_files_are_linked_to_and_outputs_are_left_out(tmp_path, monkeypatch):

@@ -154,7 +154,7 @@ def _current_folder(root: str, copied_root: str, into: Path, earlier: Earlier | 
     """The copy of the current folder: within that of the project, or one of its own."""
     here = os.path.realpath(os.curdir)
     copied = os.path.normpath(os.path.join(copied_root, os.path.relpath(here, root)))
-    if os.path.realpath(copied).startswith(os.path.realpath(copied_root)):
+    if os.path.join(os.path.realpath(copied), "").startswith(os.path.join(os.path.realpath(copied_root), "")):
         return Path(copied)
     lay_out(here, str(into / "here"), (), earlier=earlier, deep=False)
     return into / "here"
