@@ -29,7 +29,7 @@ model = create_model(
 optimizer = create_optimizer_v2(model, opt="momentum", lr=1e-3, weight_decay=4e-5)
 loss_scaler = NativeScaler()
 model_ema = ModelEma(model, decay=0.99)
-lr_scheduler, _ = create_scheduler_v2(optimizer, sched="cosine", num_epochs=3)
+lr_scheduler, _ = create_scheduler_v2(optimizer, sched="cosine", num_epochs=2)
 
 
 def train_epoch(epoch):
@@ -53,7 +53,7 @@ def train_epoch(epoch):
 
 
 losses = []
-for epoch in range(3):
+for epoch in range(2):
     losses.append(train_epoch(epoch))
     lr_scheduler.step(epoch + 1)
 results = {"losses": losses, "state": dict(model.state_dict()), "averaged": dict(model_ema.ema.state_dict())}
