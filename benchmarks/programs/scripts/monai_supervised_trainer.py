@@ -53,7 +53,7 @@ evaluator = SupervisedEvaluator(
         "val_mean_dice": MeanDice(include_background=True, output_transform=from_engine(["pred", "label"]))
     },
     val_handlers=[
-        StatsHandler(output_transform=lambda x: None),
+        StatsHandler(name=None, output_transform=lambda x: None),
         CheckpointSaver(save_dir="./", save_dict={"net": net}, save_key_metric=True),
     ],
 )
@@ -72,7 +72,7 @@ trainer = SupervisedTrainer(
     train_handlers=[
         LrScheduleHandler(lr_scheduler=scheduler, print_lr=True),
         ValidationHandler(validator=evaluator, interval=1, epoch_level=True),
-        StatsHandler(tag_name="train_loss", output_transform=from_engine(["loss"], first=True)),
+        StatsHandler(name=None, tag_name="train_loss", output_transform=from_engine(["loss"], first=True)),
     ],
 )
 trainer.run()
