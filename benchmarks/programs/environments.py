@@ -41,6 +41,8 @@ class NotMade(Exception):
 
 def make(environment: Environment, folder: Path) -> Path:
     """The Python of an environment below this folder, made if it is missing or made of another lock; raises NotMade."""
+    if not environment.lock.is_file():
+        raise NotMade(f"{environment.lock.name} is not there: --lock writes it")
     home = folder / environment.name
     made_of = home / "made-of"
     python = home / "bin" / "python"
@@ -61,7 +63,7 @@ def lock(environment: Environment) -> None:
     """Resolve what an environment requires, and write its lock; raises NotMade."""
     with tempfile.TemporaryDirectory() as scratch:
         wanted, limits = Path(scratch, "wanted.in"), Path(scratch, "limits.txt")
-        wanted.write_text("\n".join(environment.requires) + "\n")
+        wanted.write_text("\n".join([*environment.requires, _torch()]) + "\n")
         limits.write_text(_torch() + "\n")
         options = "--constraint", str(limits), "--python-version", PYTHON, "--no-header", "--no-annotate"
         resolved = _uv("pip", "compile", *options, str(wanted))

@@ -272,6 +272,7 @@ def check_memory_in_use() -> None:
     free, total = torch.cuda.mem_get_info()
     assert 0 < free <= total
     assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] >= before + 4000
+    assert torch.cuda.memory_stats()["num_alloc_retries"] == torch.cuda.memory_stats()["num_ooms"] == 0
 
 
 def check_an_emptied_cache() -> None:

@@ -107,7 +107,7 @@ def check_what_is_not_simulated() -> None:
         torch.cuda.memory_snapshot,
         torch.cuda.memory._record_memory_history,
         torch.cuda.cudart,
-        torch.cuda.nccl.version,
+        lambda: torch.cuda.nccl.all_reduce([x]),
         lambda: torch.cuda.comm.broadcast(x, [0]),
         torch.cuda.jiterator._create_jit_fn("", x=1),
         torch.Stream,
@@ -211,6 +211,14 @@ def check_what_is_scripted_runs_as_python() -> None:
         scripted.save("net.pt")
     with raises(NotSimulated, "saving a module as TorchScript"):
         torch.jit.save(nn.Linear(2, 2), "net.pt")
+
+
+def check_torchs_own_scripts_find_what_their_module_names() -> None:
+    sys.modules.pop("torch.distributed.optim.functional_adadelta", None)
+    from torch.distributed.optim import functional_adadelta
+
+    assert "_scripted_functional_optimizer_deprecation_warning" in vars(functional_adadelta)
+    assert torch.cuda.nccl.version() >= (2, 10)
 
 
 def check_a_module_loaded_as_torchscript_stays_on_the_host() -> None:

@@ -65,11 +65,16 @@ def _no_compiler(callback: Any) -> None:
 # ---- TorchScript, whose interpreter would take "cuda" for a real device
 
 
+_FRAMES_OF_A_FACE = 2
+
+
 @faces.wrap(jit, "script", "trace", "trace_module")
 def _script(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """What is to be compiled, as PYTORCH_JIT=0 leaves it; torch itself may compile functions of its own."""
     caller = sys._getframe(2).f_globals.get("__name__", "")
     if caller.partition(".")[0] == "torch":
+        if original.__name__ == "script":  # it looks names up in the frame of whoever calls it
+            keywords["_frames_up"] = keywords.get("_frames_up", 0) + _FRAMES_OF_A_FACE
         return original(*arguments, **keywords)
     was = jit_state._enabled.enabled
     jit_state.disable()

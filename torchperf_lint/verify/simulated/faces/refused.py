@@ -28,6 +28,7 @@ for _module in (cuda.graphs, cuda.memory):
     faces.refuse(_module, _module.__all__, f"{_module.__name__}.")
 for _module in (gds, green_contexts, nccl, sparse, tunable):
     faces.refuse(_module, _own_names(_module), f"{_module.__name__}.")
+faces.set(nccl, "version", lambda: (2, 29, 7))  # that of the builds for CUDA; programs ask it what types they may send
 for _name in _own_names(jiterator):  # making such a function is harmless, and torch does it for itself
     faces.set(jiterator, _name, lambda *arguments, **keywords: refusing("torch.cuda.jiterator"))
 for _module in (comm, parallel_comm):
