@@ -28,7 +28,7 @@ PROGRAMS = catalogue.programs()
 
 
 def _figures(**changed: Any) -> Any:
-    kept = figures.Figures("a", 20, 4.0, 2.0, 1.0, 1.0, 3, 2, 3.0, 5, 1, "equal", "equal")
+    kept = figures.Figures("a", 20, 4.0, 2.0, 1.0, 3, 2, 3.0, 5, 1, "equal", "equal")
     return kept._replace(**changed)
 
 
@@ -56,16 +56,12 @@ def test_each_program_has_its_figures(table: str) -> None:
 
 def test_the_lines_are_those_of_the_figures() -> None:
     lines = figures.read_lines()
-    spared = {each[:3] for each in figures.read_inherent()}
-    environments = {each.name: each.environment.name for each in PROGRAMS}
     for name, kept in figures.read_figures().items():
         waiting = [line for line in lines if line.program == name and line.waits]
         found = [line for line in waiting if line.codes != "missed"]
-        inherent = [line for line in waiting if (environments[name], line.path, line.row) in spared]
         assert (len(waiting), len(found)) == (kept.lines, kept.found_lines), name
         assert sum(line.waits for line in waiting) == pytest.approx(kept.waits, abs=0.01), name
         assert sum(line.waits for line in found) == pytest.approx(kept.found_waits, abs=0.01), name
-        assert sum(line.waits for line in inherent) == pytest.approx(kept.inherent, abs=0.01), name
         assert sum(line.program == name and not line.waits for line in lines) == kept.refuted, name
 
 
@@ -113,13 +109,9 @@ def test_what_is_as_good_or_better_is_not(changed: dict[str, Any]) -> None:
 
 def test_the_summary_adds_up() -> None:
     first = _figures()
-    second = _figures(
-        program="b", waits=1.0, safe=1.0, unsafe=0.0, inherent=1.0, lines=1, found_lines=0, found_waits=0.0
-    )
-    silent = _figures(
-        program="c", waits=0.0, safe=0.0, unsafe=0.0, inherent=0.0, lines=0, found_lines=0, found_waits=0.0, refuted=0
-    )
-    assert figures.summary([first, second, silent]).splitlines() == [
+    second = _figures(program="b", waits=1.0, safe=1.0, unsafe=0.0, lines=1, found_lines=0, found_waits=0.0)
+    silent = _figures(program="c", waits=0.0, safe=0.0, unsafe=0.0, lines=0, found_lines=0, found_waits=0.0, refuted=0)
+    assert figures.summary([first, second, silent], {"a": 1.0, "b": 1.0, "c": 0.0}).splitlines() == [
         "3 programs, 2 of them wait in packages' lines",
         "waiting lines found: 2 of 4 (50%)",
         "waits found: 3 of 5 per step (60%)",

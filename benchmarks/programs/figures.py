@@ -32,10 +32,9 @@ EQUAL, STATED = "equal", "differ as stated"
 class Figures(NamedTuple):
     """A program's figures.
 
-    Waits are per step, over the packages' lines as they stand, after `--fix`, and after `--fix --unsafe-fixes`;
-    `inherent` are those of them that no change of the code can spare. `lines` wait in steady steps, `found_lines` of
-    these hold a finding, and the found lines wait `found_waits` times per step. Of the findings of synchronising rules
-    on lines that ran, `confirmed` were seen to wait, and `refuted` never.
+    Waits are per step, over the packages' lines as they stand, after `--fix`, and after `--fix --unsafe-fixes`. `lines`
+    wait in steady steps, `found_lines` of these hold a finding, and the found lines wait `found_waits` times per step.
+    Of the findings of synchronising rules on lines that ran, `confirmed` were seen to wait, and `refuted` never.
     """
 
     program: str
@@ -43,7 +42,6 @@ class Figures(NamedTuple):
     waits: float
     safe: float
     unsafe: float
-    inherent: float
     lines: int
     found_lines: int
     found_waits: float
@@ -104,15 +102,13 @@ def disagreements(simulated: Mapping[str, Figures], counted: Iterable[OnGpu]) ->
     ]
 
 
-def figures_of(measured: Measured, program: Program, inherent: Iterable[Inherent]) -> Figures:
+def figures_of(measured: Measured, program: Program) -> Figures:
     """What is kept of a measurement."""
-    spared = {(each.path, each.row) for each in inherent if each.environment == program.environment.name}
     found = [line for line in measured.lines if line.codes != "missed"]
     return Figures(
         measured.program,
         measured.steps,
         *(measured.waits[variant] for variant in (UNFIXED, SAFE, UNSAFE)),
-        round(sum(line.waits for line in measured.lines if (line.path, line.row) in spared), 3),
         len(measured.lines),
         len(found),
         round(sum(line.waits for line in found), 3),
@@ -215,6 +211,17 @@ def worse(before: Mapping[str, Figures], now: Mapping[str, Figures]) -> list[str
     return found
 
 
+def has_to_wait(lines: Iterable[Line], inherent: Iterable[Inherent], programs: Iterable[Program]) -> dict[str, float]:
+    """By program, how many of its waits per step no change of the code can spare."""
+    environments = {each.name: each.environment.name for each in programs}
+    spared = {each[:3] for each in inherent}
+    waits = dict.fromkeys(environments, 0.0)
+    for line in lines:
+        if line.program in waits and (environments[line.program], line.path, line.row) in spared:
+            waits[line.program] += line.waits
+    return waits
+
+
 def stale(lines: Iterable[Line], inherent: Iterable[Inherent], environments: Mapping[str, str]) -> list[str]:
     """The entries of `inherent.tsv` that belong to no waiting line; `environments` are by program."""
     waiting = {(environments[line.program], line.path, line.row) for line in lines if line.program in environments}
@@ -231,23 +238,23 @@ HEADING = (
 )
 
 
-def row(each: Figures) -> str:
-    """A program's figures in one line."""
+def row(each: Figures, inherent: float) -> str:
+    """A program's figures in one line; `inherent` of its waits per step have to be."""
     told = [f"{name}: {text}" for name, text in (("safe", each.safe_results), ("unsafe", each.unsafe_results))]
     results = EQUAL if (each.safe_results, each.unsafe_results) == (EQUAL, EQUAL) else "; ".join(told)
     return (
-        f"{each.program:<28}{each.steps:>6}{each.waits:>9.4g}{each.safe:>9.4g}{each.unsafe:>9.4g}{each.inherent:>9.4g}"
+        f"{each.program:<28}{each.steps:>6}{each.waits:>9.4g}{each.safe:>9.4g}{each.unsafe:>9.4g}{inherent:>9.4g}"
         f"{each.lines:>7}{each.found_lines:>7}{each.confirmed:>6}{each.refuted:>6}  {results}"
     )
 
 
-def summary(all_figures: Sequence[Figures]) -> str:
-    """The figures over all programs: recall by lines and by waits, findings never seen to wait, and waits removed."""
+def summary(all_figures: Sequence[Figures], inherent: Mapping[str, float]) -> str:
+    """The figures over all programs, some of whose waits are `inherent`: recall, findings never seen, waits removed."""
     lines, found_lines = sum(each.lines for each in all_figures), sum(each.found_lines for each in all_figures)
     waits, found_waits = sum(each.waits for each in all_figures), sum(each.found_waits for each in all_figures)
     confirmed, refuted = sum(each.confirmed for each in all_figures), sum(each.refuted for each in all_figures)
     waiting = [each for each in all_figures if each.waits]
-    avoidable = [each for each in waiting if each.waits > each.inherent]
+    avoidable = [each for each in waiting if each.waits > inherent[each.program]]
     rows = [
         f"{len(all_figures)} programs, {len(waiting)} of them wait in packages' lines",
         f"waiting lines found: {found_lines} of {lines} ({_share(found_lines, lines)})",
@@ -257,7 +264,7 @@ def summary(all_figures: Sequence[Figures]) -> str:
     ]
     for option, variant in (("--fix", "safe"), ("--fix --unsafe-fixes", "unsafe")):
         removed = [(each.waits - getattr(each, variant)) / each.waits for each in waiting]
-        spared = [(each.waits - getattr(each, variant)) / (each.waits - each.inherent) for each in avoidable]
+        spared = [(each.waits - getattr(each, variant)) / (each.waits - inherent[each.program]) for each in avoidable]
         unchanged = sum(share == 0 for share in removed)
         rows.append(
             f"{option} removes {_mean(removed)} of the waits (mean of {len(removed)}), {_mean(spared)} of the "

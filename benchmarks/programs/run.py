@@ -69,9 +69,10 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
             failed += 1
             print(f"{program.name}: error: {measured}", file=sys.stderr, flush=True)
             continue
-        now[program.name] = figures.figures_of(measured, program, inherent)
+        now[program.name] = figures.figures_of(measured, program)
         lines += figures.lines_of(measured)
-        print(figures.row(now[program.name]), flush=True)
+        spared = figures.has_to_wait(figures.lines_of(measured), inherent, [program])
+        print(figures.row(now[program.name], spared[program.name]), flush=True)
         if options.verbose:
             for line in figures.lines_of(measured):
                 print(f"    {line.path}:{line.row}  {line.waits:g} {line.operators}  {line.codes}")
@@ -81,8 +82,9 @@ def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
             figures.write(figures.FIGURES, list((kept | now).values()))
             figures.write(figures.FIRST_RUNS, list((now | first).values()))
     print()
-    print(figures.summary(list(now.values())))
-    _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS) if options.update else first)
+    spared = figures.has_to_wait(lines, inherent, chosen)
+    print(figures.summary(list(now.values()), spared))
+    _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS) if options.update else first, spared)
     print()
     print(figures.by_operator(lines))
     complaints = figures.worse(kept, now)
@@ -103,7 +105,7 @@ def _count_on_gpu(chosen: list[Program], options: argparse.Namespace) -> int:
             failed += 1
             print(f"{program.name}: error: {measured}", file=sys.stderr, flush=True)
             continue
-        now[program.name] = figures.on_gpu(measured, figures.figures_of(measured, program, ()))
+        now[program.name] = figures.on_gpu(measured, figures.figures_of(measured, program))
         print("  ".join(map(str, now[program.name])), flush=True)
         figures.write(figures.GPU, list((counted | now).values()))
     complaints = figures.disagreements(figures.read_figures(), now.values())
@@ -112,12 +114,12 @@ def _count_on_gpu(chosen: list[Program], options: argparse.Namespace) -> int:
     return 1 if failed or complaints else 0
 
 
-def _tell_first_runs(chosen: list[Program], first: dict[str, figures.Figures]) -> None:
+def _tell_first_runs(chosen: list[Program], first: dict[str, figures.Figures], inherent: dict[str, float]) -> None:
     """Print what the programs' first runs gave, those of packages that nobody had linted before by themselves."""
     for what, known in (("packages linted for the first time", False), ("packages that had been linted before", True)):
         kept = [first[each.name] for each in chosen if each.name in first and each.environment.known is known]
         if kept:
-            print(f"\nfirst runs, {what}:\n{figures.summary(kept)}")
+            print(f"\nfirst runs, {what}:\n{figures.summary(kept, inherent)}")
 
 
 def _measured(chosen: list[Program], options: argparse.Namespace) -> Iterator[tuple[Program, Measured | str]]:

@@ -196,6 +196,7 @@ def _memory_stats(device: Any = None) -> dict[str, int]:
     }
     return {**sizes, "num_alloc_retries": 0, "num_ooms": 0}  # memory never runs short
 
+
 @_answer("memory_summary")
 def _memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     return f"simulated device: {memory.allocated()} bytes of host memory in use, at most {memory.peak()} seen"
