@@ -251,8 +251,14 @@ def test_listeners_hear_of_each_step(recorder, steps):
     assert heard == [0, 1, 2, None]
 
 
+def test_compiled_modules_have_nothing_to_complain_of(steps):
+    assert not torch.nn.modules.module._has_any_global_hook()
+
+
 def test_nothing_is_marked_after_the_end(recorder):
+    called = torch.nn.Module.__call__
     Steps(recorder).watch()()
+    assert torch.nn.Module.__call__ is called
     for _ in DataLoader(range(3)):
         pass
     assert recorder.loops == []

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.nn import Module
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import dataloader
 
@@ -181,14 +180,21 @@ class Steps:
                 raise
 
         dataloader._BaseDataLoaderIter.__next__ = step_by_step  # type: ignore[method-assign, assignment]
-        hooks = [register_optimizer_step_post_hook(self._optimizer_stepped)]
-        if calls:
-            hooks.append(register_module_forward_pre_hook(self._module_called))
+        hook = register_optimizer_step_post_hook(self._optimizer_stepped)
+        called = Module.__call__
+
+        @functools.wraps(called)
+        def call_by_call(module: Module, *arguments: Any, **keywords: Any) -> Any:
+            self._module_called()
+            return called(module, *arguments, **keywords)
+
+        if calls:  # torch has a hook for this, and complains of it where a module is compiled
+            Module.__call__ = call_by_call  # type: ignore[method-assign]
 
         def end() -> None:
             dataloader._BaseDataLoaderIter.__next__ = following  # type: ignore[method-assign]
-            for hook in hooks:
-                hook.remove()
+            hook.remove()
+            Module.__call__ = called  # type: ignore[method-assign]
 
         return end
 
@@ -264,13 +270,13 @@ class Steps:
             if self._optimizer() is optimizer:
                 self._update = self._begin(self._updates)
 
-    def _module_called(self, module: Module, arguments: Any) -> None:
+    def _module_called(self) -> None:
         if torch.is_grad_enabled() or threading.current_thread() is not threading.main_thread():
             return
         if any(each.iterator() is not None for each in self._running):
             return
-        caller = _calling_user(sys._getframe())
-        if caller is not None:
+        caller = sys._getframe(2)
+        if is_user_file(caller.f_code.co_filename) and not _is_inside_module(caller):
             self._called_from(caller)
 
     def _called_from(self, caller: FrameType) -> None:
@@ -310,16 +316,10 @@ def _path_to(frame: FrameType | None) -> tuple[tuple[object, int], ...]:
     return tuple(path)
 
 
-def _calling_user(frame: FrameType | None) -> FrameType | None:
-    """The frame of the user's that calls the module whose call this frame is part of; None inside of another module."""
-    while frame is not None and frame.f_code is not _CALL:
+def _is_inside_module(frame: FrameType | None) -> bool:
+    """Whether the frame is part of a module's call."""
+    while frame is not None:
+        if frame.f_code is _CALL:
+            return True
         frame = frame.f_back
-    caller = frame and frame.f_back
-    if caller is None or not is_user_file(caller.f_code.co_filename):
-        return None
-    outer: FrameType | None = caller
-    while outer is not None:
-        if outer.f_code is _CALL:
-            return None
-        outer = outer.f_back
-    return caller
+    return False
