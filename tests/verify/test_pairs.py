@@ -161,6 +161,15 @@ def test_types_of_what_is_shown_may_differ_only_where_that_is_stated():
     assert objections(before, after, Agreement(differ=True), safe=False) == []
 
 
+def test_where_types_differ_as_stated_values_do_not():
+    stated = Agreement(other_types=True)
+    before, after = (run(waits, handed={"print": [[kind]]}) for waits, kind in ((WAITS, "float"), ([], "Tensor")))
+    assert objections(before, after, stated, safe=False) == []
+    assert objections(UNFIXED, run(results=1.0), stated, safe=False) == []
+    assert objections(UNFIXED, run(results=2.0), stated, safe=False) == ["results: 1 became 2.0"]
+    assert "a safe fix has no tolerance" in objections(UNFIXED, FIXED, stated, safe=True)
+
+
 def test_where_values_differ_as_stated_types_do_not():
     stated = Agreement(differ=True, same_types=True)
     assert objections(UNFIXED, run(results=2), stated, safe=False) == []
@@ -221,6 +230,8 @@ def test_directives_of_a_workload(tmp_path):
     assert read_workload(path, rule).agreement == Agreement(0, True, "a NaN passes")
     path.write_text("# verify: values differ (a NaN passes)\n")
     assert read_workload(path, rule).agreement == Agreement(0, True, "a NaN passes", same_types=True)
+    path.write_text("# verify: types differ (they become tensors)\n")
+    assert read_workload(path, rule).agreement == Agreement(reason="they become tensors", other_types=True)
     path.write_text("# verify: with pytorch-lightning 2.6.6, tqdm 4.67.1\n")
     case = Case(read_workload(path, rule), "1.9.0")
     assert list(map(str, case.releases)) == ["torchmetrics 1.9.0", "pytorch-lightning 2.6.6", "tqdm 4.67.1"]

@@ -121,6 +121,20 @@ def test_without_values_only_what_they_are_is_compared():
     assert differences(before, _record([2, torch.zeros(2).double()]), values=False) != []
 
 
+def test_without_types_a_number_is_its_value():
+    before = _record([1.5, 3, True, torch.tensor(2, dtype=torch.int16), [0.1]])
+    alike = _record([torch.tensor(1.5, dtype=torch.bfloat16), 3.0, 1.0, 2.0, [torch.tensor(0.1, dtype=torch.float64)]])
+    assert differences(before, alike, types=False) == []
+    assert len(differences(before, alike)) == 5
+    other = _record([1.5, 3, False, 2, [torch.tensor(0.1)]])
+    assert differences(before, other, types=False) == [
+        "results[2]: True became False",
+        "results[4][0]: 0.1 became 0.10000000149011612",
+    ]
+    assert differences(_record(1.0), _record(torch.ones(1)), types=False) == ["results: type float became Tensor"]
+    assert differences(_record("1"), _record(1), types=False) == ["results: type str became int"]
+
+
 def test_what_has_no_record_is_refused_with_its_place():
     with pytest.raises(NotComparable, match=r"results\['model'\]\[0\] is a torch.nn.modules.linear.Linear"):
         encode({"model": [torch.nn.Linear(1, 1)]})

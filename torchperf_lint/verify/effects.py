@@ -60,11 +60,12 @@ def differences(before: Run, after: Run, agreement: Agreement) -> Iterator[Diffe
     if (old is None) != (new is None):
         yield Difference(RESULTS, "results", "the results are gone" if new is None else "there are results only now")
     if not agreement.differ or agreement.same_types:
-        for text in outputs.differences(before.handed, after.handed):
-            yield Difference(PRINTED, KINDS, text)
+        if not agreement.other_types:
+            for text in outputs.differences(before.handed, after.handed):
+                yield Difference(PRINTED, KINDS, text)
         if old is not None and new is not None:
-            values = not agreement.differ
-            for place, text in results.places_that_differ(old, new, agreement.tolerance, values=values):
+            values, types = not agreement.differ, not agreement.other_types
+            for place, text in results.places_that_differ(old, new, agreement.tolerance, values=values, types=types):
                 yield Difference(RESULTS, place, f"{place}: {text}")
     if agreement.differ:
         return

@@ -42,6 +42,8 @@ def _results_of(proof: Proof) -> str:
         return "–"
     if agreement.differ:
         return "differ, as stated"
+    if agreement.other_types:
+        return "equal but for types"
     return f"within {agreement.tolerance:g}" if agreement.tolerance else "equal"
 
 

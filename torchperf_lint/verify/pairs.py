@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
 
+    from torchperf_lint.verify.runs import Launch
     from torchperf_lint.verify.workloads import Agreement, Workload
 
 KEPT_PER_WAIT = {"sim": 8, "cuda": 512}
@@ -148,13 +149,16 @@ def run_variant(
     *,
     mode: str = "count",
     operators: bool = False,
+    launch: Launch | None = None,
 ) -> Run:
-    """Run one text of a case's program in this folder."""
+    """Run one text of a case's program in this folder; `launch` is `run_program`'s."""
     folder.mkdir(exist_ok=True)
     script = folder / case.workload.path.name
     script.write_bytes(program)
     host_bytes = case.workload.host_bytes and mode == "count"
-    run = run_program(script, device, libraries=libraries, mode=mode, operators=operators, host_bytes=host_bytes)
+    run = run_program(
+        script, device, libraries=libraries, mode=mode, operators=operators, host_bytes=host_bytes, launch=launch
+    )
     return run._replace(written=_written(folder, script))
 
 
@@ -274,7 +278,7 @@ def _graph_growth(run: Run) -> int:
 
 def _effects(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> Iterator[str]:
     """What the program says, computes and leaves behind."""
-    if safe and (agreement.tolerance or agreement.differ or agreement.kept):
+    if safe and (agreement.tolerance or agreement.differ or agreement.kept or agreement.other_types):
         yield "a safe fix has no tolerance"
     if "not_comparable" in before.report:
         yield before.report["not_comparable"]

@@ -121,22 +121,34 @@ def settings() -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def differences(before: Any, after: Any, tolerance: float = 0.0, *, values: bool = True) -> list[str]:
+def differences(
+    before: Any, after: Any, tolerance: float = 0.0, *, values: bool = True, types: bool = True
+) -> list[str]:
     """Where two encoded results differ, one line each.
 
-    Numbers may differ by `tolerance`, relative, and NaN equals NaN; without `values` only what they are is compared.
+    Numbers may differ by `tolerance`, relative, and NaN equals NaN; without `values` only what they are is compared,
+    and without `types` not whether they are ints, floats or tensors without dimensions, nor of which dtype.
     """
-    return [f"{place}: {text}" for place, text in places_that_differ(before, after, tolerance, values=values)]
+    found = places_that_differ(before, after, tolerance, values=values, types=types)
+    return [f"{place}: {text}" for place, text in found]
 
 
 def places_that_differ(
-    before: Any, after: Any, tolerance: float = 0.0, *, values: bool = True
+    before: Any, after: Any, tolerance: float = 0.0, *, values: bool = True, types: bool = True
 ) -> Iterator[tuple[str, str]]:
     """The same as pairs of the place within the results and what differs there."""
-    yield from _differences(before, after, tolerance if values else None, "results")
+    yield from _differences(before, after, tolerance if values else None, "results", types=types)
 
 
-def _differences(before: Any, after: Any, tolerance: float | None, where: str) -> Iterator[tuple[str, str]]:
+def _differences(
+    before: Any, after: Any, tolerance: float | None, where: str, *, types: bool
+) -> Iterator[tuple[str, str]]:
+    if not types and tolerance is not None:
+        old, new = _number(before), _number(after)
+        if old is not None and new is not None:
+            if not _near(old, new, tolerance):
+                yield where, f"{_shown(before)} became {_shown(after)}"
+            return
     for trait in _TRAITS:
         if before.get(trait) != after.get(trait):
             yield where, f"{trait} {before.get(trait)} became {after.get(trait)}"
@@ -147,13 +159,13 @@ def _differences(before: Any, after: Any, tolerance: float | None, where: str) -
             yield where, f"the keys {', '.join(names)} became {', '.join(others)}"
             return
         for (name, old), (_, new) in zip(before["pairs"], after["pairs"], strict=True):
-            yield from _differences(old, new, tolerance, f"{where}[{name}]")
+            yield from _differences(old, new, tolerance, f"{where}[{name}]", types=types)
     elif "items" in before:
         if len(before["items"]) != len(after["items"]):
             yield where, f"{len(before['items'])} items became {len(after['items'])}"
             return
         for place, (old, new) in enumerate(zip(before["items"], after["items"], strict=True)):
-            yield from _differences(old, new, tolerance, f"{where}[{place}]")
+            yield from _differences(old, new, tolerance, f"{where}[{place}]", types=types)
     elif tolerance is not None and not _equal(before, after, tolerance):
         yield where, f"{_shown(before)} became {_shown(after)}"
 
@@ -183,6 +195,15 @@ def _numbers(record: dict[str, Any]) -> list[float] | None:
     if "float" not in record.get("dtype", ""):
         return None
     return [float(each) for each in _decode_tensor(record).reshape(-1).double().tolist()]
+
+
+def _number(record: dict[str, Any]) -> float | None:
+    """A number, or that in a tensor without dimensions; None for anything else."""
+    if record["type"] == "float":
+        return float.fromhex(record["value"])
+    if record["type"] in ("int", "bool"):
+        return int(record["value"])
+    return _decode_tensor(record).item() if record.get("shape") == [] else None
 
 
 def _decode_tensor(record: dict[str, Any]) -> torch.Tensor:

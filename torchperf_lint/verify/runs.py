@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -18,11 +19,15 @@ from torchperf_lint.verify.child import FAILED, OK, nothing_ran
 from torchperf_lint.verify.events import COPIES, KERNELS, Event, Kind, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import IO
 
 TIME_LIMIT = 300.0
 """Seconds after which a run counts as failed."""
+
+PROGRAMS_ALIKE = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+"""The environment of programs that are compared. On shared cores, threads of small operators get into each other's way.
+"""
 
 _WARNING = re.compile(r"^(?:.*:\d+: )?(\w*Warning: .*)$", re.MULTILINE)
 _WHOLE_WARNING = re.compile(r"^.*:\d+: \w*Warning: (?:.*\n(?:(?!  ).*\n)*?(?:  .*\n)+|.*\n?)", re.MULTILINE)
@@ -241,6 +246,7 @@ def run_program(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     time_limit: float | None = TIME_LIMIT,
+    launch: Launch | None = None,
 ) -> Run:
     """Run a script on `sim` or `cuda` in a process of its own, with these library folders first on its path.
 
@@ -249,7 +255,7 @@ def run_program(
     with, ours by default: its environment has to hold torch, and need not hold this package.
     A `live` run is the user's own: it prints as it goes (to `output`, if that is given), takes its time, and keeps the
     folder and the threads that it would have without us. Others run in `folder`, that of the script by default, with
-    these additions to the `environment`.
+    these additions to the `environment`; `launch` starts them, in its own way and with its own limit of time.
     """
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as place:
         report = Path(place) / "report.json"
@@ -270,24 +276,42 @@ def run_program(
             status, stdout, stderr = _wait_for(command, variables, output), "", ""
         else:
             try:
-                done = subprocess.run(
-                    command,
-                    cwd=folder or script.parent,
-                    env=variables,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    text=True,
-                    errors="replace",
-                    timeout=time_limit,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                return _broken(f"it did not end within {time_limit:.0f} seconds")
-            status, stdout, stderr = done.returncode, done.stdout, done.stderr
+                launch = launch or functools.partial(_launch, time_limit=time_limit)
+                status, stdout, stderr = launch(command, folder or script.parent, variables)
+            except subprocess.TimeoutExpired as late:
+                return _broken(f"it did not end within {late.timeout:.0f} seconds")
         if not report.is_file():
             end = (stderr.strip().splitlines() or [_ended_by(status)])[-1]
             return _broken(f"the process died: {end}", stdout, stderr)
         return Run(json.loads(report.read_text(encoding="utf-8")), stdout, stderr)
+
+
+class Finished(NamedTuple):
+    """How a process ended, and what it said."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+if TYPE_CHECKING:
+    Launch = Callable[[Sequence[str], Path, Mapping[str, str]], Finished]
+    """Runs a command in a folder with an environment, to its end; may raise TimeoutExpired of `subprocess`."""
+
+
+def _launch(command: Sequence[str], folder: Path, environment: Mapping[str, str], time_limit: float | None) -> Finished:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=time_limit,
+        check=False,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
 
 
 def _wait_for(command: Sequence[str], environment: dict[str, str], output: IO[Any] | None) -> int:
@@ -320,12 +344,11 @@ def _environment(libraries: Sequence[Path], *, live: bool) -> dict[str, str]:
     # The program runs in another folder than this process, for which these entries are meant.
     inherited = environment.get("PYTHONPATH")
     path = [*map(str, libraries), *(map(os.path.abspath, inherited.split(os.pathsep)) if inherited else ())]
-    # On shared cores, threads of small operators only get into each other's way.
-    return environment | {"PYTHONPATH": os.pathsep.join(path), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    return environment | {"PYTHONPATH": os.pathsep.join(path), **PROGRAMS_ALIKE}
 
 
 def _broken(error: str, stdout: str = "", stderr: str = "") -> Run:
     return Run(nothing_ran(FAILED, error), stdout, stderr)
 
 
-__all__ = ["OK", "Counts", "Line", "Loop", "Run", "run_program"]
+__all__ = ["OK", "PROGRAMS_ALIKE", "TIME_LIMIT", "Counts", "Finished", "Launch", "Line", "Loop", "Run", "run_program"]

@@ -27,7 +27,7 @@ _VERSIONS = re.compile(r"torchmetrics\s+(?P<versions>[\d.]+(?:\s*,\s*[\d.]+)*)")
 _NEEDS = re.compile(r"with\s+(?P<needs>[\w.-]+\s+[\d.]+(?:\s*,\s*[\w.-]+\s+[\d.]+)*)")
 _HOST_BYTES = "counts host bytes"
 _RESULTS = re.compile(
-    r"(?:results\s+within\s+(?P<tolerance>[\d.e+-]+)|(?P<differ>results|values)\s+differ)\s+\((?P<reason>.+)\)"
+    r"(?:results\s+within\s+(?P<tolerance>[\d.e+-]+)|(?P<differ>results|values|types)\s+differ)\s+\((?P<reason>.+)\)"
 )
 _KEEPS = re.compile(r"keeps\s+(?P<bytes>\d+)\s+bytes\s+per\s+wait\s+\(.+\)")
 
@@ -40,6 +40,7 @@ class Agreement(NamedTuple):
     """How far the results of a fixed program may be from those of the unfixed one, and why.
 
     Where they `differ`, their types may as well, and those of what is printed and logged, unless it says `same_types`.
+    With `other_types` numbers have the same value and maybe another type: ints, floats, tensors without dimensions.
     `kept` is what an unsafe fix may hold on the device until later, in bytes for each wait that it saves.
     """
 
@@ -48,6 +49,7 @@ class Agreement(NamedTuple):
     reason: str = ""
     kept: int = 0
     same_types: bool = False
+    other_types: bool = False
 
 
 class Workload(NamedTuple):
@@ -126,9 +128,9 @@ def read_workload(path: Path, rule: Rule | None = None) -> Workload:
         elif match := _NEEDS.fullmatch(directive["text"]):
             needs = tuple(Release(*each.split()) for each in match["needs"].split(","))
         elif match := _RESULTS.fullmatch(directive["text"]):
-            differ, same_types = match["differ"] is not None, match["differ"] == "values"
-            tolerance = float(match["tolerance"] or 0)
-            agreement = Agreement(tolerance, differ, match["reason"], agreement.kept, same_types)
+            what, tolerance, kept = match["differ"], float(match["tolerance"] or 0), agreement.kept
+            differ = what in ("results", "values")
+            agreement = Agreement(tolerance, differ, match["reason"], kept, what == "values", what == "types")
         elif match := _KEEPS.fullmatch(directive["text"]):
             agreement = agreement._replace(kept=int(match["bytes"]))
         elif directive["text"] == _HOST_BYTES:

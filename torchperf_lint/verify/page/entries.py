@@ -69,8 +69,11 @@ class Entry(NamedTuple):
         old, new = before.report.get("results"), after.report.get("results")
         if old == new and before.stdout == after.stdout:
             return "equal" if old is not None or before.stdout.strip() else "none to compare"
-        if old is None or new is None or results.differences(old, new, agreement.tolerance):
+        types = not agreement.other_types
+        if old is None or new is None or results.differences(old, new, agreement.tolerance, types=types):
             return "differ"
+        if agreement.other_types:
+            return "equal but for types"
         return f"within {agreement.tolerance:g}" if agreement.tolerance else _equal_but_for(before, after)
 
 

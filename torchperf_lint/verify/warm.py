@@ -1,0 +1,103 @@
+"""Programs in forks of one process that has imported torch before: for many short runs, most of which it would take.
+
+A run is the same otherwise: a process of its own, whose path and environment are those that it would have had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torchperf_lint.verify import apart
+from torchperf_lint.verify.runs import PROGRAMS_ALIKE, TIME_LIMIT, Finished
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_lint.verify.runs import Launch
+
+IMPORTED_BY_MANY = ("torch._dynamo", "torch.utils.data", "torchperf_lint.verify.simulated.registration")
+"""What programs on the simulated device come to import, and what does not show in them."""
+
+
+@contextlib.contextmanager
+def warm_launch() -> Iterator[Launch]:
+    """Start a process that forks for every run, one at a time; yield the `launch` of such runs."""
+    command = apart.command(__name__)
+    environment = {**os.environ, **PROGRAMS_ALIKE}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        requests, answers = process.stdin, process.stdout
+        assert answers is not None
+
+        def launch(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Finished:
+            with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as place:
+                arguments = list(command[len(apart.command(_CHILD)) :])
+                wanted = {
+                    "arguments": arguments,
+                    "folder": str(folder),
+                    "environment": dict(environment),
+                    "place": place,
+                }
+                requests.write(json.dumps(wanted) + "\n")
+                requests.flush()
+                answer = answers.readline()
+                if not answer:
+                    raise RuntimeError("the process that forks for every run has died")
+                texts = [(Path(place) / name).read_text(encoding="utf-8", errors="replace") for name in _STREAMS]
+            return Finished(int(answer), *texts)
+
+        yield launch  # on leaving, its standard input is closed, and it ends
+
+
+_CHILD = "torchperf_lint.verify.child"
+_STREAMS = "stdout", "stderr"
+
+
+def main() -> int:
+    """Fork for every run that standard input asks for, and answer with its exit status."""
+    from importlib import import_module
+
+    from torchperf_lint.verify import child
+
+    for module in IMPORTED_BY_MANY:
+        import_module(module)
+    gc.collect()
+    gc.freeze()  # what is there before a program cannot be its own: the collector, and who asks it, need not look at it
+    requests, answers = os.fdopen(os.dup(0)), os.dup(1)
+    for line in iter(requests.readline, ""):
+        forked = os.fork()
+        if not forked:
+            os.close(answers)
+            return child.main(_prepare(**json.loads(line)))
+        _, status = os.waitpid(forked, 0)
+        os.write(answers, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    return 0
+
+
+def _prepare(arguments: list[str], folder: str, environment: dict[str, str], place: str) -> list[str]:
+    """Make the fork what a process of its own would be; return the arguments for `child`."""
+    inherited = os.environ.get("PYTHONPATH")
+    own = [] if inherited is None else inherited.split(os.pathsep)
+    wanted = environment.get("PYTHONPATH", "").split(os.pathsep)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = [each for each in wanted if each and each not in own]
+    for descriptor, file in enumerate((os.devnull, *(os.path.join(place, name) for name in _STREAMS))):
+        opened = os.open(file, os.O_RDWR | os.O_CREAT)
+        os.dup2(opened, descriptor)
+        os.close(opened)
+    with contextlib.suppress(AttributeError):  # where there are no alarms, there are no forks either
+        signal.alarm(int(TIME_LIMIT))
+    return arguments
