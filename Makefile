@@ -13,12 +13,13 @@ WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 CORPUS_FOLDER = $(if $(CORPUS),$(CORPUS),$(HOME)/.cache/torchperf-lint-corpus)
 
-.PHONY: help demo test verify gpu accuracy programs bench docs clean
+.PHONY: help demo test verify mutants gpu accuracy programs bench docs clean
 
 help:
 	@echo "make demo     lint the example training programs and show what the fixes would change"
 	@echo "make test     everything a change has to pass: ruff, mypy, pytest"
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
+	@echo "make mutants  break every fix on purpose, and see whether the rules' programs reject it"
 	@echo "make gpu      all of that on a real GPU, and step times, in less than 20 minutes"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
 	@echo "make programs run real training programs before and after our fixes, in environments which it makes"
@@ -39,6 +40,9 @@ test: $(VENV)/test-stamp
 verify: $(VENV)/test-stamp
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases --experiments
+
+mutants: $(VENV)/test-stamp
+	$(BIN)/python benchmarks/mutants.py --releases $(VENV)/releases
 
 # Without the network, in an environment that has torch, torchmetrics and libcst: make gpu BIN=DIR, where DIR/python lies.
 gpu:

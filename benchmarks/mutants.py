@@ -1,0 +1,358 @@
+"""Breaks the fixes on purpose: every mutant has to be rejected by the program that it is made in.
+
+A mutant is what `--fix` makes of a rule's program, changed in one place. `torchperf-lint verify` would run and judge it
+in the same way, only that here programs are forks of a process that has imported torch. There are two kinds, both in
+mutants.toml: written ones, and those that operators make of the text that fixes insert.
+
+Exit status: 0 all are rejected, 1 some are not, or do not count: a mutant that no longer applies, that breaks off (it
+does not show what results are compared for), or that is rejected for another reason than the one that is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from difflib import SequenceMatcher
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from torchperf_lint import pages
+from torchperf_lint.engine import registry
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.measurements import UNFIXED
+from torchperf_lint.verify import environments, pairs
+from torchperf_lint.verify.child import NOT_SIMULATED, OK
+from torchperf_lint.verify.command import broken_claims
+from torchperf_lint.verify.warm import warm_launch
+from torchperf_lint.verify.workloads import workloads_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+
+    from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.measurements import Device
+    from torchperf_lint.verify.runs import Launch, Run
+    from torchperf_lint.verify.workloads import Workload
+
+TABLE = Path(__file__).with_suffix(".toml")
+MIXED_DEVICES = "Expected all tensors to be on the same device"
+"""What a mutant may break off with wherever it has the kind `device`."""
+
+VERDICTS = "rejected", "equivalent", "survives", "does not count"
+REJECTED, EQUIVALENT, SURVIVES, VOID = VERDICTS
+
+
+class BadTable(ValueError):
+    """An entry of the table cannot be used; the text says which and why."""
+
+
+class Operator(NamedTuple):
+    """Makes mutants of what fixes insert: one of each line where `right`, a regular expression, matches some of it.
+
+    `raises` is a regular expression for what such a mutant may break off with.
+    """
+
+    kind: str
+    right: str
+    wrong: str
+    raises: str = ""
+
+
+class Mutant(NamedTuple):
+    """A wrong fix of a program: its text, and how it comes from the right one.
+
+    `said` is what the reason for its rejection has to contain.
+    """
+
+    variant: str
+    kind: str
+    row: int
+    right: str
+    wrong: str
+    text: str
+    said: str = ""
+    raises: str = ""
+
+    @property
+    def line(self) -> str:
+        """The line where it is wrong, or begins to be."""
+        return self.text.split("\n")[self.row - 1].partition("  # expect")[0].strip()
+
+    def __str__(self) -> str:
+        return f"{self.kind}, `{_shown(self.right)}` -> `{_shown(self.wrong)}` in `{self.line}`"
+
+
+def _shown(text: str) -> str:
+    return " / ".join(line.strip() for line in text.splitlines())
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant in a program, and why."""
+
+    program: str
+    mutant: Mutant
+    verdict: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.program} {self.mutant}: {self.verdict}, {self.reason}"
+
+
+class Table(NamedTuple):
+    """What mutants.toml holds, as it stands there but for the operators."""
+
+    operators: tuple[Operator, ...]
+    written: tuple[dict[str, str], ...]
+    equivalent: tuple[dict[str, Any], ...]
+    exempt: tuple[dict[str, str], ...]
+
+
+_FIELDS = {
+    "mutant": ({"program", "kind", "right", "wrong"}, {"grade", "said", "raises"}),
+    "equivalent": ({"rule", "right", "wrong", "lines", "why"}, set()),
+    "exempt": ({"rule", "why"}, set()),
+}
+
+
+def read_table(path: Path = TABLE) -> Table:
+    """Read the table; raise BadTable where an entry lacks something."""
+    content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    for name, (needed, allowed) in _FIELDS.items():
+        for entry in content.get(name, ()):
+            if not needed <= entry.keys() <= needed | allowed or len(entry.keys() & {"said", "raises"}) != (
+                name == "mutant"
+            ):
+                raise BadTable(f"{entry}: this is no {name}")
+    operators = tuple(Operator(**each) for each in content.get("operator", ()))
+    return Table(operators, *(tuple(content.get(name, ())) for name in _FIELDS))
+
+
+def _name(workload: Workload) -> str:
+    return f"{workload.rule.code}/{workload.name}"
+
+
+def inserted(before: str, after: str) -> list[tuple[int, int]]:
+    """The spans of `after` that are not in `before`."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    starts = [0]
+    for line in new:
+        starts.append(starts[-1] + len(line))
+    spans = []
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag in ("replace", "insert"):
+            text, place = "".join(new[k:m]), starts[k]
+            spans += [(place + start, place + end) for start, end in _new_words("".join(old[i:j]), text)]
+    return spans
+
+
+def _new_words(before: str, after: str) -> Iterator[tuple[int, int]]:
+    words, others = (re.findall(r"\w+|\s+|.", text) for text in (after, before))
+    starts = [0]
+    for word in words:
+        starts.append(starts[-1] + len(word))
+    for tag, _, _, k, m in SequenceMatcher(None, others, words, autojunk=False).get_opcodes():
+        if tag in ("replace", "insert"):
+            yield starts[k], starts[m]
+
+
+def made_by(operators: Iterable[Operator], programs: Mapping[str, str]) -> Iterator[Mutant]:
+    """The mutants that operators make of a program, given its texts by variant, the unfixed one first."""
+    texts = list(programs.items())
+    for (_, before), (variant, text) in pairwise(texts):
+        spans = inserted(before, text)
+        for operator in operators:
+            rows = set()
+            for match in re.finditer(operator.right, text):
+                new = any(start < match.end() and match.start() < end for start, end in spans)
+                row = text.count("\n", 0, match.start())
+                if new and row not in rows:
+                    rows.add(row)
+                    wrong = match.expand(operator.wrong)
+                    yield _mutant(variant, operator.kind, text, *match.span(), wrong, raises=operator.raises)
+
+
+def written(entry: dict[str, str], programs: Mapping[str, str]) -> Mutant:
+    """A mutant of the table; raise BadTable where what it replaces is not in the fixed text exactly once."""
+    variant = entry.get("grade", list(programs)[-1])
+    text, right = programs.get(variant, ""), entry["right"]
+    if text.count(right) != 1:
+        times = f"{text.count(right)} times in the {variant} text"
+        raise BadTable(f"{entry['program']}: `{right}` occurs {times}, and has to once")
+    start = text.index(right)
+    span = start, start + len(right)
+    return _mutant(variant, entry["kind"], text, *span, entry["wrong"], entry.get("said", ""), entry.get("raises", ""))
+
+
+def _mutant(
+    variant: str, kind: str, text: str, start: int, end: int, wrong: str, said: str = "", raises: str = ""
+) -> Mutant:
+    row = text.count("\n", 0, start) + 1
+    return Mutant(variant, kind, row, text[start:end], wrong, text[:start] + wrong + text[end:], said, raises)
+
+
+class Trial:
+    """A program with one release of what it needs, whose runs of the right texts are made once."""
+
+    def __init__(self, case: pairs.Case, releases: Path, launch: Launch) -> None:
+        self.case = case
+        self.name = _name(case.workload)
+        self._launch = launch
+        self._libraries = environments.folders_of(case.releases, releases)
+        self._texts = pairs.variants(case)
+        self.programs = {variant: text.decode() for variant, text in self._texts.items()}
+        self._right: dict[str, Run] = {}
+
+    def judge(self, mutant: Mutant, claimed: dict[str, Device]) -> tuple[str, str]:
+        """The verdict on a mutant, and why; raise BadTable where the right fix is not accepted either."""
+        if not self._right:
+            self._right = {variant: self._run(text) for variant, text in self.programs.items()}
+            wrong = [run.report["error"] for run in self._right.values() if run.status != OK]
+            wrong += [
+                each for variant in list(self.programs)[1:] for each in self._against(variant, self._right, claimed)
+            ]
+            if wrong:
+                raise BadTable(f"{self.name}: the right fix is not accepted: {wrong[0]}")
+        run = self._run(mutant.text)
+        error = str(run.report["error"]).partition("\n")[0]
+        if run.status == NOT_SIMULATED:
+            return VOID, f"it cannot be run here: {error}"
+        if run.status != OK:
+            allowed = [each for each in (mutant.raises, MIXED_DEVICES if mutant.kind == "device" else "") if each]
+            return REJECTED if any(re.search(each, error) for each in allowed) else VOID, f"it breaks off: {error}"
+        against = self._against(mutant.variant, {**self._right, mutant.variant: run}, claimed)
+        if not against:
+            return SURVIVES, "nothing speaks against it"
+        reason = next((each for each in against if mutant.said in each), None)
+        if reason is None:
+            return VOID, f"rejected, but not since `{mutant.said}`: {against[0]}"
+        return REJECTED, reason
+
+    def _run(self, text: str) -> Run:
+        with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
+            place = Path(folder)
+            return pairs.run_variant(place, self.case, text.encode(), "sim", self._libraries, launch=self._launch)
+
+    def _against(self, variant: str, runs: dict[str, Run], claimed: dict[str, Device]) -> list[str]:
+        """What speaks against a fix, as `verify` says it: against itself, and against what the rule's page says."""
+        agreement, safe = self.case.workload.agreement, variant == Safety.SAFE.value
+        found = pairs.objections(runs[UNFIXED], runs[variant], agreement, safe=safe)
+        proof = pairs.Proof(self.case, self._texts, runs, {variant: found})
+        return [*found, *broken_claims(proof, "sim", claimed)]
+
+
+def outcomes(
+    rule: Rule, workloads: Sequence[Workload], table: Table, make: Callable[[pairs.Case], Trial]
+) -> Iterator[Outcome]:
+    """What becomes of all mutants of a rule; raise BadTable where an entry of the table does not apply any more.
+
+    Where several programs, or several releases, have the same line, one of them has to reject what is wrong with it.
+    """
+    places: dict[tuple[str, ...], list[tuple[Trial, Mutant]]] = defaultdict(list)
+    trials = [make(case) for case in pairs.cases_of(workloads)]
+    for trial in trials:
+        for mutant in made_by(table.operators, trial.programs):
+            places[mutant.kind, mutant.right, mutant.wrong, mutant.line].append((trial, mutant))
+    for entry in (entry for entry in table.written if entry["program"].startswith(f"{rule.code}/")):
+        fixed = [trial for trial in trials if trial.name == entry["program"] and len(trial.programs) > 1]
+        if not fixed:
+            raise BadTable(f"{entry['program']}: there is no such program with a fix")
+        mutant = written(entry, fixed[-1].programs)
+        places[entry["program"], mutant.right, mutant.wrong, mutant.line].append((fixed[-1], mutant))
+    entries = [entry for entry in table.equivalent if entry["rule"] == rule.code]
+    claimed = pages.measured()
+    mutants = [found[0][1] for found in places.values()]
+    for entry in entries:
+        for line in entry["lines"]:
+            if not any(_is({**entry, "lines": [line]}, mutant) for mutant in mutants):
+                raise BadTable(f"{rule.code}: no mutant makes `{line}` any more, which is listed as equivalent")
+    for found in places.values():
+        why = next((entry["why"] for entry in entries if _is(entry, found[0][1])), None)
+        for trial, mutant in found:
+            verdict, reason = trial.judge(mutant, claimed)
+            if verdict == REJECTED:
+                break
+        if why is not None:
+            rejected = f"listed as equivalent, and it is not: {reason}"
+            verdict, reason = (EQUIVALENT, why) if verdict == SURVIVES else (VOID, rejected)
+        yield Outcome(trial.name, mutant, verdict, reason)
+
+
+def _is(entry: dict[str, Any], mutant: Mutant) -> bool:
+    change = entry["right"], entry["wrong"]
+    return change == (mutant.right, mutant.wrong) and any(line in mutant.line for line in entry["lines"])
+
+
+def all_outcomes(
+    workloads: Sequence[Workload], table: Table, releases: Path, jobs: int
+) -> Iterator[Sequence[Outcome | str]]:
+    """The outcomes by rule, in order; a text says why one has none."""
+    by_rule: dict[Rule, list[Workload]] = defaultdict(list)
+    for workload in workloads:
+        by_rule[workload.rule].append(workload)
+    own = threading.local()
+    with ExitStack() as processes, ThreadPoolExecutor(jobs) as pool:
+
+        def one(rule: Rule) -> Sequence[Outcome | str]:
+            if not hasattr(own, "launch"):
+                own.launch = processes.enter_context(warm_launch())
+            found: list[Outcome | str] = []
+            try:
+                found.extend(outcomes(rule, by_rule[rule], table, lambda case: Trial(case, releases, own.launch)))
+            except (BadTable, environments.Unavailable) as error:
+                found.append(str(error))
+            return found
+
+        yield from pool.map(one, by_rule)
+
+
+def unbroken(rules: Iterable[Rule], broken: Container[str], table: Table) -> list[str]:
+    """The rules whose written fixes have no mutant, those that are exempt and have one, and names of no rule."""
+    exempt = {entry["rule"] for entry in table.exempt}
+    named = exempt | {entry["program"].partition("/")[0] for entry in table.written}
+    unknown = sorted(named - {rule.code for rule in rules})
+    written = [rule.code for rule in rules if rule.fix in (Safety.SAFE, Safety.UNSAFE)]
+    bare = [f"{code} has a fix and no mutant" for code in written if code not in broken and code not in exempt]
+    bare += [f"there is no rule {code}" for code in unknown]
+    return bare + [f"{code} is exempt and has mutants" for code in sorted(exempt) if code in broken]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the mutants that are asked for; return the exit status."""
+    parser = argparse.ArgumentParser(description="Break the fixes on purpose, and see whether the programs notice.")
+    parser.add_argument("chosen", nargs="*", metavar="RULE", help="codes (default: all)")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at a time")
+    parser.add_argument("--releases", type=Path, default=environments.default_folder(), metavar="DIR")
+    options = parser.parse_args(arguments)
+    table, rules = read_table(), registry.all_rules()
+    workloads = workloads_of([rule for rule in rules if not options.chosen or rule.code in options.chosen])
+    verdicts: Counter[str] = Counter()
+    broken: set[str] = set()
+    for found in all_outcomes(workloads, table, options.releases, options.jobs):
+        for outcome in found:
+            if isinstance(outcome, Outcome):
+                broken.add(outcome.program.partition("/")[0])
+            verdicts[outcome.verdict if isinstance(outcome, Outcome) else VOID] += 1
+            print(outcome if isinstance(outcome, Outcome) else f"error: {outcome}", flush=True)
+    for error in () if options.chosen else unbroken(rules, broken, table):
+        verdicts[VOID] += 1
+        print(f"error: {error}")
+    counted = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS)
+    print(f"{verdicts.total()} mutants of the fixes of {len(broken)} rules: {counted}")
+    return int(bool(verdicts[SURVIVES] or verdicts[VOID]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
