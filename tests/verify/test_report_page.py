@@ -336,10 +336,7 @@ def test_results_are_compared() -> None:
     assert compared(run(results=TWO), Agreement(1e-6)) == "differ"
     assert compared(run(), Agreement(1e-6)) == "equal"
     assert compared(run(results=TWO), Agreement(differ=True)) == "differ, as stated"
-    assert (
-        compared(run(results={"type": "int", "value": 1}), Agreement(other_types=True))
-        == "equal but for types"
-    )
+    assert compared(run(results={"type": "int", "value": 1}), Agreement(other_types=True)) == "equal but for types"
     assert compared(run(results=TWO), Agreement(other_types=True)) == "differ"
     assert compared(run(results=None)) == "differ"
     assert compared(run()._replace(stdout="other\n")) == "equal, printed ones differ"
