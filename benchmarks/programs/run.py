@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="which (default: all)")
     parser.add_argument("--environments", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="where these lie")
     parser.add_argument("--update", action="store_true", help="write what was measured into the tables")
+    parser.add_argument("--committed", action="store_true", help="run nothing, and print what the tables hold")
     parser.add_argument("--unlinted", action="store_true", help="only run them, twice, and lint nothing")
     parser.add_argument("--device", choices=("sim", "cuda"), default="sim", help="cuda keeps its counts in gpu.tsv")
     parser.add_argument("--here", action="store_true", help="run what this Python has the packages of, with it")
@@ -47,6 +48,9 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print the waiting lines, too")
     options = parser.parse_args()
     chosen = programs(tuple(options.programs))
+    if options.committed:
+        _tell_committed(chosen)
+        return 0
     if options.here:
         chosen = [each for each in chosen if all(importlib.util.find_spec(name) for name in each.packages)]
     os.environ.update(OFFLINE)
@@ -55,6 +59,20 @@ def main() -> int:
     if options.unlinted:
         return 1 if sum([_run_twice(each, options) for each in chosen]) else 0
     return _measure(chosen, options)
+
+
+def _tell_committed(chosen: list[Program]) -> None:
+    """Print what the tables hold of these programs."""
+    names = {each.name for each in chosen}
+    kept = [each for each in figures.read_figures().values() if each.program in names]
+    lines = [each for each in figures.read_lines() if each.program in names]
+    spared = figures.has_to_wait(lines, figures.read_inherent(), chosen)
+    print(figures.HEADING)
+    for each in kept:
+        print(figures.row(each, spared[each.program]))
+    print(f"\n{figures.summary(kept, spared)}")
+    _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS), spared)
+    print(f"\n{figures.by_operator(lines)}")
 
 
 def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
