@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from linting import ROOT
+from torchperf_lint import pages
+from torchperf_lint.engine import registry
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -42,6 +44,15 @@ def test_a_program_is_pinned_and_leaves_results(program: Any) -> None:
         assert version
         assert re.split(r"[\[;]", name)[0].replace("_", "-").lower() in pins
     assert not pins & {"torch", "triton"}
+
+
+@pytest.mark.parametrize(
+    "program", [each for each in PROGRAMS if each.unsafe_differs], ids=lambda program: program.name
+)
+def test_results_differ_as_the_rules_page_says(program: Any) -> None:
+    for code, words in program.unsafe_differs:
+        page = pages.page_path(registry.find_rule(code)).read_text("utf-8")
+        assert words in " ".join(page.partition("## Fix safety")[2].split()), code
 
 
 def test_each_program_and_each_lock_is_listed() -> None:

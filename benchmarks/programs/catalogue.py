@@ -35,14 +35,14 @@ class Environment(NamedTuple):
 class Program(NamedTuple):
     """A training program: the packages whose lines count, and where it runs.
 
-    `unsafe_differs` says why its results may differ after `--unsafe-fixes`, in the words of a rule's page.
+    `unsafe_differs` says why its results may differ after `--unsafe-fixes`: by rule, in the words of the rule's page.
     """
 
     name: str
     environment: Environment
     packages: tuple[str, ...]
     field: str
-    unsafe_differs: str = ""
+    unsafe_differs: tuple[tuple[str, str], ...] = ()
 
     @property
     def script(self) -> Path:
@@ -63,7 +63,7 @@ def programs(names: tuple[str, ...] = ()) -> list[Program]:
             environments[each["environment"]],
             tuple(each["packages"]),
             each["field"],
-            each.get("unsafe_differs", ""),
+            tuple(each.get("unsafe_differs", {}).items()),
         )
         for name, each in sorted(listed["programs"].items())
     }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.runs import Run
 
 TIME_LIMIT = 600.0
+MOST_CHARACTERS = 80
 
 SYNCHRONISING = ("TPL1", "TPL2", "TPL301", "TPL302", "TPL303", "TPL308", "TPL309")
 """The beginnings of the codes that say that the host waits where the reported line runs."""
@@ -111,7 +112,7 @@ def measure(program: Program, python: Path, device: str) -> Measured:
         lines,
         confirmed,
         refuted,
-        {variant: "; ".join(differences(runs[UNFIXED], runs[variant])) for variant in (SAFE, UNSAFE)},
+        {variant: _told(list(differences(runs[UNFIXED], runs[variant]))) for variant in (SAFE, UNSAFE)},
         time.perf_counter() - began,
     )
 
@@ -191,6 +192,14 @@ def _join(
         else:
             refuted.append(Refuted(finding.path, finding.row, finding.code))
     return lines, confirmed, refuted
+
+
+def _told(found: list[str]) -> str:
+    """The first of the differences, shortened, and how many there are beside it."""
+    if not found:
+        return ""
+    first = found[0] if len(found[0]) <= MOST_CHARACTERS else f"{found[0][:MOST_CHARACTERS]}..."
+    return first + (f", and {len(found) - 1} more" if len(found) > 1 else "")
 
 
 def differences(before: Run, after: Run) -> Iterator[str]:
