@@ -19,6 +19,7 @@ from torchperf_lint.syntax.recursion import has_room, with_room
 TOO_DEEP = "too deeply nested to parse"
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+_TABBED = re.compile(rb"^\t+[^\s#]", re.MULTILINE)
 
 
 class Unreadable(ValueError):
@@ -51,6 +52,11 @@ class Source:
         self.line_starts = _line_starts(self.utf8)
         newline = _LINE_END.search(self.utf8)
         self.newline = newline.group().decode() if newline else "\n"
+
+    @property
+    def indent(self) -> str:
+        """What indents a block by one step: a tab where the file has rows that begin with tabs, else four blanks."""
+        return "\t" if _TABBED.search(self.utf8) else "    "
 
     def parse(self) -> ast.Module:
         """Parse with the running interpreter's grammar; raise Unreadable with the position on failure."""

@@ -99,7 +99,7 @@ def _definition(model: Model, kind: str, base: str) -> str | None:
             f"            x = torch.as_tensor(x, dtype={dtype}, device=self.device)",
             f"        return {cast.format('x')}, weight",
         ]
-    return model.source.newline.join(body)
+    return model.source.newline.join(body).replace("    ", model.source.indent)
 
 
 def _stands_above(model: Model, kind: str, text: str, site: Site) -> bool:
