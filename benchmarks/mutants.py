@@ -15,10 +15,8 @@ import os
 import re
 import sys
 import tempfile
-import threading
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from difflib import SequenceMatcher
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +34,7 @@ from torchperf_lint.measurements import UNFIXED
 from torchperf_lint.verify import environments, pairs
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.command import broken_claims
-from torchperf_lint.verify.warm import warm_launch
+from torchperf_lint.verify.warm import warm_launches
 from torchperf_lint.verify.workloads import workloads_of
 
 if TYPE_CHECKING:
@@ -206,7 +204,7 @@ def _mutant(
 class Trial:
     """A program with one release of what it needs, whose runs of the right texts are made once."""
 
-    def __init__(self, case: pairs.Case, releases: Path, launch: Launch) -> None:
+    def __init__(self, case: pairs.Case, releases: Path, launch: Launch | None) -> None:
         self.case = case
         self.name = _name(case.workload)
         self._launch = launch
@@ -302,15 +300,13 @@ def all_outcomes(
     by_rule: dict[Rule, list[Workload]] = defaultdict(list)
     for workload in workloads:
         by_rule[workload.rule].append(workload)
-    own = threading.local()
-    with ExitStack() as processes, ThreadPoolExecutor(jobs) as pool:
+    with warm_launches() as launch, ThreadPoolExecutor(jobs) as pool:
 
         def one(rule: Rule) -> Sequence[Outcome | str]:
-            if not hasattr(own, "launch"):
-                own.launch = processes.enter_context(warm_launch())
+            mine = launch()
             found: list[Outcome | str] = []
             try:
-                found.extend(outcomes(rule, by_rule[rule], table, lambda case: Trial(case, releases, own.launch)))
+                found.extend(outcomes(rule, by_rule[rule], table, lambda case: Trial(case, releases, mine)))
             except (BadTable, environments.Unavailable) as error:
                 found.append(str(error))
             return found

@@ -18,6 +18,7 @@ from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.environments import Release
 from torchperf_lint.verify.events import Kind
 from torchperf_lint.verify.runs import Run, run_program
+from torchperf_lint.verify.warm import warm_launches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -101,18 +102,19 @@ def prove_all(
     cases: Iterable[Case], device: str, releases: Path, jobs: int, *, operators: bool = False
 ) -> Iterator[Proof]:
     """Prove the cases and yield them in order, so many at a time."""
+    with warm_launches() as launch, ThreadPoolExecutor(jobs) as pool:
 
-    def prove_one(case: Case) -> Proof:
-        return prove(case, device, releases, operators=operators)
+        def prove_one(case: Case) -> Proof:
+            warm = launch() if device == "sim" else None
+            return prove(case, device, releases, operators=operators, launch=warm)
 
-    with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(prove_one, cases)
 
 
-def prove(case: Case, device: str, releases: Path, *, operators: bool = False) -> Proof:
+def prove(case: Case, device: str, releases: Path, *, operators: bool = False, launch: Launch | None = None) -> Proof:
     """Run a case's unfixed program and what our fixes make of it, and hold the runs against each other.
 
-    `operators` counts the device operators as well; the runs take longer then.
+    `operators` counts the device operators as well; the runs take longer then. `launch` is `run_program`'s.
     """
     try:
         libraries = environments.folders_of(case.releases, releases)
@@ -121,7 +123,9 @@ def prove(case: Case, device: str, releases: Path, *, operators: bool = False) -
     programs = variants(case)
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as place:
         runs = {
-            variant: run_variant(Path(place) / variant, case, program, device, libraries, operators=operators)
+            variant: run_variant(
+                Path(place) / variant, case, program, device, libraries, operators=operators, launch=launch
+            )
             for variant, program in programs.items()
         }
     fixed = {variant: run for variant, run in runs.items() if variant != UNFIXED}

@@ -13,14 +13,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torchperf_lint.verify import apart
 from torchperf_lint.verify.runs import PROGRAMS_ALIKE, TIME_LIMIT, Finished
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_lint.verify.runs import Launch
 
@@ -58,6 +59,25 @@ def warm_launch() -> Iterator[Launch]:
             return Finished(int(answer), *texts)
 
         yield launch  # on leaving, its standard input is closed, and it ends
+
+
+@contextlib.contextmanager
+def warm_launches() -> Iterator[Callable[[], Launch | None]]:
+    """Yield what gives each thread a `launch` of its own, made when it first asks; None where forks are not to be had.
+
+    Only Linux forks a process that has loaded this much without harm.
+    """
+    own = threading.local()
+    with contextlib.ExitStack() as processes:
+
+        def mine() -> Launch | None:
+            if sys.platform != "linux":
+                return None
+            if not hasattr(own, "launch"):
+                own.launch = processes.enter_context(warm_launch())
+            return cast("Launch", own.launch)
+
+        yield mine
 
 
 _CHILD = "torchperf_lint.verify.child"
