@@ -49,7 +49,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = programs(tuple(options.programs))
     if options.committed:
-        _tell_committed(chosen)
+        _tell_committed(chosen, verbose=options.verbose)
         return 0
     if options.here:
         chosen = [each for each in chosen if all(importlib.util.find_spec(name) for name in each.packages)]
@@ -61,18 +61,21 @@ def main() -> int:
     return _measure(chosen, options)
 
 
-def _tell_committed(chosen: list[Program]) -> None:
-    """Print what the tables hold of these programs."""
+def _tell_committed(chosen: list[Program], *, verbose: bool) -> None:
+    """Print what the tables hold of these programs: all in all, or one by one and by what waits, too."""
     names = {each.name for each in chosen}
     kept = [each for each in figures.read_figures().values() if each.program in names]
     lines = [each for each in figures.read_lines() if each.program in names]
     spared = figures.has_to_wait(lines, figures.read_inherent(), chosen)
-    print(figures.HEADING)
-    for each in kept:
-        print(figures.row(each, spared[each.program]))
-    print(f"\n{figures.summary(kept, spared)}")
+    if verbose:
+        print(figures.HEADING)
+        for each in kept:
+            print(figures.row(each, spared[each.program]))
+        print()
+    print(figures.summary(kept, spared))
     _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS), spared)
-    print(f"\n{figures.by_operator(lines)}")
+    if verbose:
+        print(f"\n{figures.by_operator(lines)}")
 
 
 def _measure(chosen: list[Program], options: argparse.Namespace) -> int:

@@ -1,6 +1,8 @@
 """Few-shot text classification with setfit's Trainer, as its documentation shows, on a small random encoder."""
 
+import contextlib
 import random
+import sys
 
 import torch
 from datasets import Dataset
@@ -51,7 +53,8 @@ trainer = Trainer(
     },
 )
 trainer.remove_callback(PrinterCallback)  # it prints times
-trainer.train()
+with contextlib.redirect_stdout(sys.stderr):  # what is printed tells how long it took
+    trainer.train()
 metrics = trainer.evaluate()
 predictions = model.predict(["the plot was lovely", "the actor was awful"])
 results = {
