@@ -119,7 +119,7 @@ def test_what_is_as_good_or_better_is_not(changed: dict[str, Any]) -> None:
 
 
 def test_the_summary_adds_up() -> None:
-    first = _figures()
+    first = _figures(safe_results="a dtype differs", unsafe_results="differ as stated")
     second = _figures(program="b", waits=1.0, safe=1.0, unsafe=0.0, lines=1, found_lines=0, found_waits=0.0)
     silent = _figures(program="c", waits=0.0, safe=0.0, unsafe=0.0, lines=0, found_lines=0, found_waits=0.0, refuted=0)
     assert figures.summary([first, second, silent], {"a": 1.0, "b": 1.0, "c": 0.0}).splitlines() == [
@@ -130,6 +130,6 @@ def test_the_summary_adds_up() -> None:
         "--fix removes 25% of the waits (mean of 2), 67% of the avoidable ones (mean of 1); 1 are left as they were",
         "--fix --unsafe-fixes removes 88% of the waits (mean of 2), 100% of the avoidable ones (mean of 1); "
         "0 are left as they were",
-        "safe fixes: results of 3 equal, of 0 not",
-        "unsafe fixes: results of 3 equal, of 0 not",
+        "results after safe fixes: equal for 2, differ as the rules' pages say for 0, otherwise for 1",
+        "results after unsafe fixes: equal for 2, differ as the rules' pages say for 1, otherwise for 0",
     ]
