@@ -150,8 +150,6 @@ def tensor_method(
         if cast.kind is Kind.DTYPE:
             return derived(base)._replace(dtype=cast.dtype)
         return derived(base)._replace(device=Device.UNKNOWN, dtype=None)  # `"torch.cuda.FloatTensor"` moves as well
-    if name == "type_as" and arguments and arguments[0].device is Device.UNKNOWN:
-        return derived(base)._replace(kind=Kind.TENSOR, device=Device.UNKNOWN, dtype=arguments[0].dtype, because=())
     if name == "pin_memory":
         return base
     if name in torch_api.INPLACE_NONE_METHODS:
@@ -180,6 +178,8 @@ def tensor_method(
         device = keywords.get("device")
         where = as_device(device) if device is not None else base.device
         return Value(Kind.TENSOR, where or Device.UNKNOWN, dtype=base.dtype, because=base.because)
+    if name == "type_as" and arguments and arguments[0].device is Device.UNKNOWN and base.device is Device.CPU:
+        base = base._replace(device=Device.UNKNOWN, dtype=None, because=())  # it goes where the other one lives
     given = computed(name, tensor_from([base, *(a for a in arguments if a.holds_tensors)]), arguments, keywords)
     return given._replace(sources=base.sources, origin=tensor.origin) if name in torch_api.VIEW_METHODS else given
 
