@@ -42,3 +42,25 @@ def run(events=(), *, results=1, status="ok", error="", steady=range(4), stdout=
     if results is not None:
         report["results"] = encode(results)
     return Run(report, stdout, stderr)
+
+
+EVALUATION = """\
+import torch
+from torch.utils.data import DataLoader
+
+device = torch.device("cuda")
+model = torch.nn.Linear(4, 1).to(device)
+
+
+def evaluate(loader):
+    total = 0.0
+    for x in loader:
+        x = x.to(device, non_blocking=True)
+        loss = torch.nn.functional.mse_loss(model(x), x[:, :1])
+        total += loss.item()
+    return total
+
+
+results = float(evaluate(DataLoader(torch.ones(8, 4))))
+"""
+"""A program with one read per step, which TPL102 moves behind the loop."""

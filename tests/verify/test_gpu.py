@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from synthetic import EVALUATION
 
 from linting import ROOT
 from torchperf_lint import pages
@@ -15,26 +16,6 @@ from torchperf_lint.engine import registry
 from torchperf_lint.measurements import SIMULATED
 from torchperf_lint.verify import gpu, pairs, step_times, workloads
 from torchperf_lint.verify.step_times import StepTimes
-
-PROGRAM = """\
-import torch
-from torch.utils.data import DataLoader
-
-device = torch.device("cuda")
-model = torch.nn.Linear(4, 1).to(device)
-
-
-def evaluate(loader):
-    total = 0.0
-    for x in loader:
-        x = x.to(device, non_blocking=True)
-        loss = torch.nn.functional.mse_loss(model(x), x[:, :1])
-        total += loss.item()
-    return total
-
-
-results = float(evaluate(DataLoader(torch.ones(8, 4))))
-"""
 
 
 @pytest.fixture
@@ -48,7 +29,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert rule is not None
     known = []
     for name in ("run_first.py", "run_second.py"):
-        (tmp_path / name).write_text(PROGRAM)
+        (tmp_path / name).write_text(EVALUATION)
         known.append(workloads.read_workload(tmp_path / name, rule))
     monkeypatch.setattr(gpu, "workloads_of", lambda rules: known)
     monkeypatch.setattr(gpu, "_call", lambda command, clock: [f"called {Path(command[-1]).name}"])

@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 
 import pytest
+from synthetic import EVALUATION
 
 from linting import ROOT
 from torchperf_lint import cli, pages
@@ -13,26 +14,6 @@ from torchperf_lint.engine import registry
 from torchperf_lint.measurements import SIMULATED
 from torchperf_lint.verify import command, pairs, workloads
 from torchperf_lint.verify.command import FAILED, NOT_PROVED, PROVED
-
-PROGRAM = """\
-import torch
-from torch.utils.data import DataLoader
-
-device = torch.device("cuda")
-model = torch.nn.Linear(4, 1).to(device)
-
-
-def evaluate(loader):
-    total = 0.0
-    for x in loader:
-        x = x.to(device, non_blocking=True)
-        loss = torch.nn.functional.mse_loss(model(x), x[:, :1])
-        total += loss.item()
-    return total
-
-
-results = float(evaluate(DataLoader(torch.ones(8, 4))))
-"""
 
 
 @pytest.fixture
@@ -43,7 +24,7 @@ def checkout(tmp_path, monkeypatch):
     (tmp_path / "rules" / "measurements.json").unlink(missing_ok=True)
     monkeypatch.setattr(pages, "pages_root", lambda: tmp_path / "rules")
     program = tmp_path / "run_sum.py"
-    program.write_text(PROGRAM)
+    program.write_text(EVALUATION)
     rule = registry.find_rule("TPL102")
     monkeypatch.setattr(workloads, "workloads_of", lambda rules: [workloads.read_workload(program, rule)])
     return tmp_path
@@ -73,7 +54,7 @@ def test_what_is_measured_is_written_once_and_then_held_against_each_run(checkou
 
 
 def test_nothing_is_written_where_a_fix_is_not_accepted(checkout, monkeypatch, capsys):
-    wrong = PROGRAM.replace("total += loss.item()", "total += 2 * loss").encode()
+    wrong = EVALUATION.replace("total += loss.item()", "total += 2 * loss").encode()
     monkeypatch.setattr(pairs, "variants", lambda case: {"unfixed": case.workload.data, "safe": wrong})
     assert command.main(["TPL102", "--device", "sim", "--update"]) == FAILED
     captured = capsys.readouterr()
