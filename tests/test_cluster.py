@@ -285,6 +285,8 @@ def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
         plain = bare(run(cluster=lonely))
         (here / "poison.py").write_text(SUMS)
         results = bare(run(cluster=lonely))
+        with asked(lonely) as client:
+            client.wait_for_workers(1, timeout=30)  # a cluster cannot be closed while a worker is being started
     assert results == [*plain, failed(Failure("poison.py", None, None, "not checked: a worker process was ended"))]
 
 
