@@ -7,6 +7,7 @@ import importlib
 import os
 import subprocess
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,7 @@ from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.syntax.recursion import with_room
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
 SMALL = """\
 import sys
@@ -150,6 +151,69 @@ def test_twice_the_branches_in_one_loop_are_twice_the_work(test: str, line: str)
 
     calls(2)
     assert calls(150) < 2.6 * calls(75)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a{0} = f(x{0}).item()",
+        "x{0} = inputs.cuda(); a{0} = x{0}.item()",
+        "x{0} = inputs.cuda(); model.x{0} = x{0}.item()",
+        "x{0} = inputs * x{0}; a{0} = x{0}.item()",
+        'a{0} = losses["k{0}"].item()',
+        'losses["k{0}"] = model(inputs.cuda()).sum(); print(losses["k{0}"].item())',
+    ],
+)
+def test_twice_the_names_in_one_loop_are_twice_the_work(line: str) -> None:
+    def calls(names: int) -> int:
+        found = "".join(f"        {line.format(at)}\n" for at in range(names))
+        return calls_for(LOOP.format(lines=found))
+
+    calls(2)
+    assert calls(160) < 2.2 * calls(80)
+
+
+def test_no_room_of_the_model_looks_at_all_names_for_each() -> None:
+    """Walks over all that there is are one call each: the steps of the interpreter tell them."""
+
+    def steps(names: int) -> Counter[str]:
+        found = "".join(f"        a{at} = f(x{at}).item()\n" for at in range(names))
+        return steps_for(LOOP.format(lines=found))
+
+    steps(2)
+    once, twice = steps(60), steps(120)
+    assert twice["slices.py"]
+    assert twice["binding.py"]
+    assert {room: count / once[room] for room, count in twice.items() if count > 2.2 * once[room]} == {}
+
+
+def steps_for(text: str) -> Counter[str]:
+    """How many instructions each room of the model runs for the values of a file."""
+    given = "train.py", text.encode(), registry.all_rules(), Target(), Hints((), ())
+    done: Counter[str] = Counter()
+
+    def enter(frame: FrameType, event: str, _: object) -> object:
+        folder, _, room = frame.f_code.co_filename.rpartition("/")
+        if not folder.endswith("meaning"):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+
+        def step(frame: FrameType, event: str, _: object) -> object:
+            done[room] += 1
+            return step
+
+        return step
+
+    def run() -> None:
+        before = sys.gettrace()
+        sys.settrace(enter)
+        try:
+            check_source(*given)
+        finally:
+            sys.settrace(before)
+
+    with_room(run)
+    return done
 
 
 def calls_for(text: str, least: int = 0, fix: bool = False) -> int:

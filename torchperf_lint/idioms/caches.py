@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.index import CallRecord, FunctionInfo, Place
 
 _MOST_CALLERS = 3
 """How many calls away from the site a cache may be filled."""
@@ -52,9 +52,22 @@ def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
     for target in targets:
         if not isinstance(target, ast.Name):
             yield _container(target)
-    for node in function.nodes if names else ():
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in names:
-            yield from (_container(target) for target in node.targets if not isinstance(target, ast.Name))
+    for name in names:
+        yield from map(_container, _holders(function).get(name, ()))
+
+
+def _holders(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    """What else than a name is given what a name stands for, by that name: `self.mask` by `mask`."""
+    return function.index.note(("holders", function), lambda: _held(function))
+
+
+def _held(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in function.nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+            targets = [target for target in node.targets if not isinstance(target, ast.Name)]
+            found.setdefault(node.value.id, []).extend(targets)
+    return found
 
 
 def _container(target: ast.expr) -> str:
@@ -67,12 +80,22 @@ def guards(statement: ast.stmt, function: FunctionInfo) -> Iterator[ast.expr]:
     current: ast.stmt | None = statement
     while current is not None:
         place = places[current]
-        for earlier in place.block[: place.position]:
-            if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], _LEAVES):
-                yield earlier.test
+        yield from (test for position, test in _leaving(function, place) if position < place.position)
         if isinstance(place.parent, ast.If):
             yield place.parent.test
         current = place.parent
+
+
+def _leaving(function: FunctionInfo, place: Place) -> list[tuple[int, ast.expr]]:
+    """Of the place's block, the tests that leave the function or the pass, each with its position."""
+    return function.index.note(
+        ("leaving", id(place.block)),
+        lambda: [
+            (position, each.test)
+            for position, each in enumerate(place.block)
+            if isinstance(each, ast.If) and isinstance(each.body[-1], _LEAVES)
+        ],
+    )
 
 
 def _speaks_of(node: ast.AST, kept: str) -> bool:

@@ -54,9 +54,18 @@ def step_counter(model: Model, site: Site) -> str | None:
     return counter.id if counted and isinstance(counter, ast.Name) else None
 
 
-def names_of_loop(heat: Heat) -> set[str]:
+def names_of_loop(model: Model, heat: Heat) -> set[str]:
     """The names and paths (`self.x`) that the loop of `heat` binds, its targets included."""
-    return set() if heat.loop is None else names_bound_in(heat.loop) | writes.paths_bound_in(heat.loop)
+    loop = heat.loop
+    if loop is None:
+        return set()
+    return model.remember(("names of loop", loop), lambda: names_bound_in(loop) | writes.paths_bound_in(loop))
+
+
+def binds_on_way(model: Model, heat: Heat, path: str) -> bool:
+    """Whether the loop of `heat` binds what the path names, or something on the way there: `self.x` of `self.x.y`."""
+    parts, bound = path.split("."), names_of_loop(model, heat)
+    return any(".".join(parts[: end + 1]) in bound for end in range(len(parts)))
 
 
 def always_in_loop(model: Model, site: Site, heat: Heat) -> bool:

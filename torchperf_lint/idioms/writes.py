@@ -31,13 +31,13 @@ _TAKE_ANYTHING = frozenset({"torch.is_tensor", "torch.save", "torch.typename", "
 _ONLY_KEEP = frozenset({"torch.autograd.Variable", "torch.utils.data.TensorDataset"})
 
 
-def written_in(function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
+def written_in(function: FunctionInfo) -> tuple[tuple[ast.expr, int], ...]:
     """What a function's statements write in place (`x[i] = v`, `x += v`, `x.mul_(v)`, `out=x`), with the row.
 
     Putting a moved tensor back under its key (`batch["x"] = batch["x"].to(device)`) writes a container, not a
     tensor, and is not among them.
     """
-    return _writes_within(function.node)
+    return function.index.note(("written in", function), lambda: tuple(_writes_within(function.node)))
 
 
 def writes_of(statement: ast.AST) -> Iterator[ast.expr]:
@@ -133,8 +133,12 @@ def only_computes(ref: str, call: ast.Call) -> bool:
     return ref in pure_functions.PURE or len(call.args) <= pure_functions.PURE_NUMPY.get(ref, -1)
 
 
-def handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
+def handed_to_writers(model: Model, function: FunctionInfo) -> tuple[tuple[ast.expr, int], ...]:
     """What a function hands to functions of torch or NumPy that may write to it (`all_reduce(x)`), with the row."""
+    return model.remember(("handed to writers", function), lambda: tuple(_handed_to_writers(model, function)))
+
+
+def _handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
     for record in function.calls_made:
         called = model.world.frame_value(function, record.call.func)
         ref = called.ref or ""
@@ -229,14 +233,16 @@ def _behind(model: Model, site: Site, written: Iterable[tuple[ast.expr, int]]) -
     loops = model.loops.enclosing(model.statement_of(site.node))
     for each, row in written:
         for shared in memory_of(model, function, each):
-            if row > site.rows[1] or any(_comes_again(loop, shared, row) for loop in loops):
+            if row > site.rows[1] or any(_comes_again(model, loop, shared, row) for loop in loops):
                 yield shared
 
 
-def _comes_again(loop: ast.stmt, written: ast.expr, row: int) -> bool:
+def _comes_again(model: Model, loop: ast.stmt, written: ast.expr, row: int) -> bool:
     """Whether the loop's next pass writes at `row` to what this pass has seen, because it binds no other object."""
     names = {node.id for node in subtree(written) if isinstance(node, ast.Name)}
-    return loop.lineno <= row <= (loop.end_lineno or 0) and not names & names_bound_in(loop)
+    if not loop.lineno <= row <= (loop.end_lineno or 0):
+        return False
+    return names.isdisjoint(model.remember(("bound in", loop), lambda: names_bound_in(loop)))
 
 
 def collates_tensors(value: Value) -> bool:

@@ -94,13 +94,26 @@ def _other_uses(model: Model, name: str, function: FunctionInfo) -> list[ast.Nam
     """The reads of a name that do not only compute with a tensor; None where it is not shown to be made here."""
     bound = model.heats.bindings(function, name)
     around = function.parents
-    uses = [node for node in around if isinstance(node, ast.Name) and node.id == name]
+    uses = _uses(function).get(name, [])
     if len(bound) != sum(isinstance(use.ctx, ast.Store) for use in uses) or name in model.index.rebound_elsewhere:
         return None
     if name in function.parameter_names or not all(_is_bound_anew(model, function, each) for each in bound):
         return None
     loads = [use for use in uses if isinstance(use.ctx, ast.Load) and not _is_number(model, function, use)]
     return [use for use in loads if not _only_computes(model, function, use, around)]
+
+
+def _uses(function: FunctionInfo) -> dict[str, list[ast.Name]]:
+    """The places of the function's names, by name."""
+    return function.index.note(("uses", function), lambda: _by_name(function))
+
+
+def _by_name(function: FunctionInfo) -> dict[str, list[ast.Name]]:
+    found: dict[str, list[ast.Name]] = {}
+    for node in function.parents:
+        if isinstance(node, ast.Name):
+            found.setdefault(node.id, []).append(node)
+    return found
 
 
 def _is_bound_anew(model: Model, function: FunctionInfo, node: ast.expr) -> bool:

@@ -115,7 +115,7 @@ def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
 def _waits_before_loop(model: Model, move: Move) -> bool:
     """Whether the move's loop finds its tensor under the same name in every pass."""
     path = shape.dotted(move.moved)
-    return move.heat.loop is not None and path is not None and path not in surroundings.names_of_loop(move.heat)
+    return move.heat.loop is not None and path is not None and path not in surroundings.names_of_loop(model, move.heat)
 
 
 def moves_table(model: Model, move: Move) -> bool:

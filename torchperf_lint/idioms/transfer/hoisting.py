@@ -101,7 +101,7 @@ def _is_in_body(model: Model, heat: Heat, statement: ast.stmt) -> bool:
 
 def _stays_the_same(model: Model, heat: Heat, place: _Place, made_before: set[str]) -> bool:
     """Whether every pass evaluates the expression to the same numbers, on the same device."""
-    bound = surroundings.names_of_loop(heat) - made_before
+    bound = surroundings.names_of_loop(model, heat) - made_before
     for node in subtree(place.whole):
         if isinstance(node, ast.Name) and (node.id in bound or node.id in model.index.rebound_elsewhere):
             return False

@@ -13,7 +13,7 @@ from torchperf_lint.model.meaning.values import STRING, Kind, Origin, Value, con
 
 if TYPE_CHECKING:
     from torchperf_lint.model.meaning.evaluate import Evaluator
-    from torchperf_lint.model.meaning.interpret import Env
+    from torchperf_lint.model.meaning.interpret import Env, Frame
 
 
 _PART = (".", "[")
@@ -37,18 +37,31 @@ def bind(evaluator: Evaluator, target: ast.expr, value: Value, env: Env) -> None
         return
     if not isinstance(target, ast.Subscript):
         value = conventional(path.rpartition(".")[2], value)
-        forget_parts(path, env)
+        forget_parts(evaluator.frame, path, env)
         shown = evaluator.frame.on_host.get(path)
         value = value if shown is None else on_host(value, shown)
-    env[path] = value
+    hold(evaluator.frame, path, value, env)
     evaluator.frame.values[target] = value
 
 
-def forget_parts(path: str, env: Env) -> None:
+def hold(frame: Frame, path: str, value: Value, env: Env) -> None:
+    """Note what the path, of an attribute or an entry perhaps, stands for."""
+    env[path] = value
+    if not path.isidentifier():
+        frame.split.add(_root(path))
+
+
+def forget_parts(frame: Frame, path: str, env: Env) -> None:
     """Leave out what is known of the attributes and entries of what the path stood for."""
+    if _root(path) not in frame.split:
+        return
     length = len(path)
     for key in [key for key in env if path in key and key.startswith(path) and key[length : length + 1] in _PART]:
         del env[key]
+
+
+def _root(path: str) -> str:
+    return path.partition(".")[0].partition("[")[0]
 
 
 def _bind_parts(evaluator: Evaluator, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:

@@ -10,7 +10,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
 from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.meaning import calls, choices, narrowing, optimizers
-from torchperf_lint.model.meaning.binding import bind, subscript_path
+from torchperf_lint.model.meaning.binding import bind, hold, subscript_path
 from torchperf_lint.model.meaning.devices import as_device, inside_module, moved
 from torchperf_lint.model.meaning.effects import GROWERS
 from torchperf_lint.model.meaning.modules import module_attribute
@@ -229,17 +229,18 @@ class Evaluator:
             return
         receiver = self.frame.values.get(node.func.value, UNKNOWN)
         if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
-            env[path] = moved(node, receiver, name, arguments, keywords)
+            hold(self.frame, path, moved(node, receiver, name, arguments, keywords), env)
         elif receiver.kind is Kind.CONTAINER and name in GROWERS and arguments:
             added = arguments[-1]
             if name == "extend":
                 added = element_of(added)
             grown = added if receiver.element is None else join(receiver.element, added)
-            env[path] = receiver._replace(element=grown, items=None)
+            hold(self.frame, path, receiver._replace(element=grown, items=None), env)
         elif receiver.kind is Kind.CONTAINER and name in ("update", "setdefault"):
             # What comes in is another mapping's, or a default: its values join those that are known.
             given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
-            env[path] = receiver._replace(element=join_all([*given, *filter(None, [receiver.element])]), items=None)
+            held = join_all([*given, *filter(None, [receiver.element])])
+            hold(self.frame, path, receiver._replace(element=held, items=None), env)
 
     @staticmethod
     def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:

@@ -51,7 +51,7 @@ MAX_STATEMENTS_FOLLOWED = 300
 class Frame:
     """One interpretation of a function: the value of every expression in it, and what it gives back."""
 
-    __slots__ = ("backward", "env", "function", "is_call", "on_host", "part", "returns", "values", "yields")
+    __slots__ = ("backward", "env", "function", "is_call", "on_host", "part", "returns", "split", "values", "yields")
 
     def __init__(self, function: FunctionInfo, part: Slice | None = None) -> None:
         self.function = function
@@ -62,6 +62,7 @@ class Frame:
         self.env: Env = {}
         self.backward: frozenset[str] = frozenset()
         self.on_host: Mapping[str, Kind] = {}
+        self.split: set[str] = set()  # names of which attributes or entries may be in an environment
         self.is_call = False  # a particular call with its arguments, not the function in general
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
 from torchperf_lint.model.index import dotted
+from torchperf_lint.model.meaning.binding import hold
 from torchperf_lint.model.meaning.effects import item_test
 from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import NUMBER, UNKNOWN, Kind, Value
@@ -131,7 +132,8 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
         inner[path] = value._replace(mixed=False) if is_tensor else NUMBER
     elif value.kind is (other if holds else asked):
         del inner[path]
-        inner[f"{path}.device"] = Value(Kind.DEVICE)  # not the one that the name of the attribute promises
+        # Not the one that the name of the attribute promises.
+        hold(frame, f"{path}.device", Value(Kind.DEVICE), inner)
     elif value.kind is Kind.UNKNOWN and holds:
         inner[path] = value._replace(kind=Kind.TENSOR, ref=None) if asked is Kind.TENSOR else NUMBER
     return inner

@@ -38,26 +38,26 @@ class Slice:
     the statement `at` is reached, which need not be run. Equal slices of a function are one object.
     """
 
-    __slots__ = ("_steps", "asked", "at", "entered", "names", "run")
+    __slots__ = ("_all", "_steps", "asked", "at", "entered", "names", "run")
 
-    def __init__(self, run: frozenset[ast.stmt], entered: frozenset[ast.stmt], names: frozenset[str]) -> None:
+    def __init__(
+        self, slices: Slices, run: frozenset[ast.stmt], entered: frozenset[ast.stmt], names: frozenset[str]
+    ) -> None:
+        self._all = slices
         self.run = run
         self.entered = entered
         self.names = names
         self.at: ast.stmt | None = None
         self.asked: tuple[ast.expr, ...] = ()
-        self._steps: dict[int, tuple[list[ast.stmt], list[ast.stmt]]] = {}
+        self._steps: dict[int, list[ast.stmt]] | None = None
 
     def steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
         """The statements of a block of the tree of which something has to be run, and those that leave it."""
-        known = self._steps.get(id(block))
-        if known is None:
-            run, entered, at = self.run, self.entered, self.at
-            steps = [
-                each for each in block if each in run or each in entered or each is at or isinstance(each, _LEAVES)
-            ]
-            known = self._steps[id(block)] = block, steps  # while the block is held, nothing else has its number
-        return known[1]
+        if self._steps is None:
+            reached = self.run | self.entered
+            self._steps = self._all.by_block(reached if self.at is None else reached | {self.at})
+        steps = self._steps.get(id(block))
+        return self._all.leaving(block) if steps is None else steps
 
 
 class _Effect(NamedTuple):
@@ -91,6 +91,8 @@ class Slices:
         self._narrowing: dict[str, list[ast.stmt]] = {}
         self._starred: list[ast.stmt] = []
         self._leaving: list[ast.stmt] = []
+        self._block_of: dict[ast.stmt, int] = {}  # while the tree is held, no other block has its number
+        self._leaving_block: dict[int, list[ast.stmt]] = {}
         self._taken_along: dict[ast.stmt, list[ast.stmt]] = {}  # those that leave from within it, past what follows
         self._known_direct: dict[int, _Rest] = {}
         self._known_within: dict[ast.stmt, _Rest] = {}
@@ -99,6 +101,7 @@ class Slices:
         self._known_statements: dict[int, frozenset[ast.stmt]] = {}
         self._known_names: dict[int, frozenset[str]] = {}
         self._roots: dict[str, int] = {}
+        self._names: list[str] = []  # the same, by number
         self._own_holders = set(holders(function.body))
         self._in_scopes: dict[ast.stmt, set[ast.AST]] = {}
         self._known: dict[object, Slice] = {}
@@ -193,6 +196,21 @@ class Slices:
     def _returns(self) -> list[ast.stmt]:
         return [each for each in self._leaving if isinstance(each, ast.Return)]
 
+    def by_block(self, statements: Iterable[ast.stmt]) -> dict[int, list[ast.stmt]]:
+        """The statements and those that leave their blocks, by the blocks' numbers, each block in order."""
+        parts: dict[int, set[ast.stmt]] = {}
+        for statement in statements:
+            block = self._block_of[statement]
+            found = parts.get(block)
+            if found is None:
+                found = parts[block] = set(self._leaving_block.get(block, ()))
+            found.add(statement)
+        return {block: sorted(found, key=self._numbers.__getitem__) for block, found in parts.items()}
+
+    def leaving(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements that leave the block."""
+        return self._leaving_block.get(id(block), [])
+
     def may_be_filled(self, name: str) -> bool:
         """Whether the name may be a list or dict of the function's own, which others put something into."""
         return name in self._own_holders
@@ -238,9 +256,10 @@ class Slices:
             for part in own_parts(statement):
                 read(part, reads, binds, self._own_holders)
             self._bind_names(statement, binds)
-            if parents and walks.is_move(statement, parents[-1]):
-                binds.update(walks.paths_moved(parents[-1]))
+            if parents and walks.is_move(self._function, statement, parents[-1]):
+                binds.update(walks.paths_moved(self._function, parents[-1]))
             narrows = narrowed_path(statement.test) if isinstance(statement, ast.If) else None
+            self._block_of[statement] = id(block)
             self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)
             for path in binds:
                 self._binding.setdefault(_root(path), []).append(statement)
@@ -248,6 +267,7 @@ class Slices:
                 self._narrowing.setdefault(_root(narrows), []).append(statement)
             if isinstance(statement, _LEAVES):
                 self._leaving.append(statement)
+                self._leaving_block.setdefault(id(block), []).append(statement)
                 of_loop = isinstance(statement, (ast.Break, ast.Continue))
                 for parent in parents:
                     if isinstance(parent, _LOOPS) or not of_loop:
@@ -289,7 +309,7 @@ class Slices:
             *(self._closure(None, self._around(each)) for each in reached),
         ]
         run, entered, names = (functools.reduce(operator.or_, bits, 0) for bits in zip(_Rest(), *rests, strict=True))
-        return Slice(self._statements_in(run), self._statements_in(entered), self._names_in(names))
+        return Slice(self, self._statements_in(run), self._statements_in(entered), self._names_in(names))
 
     def _closure(self, question: ast.stmt | str | None, begin: _Rest) -> _Rest:
         """All that has to be run, to begin with that; the answer is kept for the question, if there is one."""
@@ -364,7 +384,10 @@ class Slices:
                     for rest in map(self._around, leaves):
                         run |= rest.run
                         entered |= rest.entered
-            name = 1 << self._roots.setdefault(root, len(self._roots))
+            if root not in self._roots:
+                self._roots[root] = len(self._names)
+                self._names.append(root)
+            name = 1 << self._roots[root]
             known = self._known_behind[path] = _Rest(run, entered, name)
         return known
 
@@ -380,8 +403,7 @@ class Slices:
     def _names_in(self, bits: int) -> frozenset[str]:
         known = self._known_names.get(bits)
         if known is None:
-            names = list(self._roots)
-            known = self._known_names[bits] = frozenset(map(names.__getitem__, _numbers_in(bits)))
+            known = self._known_names[bits] = frozenset(map(self._names.__getitem__, _numbers_in(bits)))
         return known
 
     def _changing(self, path: str) -> list[ast.stmt]:

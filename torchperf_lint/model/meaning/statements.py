@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.meaning import batches, metrics, narrowing, parameters, walks
 from torchperf_lint.model.meaning.binding import bind
+from torchperf_lint.model.meaning.effects import FUNCTIONS
 from torchperf_lint.model.meaning.slices import is_for_type_checkers
 from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value, join
@@ -42,7 +43,13 @@ class Runner:
 
     def block(self, statements: list[ast.stmt], env: Env | None) -> Env | None:
         """Run statements in order; the environment behind them."""
-        for statement in statements if self.part is None else self.part.steps(statements):
+        return self._run(self._steps(statements), env)
+
+    def _steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        return block if self.part is None else self.part.steps(block)
+
+    def _run(self, statements: list[ast.stmt], env: Env | None) -> Env | None:
+        for statement in statements:
             if env is None:
                 # Dead code still gets values, so that a question about it has an answer; none is asked about a call.
                 if not self.frame.is_call:
@@ -99,11 +106,8 @@ class Runner:
                 self.evaluate(each, env)
             given = None if self.frame.function is self.world.index.module else metrics.base_given(bases)
             env[node.name] = Value(Kind.CLASS, ref=given, cls=info)
-        own: list[ast.stmt] = self.world.index.note(
-            ("without functions", node),
-            lambda: [s for s in node.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))],
-        )
-        self.block(own, env.copy())
+        own = [each for each in self._steps(node.body) if not isinstance(each, FUNCTIONS)]
+        self._run(own, env.copy())
         return env
 
     def _import(self, node: ast.Import, env: Env) -> Env:
@@ -256,11 +260,11 @@ class Runner:
         def advance(inner: Env) -> None:
             bind(self.evaluate, node.target, batches.as_batches(element_of(source), node.target, shown), inner)
 
-        move = walks.move_in(node)
+        move = walks.move_in(self.frame.function, node)
         moved = walks.moved(self.evaluate, move, env) if move is not None and self._is_run(move.statement) else {}
         after = self._loop(node, env, advance)
         if after is not None:
-            walks.note_moved(moved, after)
+            walks.note_moved(self.frame, moved, after)
         return after
 
     _asyncfor = _for

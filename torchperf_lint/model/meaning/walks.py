@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.flow import names_bound_in
 from torchperf_lint.model.index import dotted, names_in
-from torchperf_lint.model.meaning.binding import forget_parts
+from torchperf_lint.model.meaning.binding import forget_parts, hold
 from torchperf_lint.model.meaning.tensors import element_of
 from torchperf_lint.model.meaning.values import NUMBER, STRING, UNKNOWN, Kind, Value, container
 from torchperf_lint.syntax.tree import subtree
@@ -15,8 +15,9 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.meaning.evaluate import Evaluator
-    from torchperf_lint.model.meaning.interpret import Env
+    from torchperf_lint.model.meaning.interpret import Env, Frame
 
 _MOVERS = frozenset({"to", "cuda", "cpu"})
 _MOVED_IN_PLACE = (Kind.MODULE, Kind.METRIC)
@@ -42,8 +43,12 @@ class Move(NamedTuple):
     is_put_back: bool  # `holder[key] = value.to(device)`: a tensor that is moved is another one
 
 
-def move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
+def move_in(function: FunctionInfo, loop: ast.For | ast.AsyncFor) -> Move | None:
     """The statement by which every pass of the loop moves its thing; None if there is none, or not in every pass."""
+    return function.index.note(("move in", loop), lambda: _move_in(loop))
+
+
+def _move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
     walk = _walk(loop.iter, loop.target)
     if walk is None:
         return None
@@ -56,17 +61,17 @@ def move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
     return None if bound & {walk.key, walk.value, *read} else moves[0]
 
 
-def is_move(statement: ast.stmt, loop: ast.stmt) -> bool:
+def is_move(function: FunctionInfo, statement: ast.stmt, loop: ast.stmt) -> bool:
     """Whether the statement is the one by which the loop around it moves its things."""
     if not isinstance(loop, (ast.For, ast.AsyncFor)) or _call_of(statement) is None:
         return False
-    move = move_in(loop)
+    move = move_in(function, loop)
     return move is not None and move.statement is statement
 
 
-def paths_moved(loop: ast.stmt) -> Iterator[str]:
+def paths_moved(function: FunctionInfo, loop: ast.stmt) -> Iterator[str]:
     """The dotted paths of what such a loop changes."""
-    move = move_in(loop) if isinstance(loop, (ast.For, ast.AsyncFor)) else None
+    move = move_in(function, loop) if isinstance(loop, (ast.For, ast.AsyncFor)) else None
     for holder in () if move is None else move.walk.holders:
         path = dotted(holder)
         if path is not None:
@@ -92,12 +97,12 @@ def moved(evaluator: Evaluator, move: Move, env: Env) -> Env:
     return found
 
 
-def note_moved(moved: Env, env: Env) -> None:
+def note_moved(frame: Frame, moved: Env, env: Env) -> None:
     """Put what was moved into the environment behind the loop."""
     for path, value in moved.items():
         if value.kind not in _MOVED_IN_PLACE:
-            forget_parts(path, env)
-        env[path] = value
+            forget_parts(frame, path, env)
+        hold(frame, path, value, env)
 
 
 def _moved_one(evaluator: Evaluator, move: Move, env: Env, key: object, thing: Value) -> Value:

@@ -50,7 +50,7 @@ def _lifted(model: Model, site: Site, heat: Heat) -> Fix | None:
         return None
     target = model.text(assigned.targets[0].target)
     used = {name.value for name in shape.names_in(site.node)}
-    if used & (surroundings.names_of_loop(heat) - {target}) or target in used:
+    if used & (surroundings.names_of_loop(model, heat) - {target}) or target in used:
         return None
     edits = placing.lifted(model, site, heat)
     return None if edits is None else Fix("make it once, before the loop", Safety.SHOWN, edits)

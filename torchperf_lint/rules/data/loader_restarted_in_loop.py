@@ -81,10 +81,9 @@ def _rests_on(loader: cst.BaseExpression) -> list[str]:
 
 def _changes(model: Model, path: str, site: Site, heat: Heat) -> bool:
     """Whether each pass, or each call, binds the name, or an attribute on the way to what it names."""
-    parts = path.split(".")
-    if any(".".join(parts[: end + 1]) in surroundings.names_of_loop(heat) for end in range(len(parts))):
+    if surroundings.binds_on_way(model, heat, path):
         return True
-    return heat.loop is None and model.binds(parts[0], site)
+    return heat.loop is None and model.binds(path.partition(".")[0], site)
 
 
 def _costs(model: Model, loader: cst.BaseExpression) -> str:

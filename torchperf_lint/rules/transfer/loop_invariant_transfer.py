@@ -51,9 +51,7 @@ def _stays_on_host(model: Model, move: Move, path: str) -> bool:
     value = model.value(move.moved)
     is_module = value.kind in (Kind.MODULE, Kind.METRIC)
     is_host_tensor = value.kind is Kind.TENSOR and value.device is Device.CPU
-    if not (is_module or is_host_tensor) or any(
-        (path + ".").startswith(b + ".") for b in surroundings.names_of_loop(move.heat)
-    ):
+    if not (is_module or is_host_tensor) or surroundings.binds_on_way(model, move.heat, path):
         return False
     changed = taken_back(model, path, move.site) or writes_in_place(model, path, move.site)
     return not changed and (is_module or not _is_trained(model, path))
@@ -89,7 +87,7 @@ def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
 
 def _depends_on_loop(model: Model, move: Move) -> bool:
     """Whether the call's arguments hold a name that only the loop binds."""
-    bound = surroundings.names_of_loop(move.heat)
+    bound = surroundings.names_of_loop(model, move.heat)
     names = {argument.value for argument in shape.names_in(move.call)}
     given = [argument.value for argument in move.call.args]
     paths = {shape.dotted(each) for each in given} | {
