@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.devices import as_device
 from torchperf_lint.model.meaning.naming import BATCH, conventional
-from torchperf_lint.model.meaning.tensors import element_of_mapping, holds_unknown, is_of_host, placed
+from torchperf_lint.model.meaning.tensors import element_of, element_of_mapping, holds_unknown, is_of_host, placed
 from torchperf_lint.model.meaning.values import (
     NONE,
     NUMBER,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MOST_CALLERS = 60
 """A function that is called from more places than this is taken as it stands: its callers seldom agree."""
 
+_DATA = (Kind.CONTAINER, Kind.NUMPY)
 _PLACES = (Kind.DEVICE, Kind.STRING)
 
 _ANNOTATED = {
@@ -81,7 +82,7 @@ def initial(world: World, frame: Frame) -> Env:
         name = argument.arg
         if name not in wanted:
             continue
-        value = by_calls.get(name, UNKNOWN)
+        value = _as_loader(name, by_calls.get(name, UNKNOWN))
         if _is_mere_attribute(value):
             value = python_data(promises.get(name)) or value
         if value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or holds_unknown(value):
@@ -212,6 +213,19 @@ def _called_by_default(world: World, function: FunctionInfo, default: ast.expr |
     return value if value.kind in (Kind.FUNCTION, Kind.CLASS) else UNKNOWN
 
 
+def _as_loader(name: str, given: Value) -> Value:
+    """What calls give for a parameter: one that is named for a loader takes loaders, too, if not in these calls.
+
+    A list of batches, or a tensor or an array of rows, is walked over as a loader is.
+    """
+    if given.kind is not Kind.TENSOR and given.kind not in _DATA:
+        return given
+    meant, item = conventional(name, UNKNOWN), element_of(given)
+    if meant.kind is not Kind.LOADER or item.kind in (Kind.NUMBER, Kind.STRING):
+        return given
+    return meant._replace(element=item) if item.device.on_accelerator else meant
+
+
 def placing(world: World, function: FunctionInfo) -> tuple[Because, ...]:
     """What shows that tensors of the function live where a module's inputs live: a contract, or that of a caller."""
     contract = world.contract(function)
@@ -271,10 +285,16 @@ def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple
 
 
 def _of_steps(world: World, name: str, per_call: list[Env], records: list[CallRecord]) -> list[Value]:
-    """What the calls give for the parameter: where some name a device and some leave it None, those in steps count."""
+    """What the calls give for the parameter.
+
+    Those in steps count where some name a device and some leave it None, or some give a loader's batch and some
+    other data, as an example does.
+    """
     given = [(env[name], record) for env, record in zip(per_call, records, strict=True) if name in env]
     values = [value for value, _ in given]
-    if any(value.kind is Kind.NONE for value in values) and any(value.kind in _PLACES for value in values):
+    places = any(value.kind is Kind.NONE for value in values) and any(value.kind in _PLACES for value in values)
+    data = [value for value in values if value.holds_tensors or value.kind in _DATA]
+    if places or {value.origin is not None for value in data} == {True, False}:
         return [value for value, record in given if world.may_be_hot(record)] or values
     return values
 
