@@ -8,16 +8,19 @@ PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11 python3.1
 
 VENV = .venv
 BIN = $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile \
+    --no-loadscope-reorder
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 CORPUS_FOLDER = $(if $(CORPUS),$(CORPUS),$(HOME)/.cache/torchperf-lint-corpus)
 
-.PHONY: help demo test verify mutants gpu accuracy programs bench docs clean
+.PHONY: help demo test test-all checked verify mutants gpu accuracy programs bench docs clean
 
 help:
 	@echo "make demo     lint the example training programs and show what the fixes would change"
-	@echo "make test     everything a change has to pass: ruff, mypy, pytest"
+	@echo "make test     what a change has to pass before it is kept: ruff, mypy, the quick tests"
+	@echo "make test-all the same with all tests, as continuous integration runs them"
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
 	@echo "make mutants  break every fix on purpose, and see whether the rules' programs reject it"
 	@echo "make gpu      all of that on a real GPU, and step times, in less than 20 minutes"
@@ -31,11 +34,16 @@ demo: $(VENV)/demo-stamp
 	$(BIN)/torchperf-lint --isolated --exit-zero $(WORKLOADS)
 	$(BIN)/torchperf-lint --isolated --exit-zero --diff --unsafe-fixes $(WORKLOADS)
 
-test: $(VENV)/test-stamp
+test: checked
+	$(PYTEST) -m 'not slow'
+
+test-all: checked
+	$(PYTEST)
+
+checked: $(VENV)/test-stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
 
 verify: $(VENV)/test-stamp
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases

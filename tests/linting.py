@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from expectations import Commented, comments_of, read_comments
 from torchperf_lint.config import Settings
@@ -31,7 +34,8 @@ PROJECTS = sorted(each.name for each in PROJECT_FIXTURES.iterdir() if each.is_di
 RESULTS = (".fixed.py", ".unsafe.py")
 
 
-class Fixture(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Fixture:
     """A fixture file: what it says of itself and the rules that run on it."""
 
     path: Path
@@ -56,29 +60,29 @@ class Fixture(NamedTuple):
 
     def check(self, data: bytes | None = None, target: Target | None = None) -> tuple[Diagnostic, ...]:
         """The findings in the fixture, or in other text under its options."""
-        report = check_source(
-            self.path.name,
-            self.data if data is None else data,
-            self.rules,
-            self.target if target is None else target,
-            self.hints,
-            report_unused=self.reports_unused,
-        )
-        assert report.failure is None, str(report.failure)
-        return tuple(report.diagnostics)
+        return _checked(self, self.data if data is None else data, self.target if target is None else target)
 
     def fix(self, *, unsafe: bool, data: bytes | None = None) -> bytes:
         """The fixture, or other text under its options, after `--fix`, or after `--fix --unsafe-fixes`."""
-        fixed = fix_source(
-            self.path.name,
-            self.data if data is None else data,
-            self.rules,
-            self.target,
-            self.hints,
-            unsafe,
-            report_unused=self.reports_unused,
-        )
-        return fixed.data
+        return _fixed(self, self.data if data is None else data, unsafe)
+
+
+# Many tests look at the same findings, and at what the same fixes make.
+
+
+@functools.cache
+def _checked(fixture: Fixture, data: bytes, target: Target) -> tuple[Diagnostic, ...]:
+    name, rules, hints = fixture.path.name, fixture.rules, fixture.hints
+    report = check_source(name, data, rules, target, hints, report_unused=fixture.reports_unused)
+    assert report.failure is None, str(report.failure)
+    return tuple(report.diagnostics)
+
+
+@functools.cache
+def _fixed(fixture: Fixture, data: bytes, unsafe: bool) -> bytes:
+    name, rules, hints = fixture.path.name, fixture.rules, fixture.hints
+    unused = fixture.reports_unused
+    return fix_source(name, data, rules, fixture.target, hints, unsafe, report_unused=unused).data
 
 
 def rule_of(path: Path) -> Rule | None:
@@ -105,6 +109,11 @@ def load_fixture(path: Path) -> Fixture:
         rules = (own,)
     hints = Hints(options.get("hot-functions", ()), options.get("loader-names", ()))
     return Fixture(path, data, comments, rules, hints)
+
+
+def few(cases: Iterable[Any], every: int = 8) -> list[Any]:
+    """Parameters of a law: one in so many cases is quick, the others are slow ones."""
+    return [each if at % every == 0 else pytest.param(each, marks=pytest.mark.slow) for at, each in enumerate(cases)]
 
 
 def label(path: Path) -> str:

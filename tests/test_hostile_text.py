@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import torchperf_lint
+from linting import few
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
@@ -109,14 +110,15 @@ def test_the_expressions_are_found() -> None:
     assert any(name.startswith("knowledge.versions:") for name in EXPRESSIONS)
 
 
-@pytest.mark.parametrize("name", EXPRESSIONS)
+@pytest.mark.parametrize("name", few(EXPRESSIONS, 4))
 @settings(max_examples=60, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_expression_hangs(name: str, data: st.DataObject) -> None:
     assert not hangs(EXPRESSIONS[name], data.draw(swollen(EXPRESSIONS[name])))
 
 
-def test_an_ambiguous_expression_would_be_told() -> None:
+def test_an_ambiguous_expression_would_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "PATIENCE", 1)
     assert hangs(re.compile(r"\((?:[^()\"]|#[^\n]*)*\)"), "(" + "#a" * TIMES + "\0!")
 
 

@@ -9,6 +9,7 @@ files of the project: they are what `--fix` and `--fix --unsafe-fixes` make of `
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import random
 import re
@@ -60,6 +61,9 @@ UNTOLD = {
 _CAUSE = re.compile(r'#\s*because:\s*(?P<path>\S+\.py)(?:\s+"(?P<text>[^"]*)")?')
 
 every_case = pytest.mark.parametrize("name", CASES)
+
+if TYPE_CHECKING:
+    Findings = dict[str, tuple[Diagnostic, ...]]
 
 
 class Case(NamedTuple):
@@ -127,26 +131,57 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Findings]:
+    """What a run over the whole of a case finds."""
+
+    @functools.cache
+    def findings(name: str) -> Findings:
+        with _laid_out(load_case(name), tmp_path_factory.mktemp(name)) as case:
+            return case.findings()
+
+    return findings
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], dict[str, bytes]]:
+    """The files of a case after the fixes, or after the unsafe ones, too."""
+
+    @functools.cache
+    def fixed(name: str, unsafe: bool) -> dict[str, bytes]:
+        with _laid_out(load_case(name), tmp_path_factory.mktemp(name)) as case:
+            return _fixed(case, unsafe=unsafe)
+
+    return fixed
+
+
+@contextlib.contextmanager
+def _laid_out(case: Case, folder: Path) -> Iterator[Case]:
+    """The case in the current folder, for as long as this lasts."""
+    case.lay_out(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield case
+
+
 # -- each case -----------------------------------------------------------------------------------------------------
 
 
 @every_case
-def test_findings(name: str, here: Path) -> None:
+def test_findings(name: str, whole: Callable[[str], Findings]) -> None:
     case = load_case(name)
-    case.lay_out(here)
     wrong = [
         f"{path}: {complaint}"
-        for path, found in case.findings().items()
+        for path, found in whole(name).items()
         for complaint in disagreements(case.comments[path].expectations, found, Target())
     ]
     assert not wrong, f"{name}:\n" + "\n".join(wrong)
 
 
 @every_case
-def test_causes_in_other_files_are_named(name: str, here: Path) -> None:
+def test_causes_in_other_files_are_named(name: str, whole: Callable[[str], Findings]) -> None:
     case = load_case(name)
-    case.lay_out(here)
-    found = case.findings()
+    found = whole(name)
     for path, row, wanted, text in _causes(case):
         about = [each for each in found[path] if each.noqa_rows[0] <= row <= each.noqa_rows[1]]
         assert about, f"{path}:{row}: the comment tells the cause of nothing"
@@ -156,10 +191,9 @@ def test_causes_in_other_files_are_named(name: str, here: Path) -> None:
 
 
 @every_case
-def test_every_step_of_evidence_is_a_place_in_the_project(name: str, here: Path) -> None:
+def test_every_step_of_evidence_is_a_place_in_the_project(name: str, whole: Callable[[str], Findings]) -> None:
     case = load_case(name)
-    case.lay_out(here)
-    for path, found in case.findings().items():
+    for path, found in whole(name).items():
         for each in found:
             for step in each.because:
                 assert step.path != path, f"{path}:{each.row}: a place in the same file is told as another file's"
@@ -168,11 +202,10 @@ def test_every_step_of_evidence_is_a_place_in_the_project(name: str, here: Path)
 
 
 @every_case
-def test_what_one_file_does_not_show_is_shown_by_another(name: str, here: Path) -> None:
+def test_what_one_file_does_not_show_is_shown_by_another(name: str, whole: Callable[[str], Findings]) -> None:
     case = load_case(name)
-    case.lay_out(here)
     untold = set()
-    for path, found in case.findings().items():
+    for path, found in whole(name).items():
         alone = check_source(path, case.files[path], case.rules, Target(), case.hints).diagnostics
         known = {(each.code, each.start) for each in alone}
         for each in found:
@@ -182,10 +215,9 @@ def test_what_one_file_does_not_show_is_shown_by_another(name: str, here: Path) 
 
 
 @every_case
-def test_fixes(name: str, here: Path, bless: bool) -> None:
+def test_fixes(name: str, tried: Callable[[str, bool], dict[str, bytes]], bless: bool) -> None:
     case = load_case(name)
-    case.lay_out(here)
-    safe, unsafe = (_fixed(case, unsafe=unsafe) for unsafe in (False, True))
+    safe, unsafe = tried(name, False), tried(name, True)
     hold = bless_pair if bless else assert_pair
     for path, before in case.files.items():
         if path.endswith(".py"):
@@ -196,10 +228,10 @@ def test_fixes(name: str, here: Path, bless: bool) -> None:
 
 @every_case
 @pytest.mark.parametrize("unsafe", [False, True], ids=["safe", "unsafe"])
-def test_fixes_are_sound(name: str, unsafe: bool, here: Path) -> None:
+def test_fixes_are_sound(name: str, unsafe: bool, here: Path, tried: Callable[[str, bool], dict[str, bytes]]) -> None:
     case = load_case(name)
     case.lay_out(here)
-    for path, data in _fixed(case, unsafe=unsafe).items():
+    for path, data in tried(name, unsafe).items():
         compile(data, path, "exec", dont_inherit=True)
         lost = collections.Counter(comments_of(case.files[path].decode()))
         lost.subtract(comments_of(data.decode()))
@@ -273,16 +305,15 @@ def _fixed(case: Case, *, unsafe: bool) -> dict[str, bytes]:
 
 
 @every_case
-def test_the_order_of_files_changes_nothing(name: str, here: Path) -> None:
+def test_the_order_of_files_changes_nothing(name: str, here: Path, whole: Callable[[str], Findings]) -> None:
     case = load_case(name)
     case.lay_out(here)
-    whole = case.findings()
     paths = sorted(case.comments)
     for seed in range(2):
         program = functools.cache(gather.gather(paths, case.hints).program)
         for path in random.Random(seed).sample(paths, len(paths)):
             report = check_source(path, case.files[path], case.rules, Target(), case.hints, program=program)
-            assert report.diagnostics == whole[path], f"{path} is judged otherwise in another order"
+            assert report.diagnostics == whole(name)[path], f"{path} is judged otherwise in another order"
 
 
 def test_a_file_that_is_too_large_to_be_asked_is_so_in_any_order(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,42 +335,46 @@ def test_a_file_that_is_too_large_to_be_asked_is_so_in_any_order(here: Path, mon
 
 
 @every_case
-def test_a_file_alone_has_its_findings_of_the_whole_run(name: str, here: Path) -> None:
+def test_a_file_alone_has_its_findings_of_the_whole_run(
+    name: str, here: Path, whole: Callable[[str], Findings]
+) -> None:
     case = load_case(name)
     case.lay_out(here)
-    whole = case.findings()
     for path in case.comments:
-        assert case.findings(path) == {path: whole[path]}
+        assert case.findings(path) == {path: whole(name)[path]}
 
 
 @every_case
-def test_what_a_file_has_alone_it_has_in_its_project_but_for_what_that_refutes(name: str, here: Path) -> None:
+def test_what_a_file_has_alone_it_has_in_its_project_but_for_what_that_refutes(
+    name: str, whole: Callable[[str], Findings]
+) -> None:
     case = load_case(name)
-    case.lay_out(here)
-    whole = case.findings()
     wrong = [
         f"{path}: {complaint}"
         for path, comments in case.comments.items()
         for alone in [check_source(path, case.files[path], case.rules, Target(), case.hints).diagnostics]
-        for complaint in unaccounted(comments.expectations, alone, whole[path])
+        for complaint in unaccounted(comments.expectations, alone, whole(name)[path])
     ]
     assert not wrong, f"{name}:\n" + "\n".join(wrong)
 
 
 @every_case
-def test_from_another_folder_the_findings_are_the_same(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_another_folder_the_findings_are_the_same(
+    name: str, here: Path, monkeypatch: pytest.MonkeyPatch, whole: Callable[[str], Findings]
+) -> None:
     case = load_case(name)
     case.lay_out(here)
-    whole = _bare(case.findings())
     monkeypatch.chdir(here.parent)
-    assert _bare(case.findings("project")) == {f"project/{path}": found for path, found in whole.items()}
+    assert _bare(case.findings("project")) == {f"project/{path}": found for path, found in _bare(whole(name)).items()}
 
 
 @every_case
-def test_facts_from_the_cache_give_the_same(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_from_the_cache_give_the_same(
+    name: str, here: Path, monkeypatch: pytest.MonkeyPatch, whole: Callable[[str], Findings]
+) -> None:
     case = load_case(name)
     case.lay_out(here)
-    without = case.findings()
+    without = whole(name)
     assert case.findings(cache=CACHE_FOLDER) == without
 
     def forbidden(data: bytes) -> None:
@@ -350,14 +385,15 @@ def test_facts_from_the_cache_give_the_same(name: str, here: Path, monkeypatch: 
 
 
 @every_case
-def test_a_broken_file_leaves_the_findings_of_the_others_alone(name: str, here: Path) -> None:
+def test_a_broken_file_leaves_the_findings_of_the_others_alone(
+    name: str, here: Path, whole: Callable[[str], Findings]
+) -> None:
     case = load_case(name)
     case.lay_out(here)
-    whole = case.findings()
     write(here / "broken.py", b"import torch\nfrom train import *\n\n\ndef broken(:\n    return 1\n")
     results = case.run()
     assert results.pop("broken.py").report.failure is not None
-    assert {path: result.report.diagnostics for path, result in results.items()} == whole
+    assert {path: result.report.diagnostics for path, result in results.items()} == whole(name)
 
 
 @every_case

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from linting import PROJECTS, ROOT, label, laid_out
+from linting import PROJECTS, ROOT, few, label, laid_out
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.index import Index
 from torchperf_lint.model.unit import Unit
@@ -46,7 +46,7 @@ def unit_of(source: Source) -> Unit:
     return Unit(source, Index(source.parse(), source.path), Hints())
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=label)
+@pytest.mark.parametrize("path", few(PROGRAMS), ids=label)
 def test_what_is_hot_may_be_hot(path: Path) -> None:
     assert_what_is_hot_may_be_hot(unit_of(Source(path.name, path.read_bytes())))
 

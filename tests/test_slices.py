@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from linting import few
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.index import Index
 from torchperf_lint.model.meaning.slices import slices_of
@@ -169,7 +170,7 @@ class Two:
         return compared
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=named)
+@pytest.mark.parametrize("path", few(PROGRAMS), ids=named)
 def test_a_slice_gives_the_values_of_the_whole_function(path: Path) -> None:
     assert Two(Source(str(path), path.read_bytes())).compare()
 
@@ -179,7 +180,7 @@ def test_what_leaves_a_loop_or_tells_a_type_is_part_of_it(code: str) -> None:
     assert any(value.is_tensor for value in Two(Source("example.py", code.encode())).compare())
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=named)
+@pytest.mark.parametrize("path", few(PROGRAMS), ids=named)
 def test_arguments_alone_have_their_values_in_the_whole_function(path: Path) -> None:
     two = Two(Source(str(path), path.read_bytes()))
     for call, statement, function in (record for records in two.index.calls.values() for record in records):
@@ -190,7 +191,7 @@ def test_arguments_alone_have_their_values_in_the_whole_function(path: Path) -> 
                 assert part.get(node, UNKNOWN) == whole[node], f"line {node.lineno}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=named)
+@pytest.mark.parametrize("path", few(PROGRAMS), ids=named)
 def test_names_at_the_end_are_those_of_the_whole_function(path: Path) -> None:
     two = Two(Source(str(path), path.read_bytes()))
     for function in two.index.functions:
