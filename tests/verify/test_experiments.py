@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 
 import pytest
@@ -31,16 +32,25 @@ def _rows(asked, folder, *, device="sim"):
 # ---- on the simulated device
 
 
-def test_one_command_takes_the_naive_metric_loop_to_the_baseline(tmp_path):
-    (row,) = _rows([GOAL], tmp_path)
-    assert row.counts == {"naive": 2, "fixed": 0, "no metrics": 0}
-    assert row.verdict == HOLDS, row.remark
-    assert (row.device, row.step_times) == ("sim", {})
+@pytest.fixture(scope="module")
+def row(tmp_path_factory, launch):
+    """A claim's row with the torchmetrics that is installed; every program is run once."""
+    folder = tmp_path_factory.mktemp("experiments")
+    laboratory = experiments._Laboratory("sim", folder / "releases", folder, lambda: launch)
+    return lambda claim: laboratory.row(claim, None)
 
 
-def test_metrics_by_hand_and_timers(tmp_path):
-    asked = [claim for claim in claims.METRIC_COLLECTION if claim is not GOAL]
-    eight, weight, unchecked, on_host, on_device, nccl = _rows(asked, tmp_path)
+def test_one_command_takes_the_naive_metric_loop_to_the_baseline(row):
+    goal = row(GOAL)
+    assert goal.counts == {"naive": 2, "fixed": 0, "no metrics": 0}
+    assert goal.verdict == HOLDS, goal.remark
+    assert (goal.device, goal.step_times) == ("sim", {})
+
+
+@pytest.mark.slow
+def test_metrics_by_hand_and_timers(row):
+    asked = (row(claim) for claim in claims.METRIC_COLLECTION if claim is not GOAL)
+    eight, weight, unchecked, on_host, on_device, nccl = asked
     assert (eight.verdict, eight.counts["naive"]) == (FAILS, 2)
     assert (weight.verdict, weight.counts["weight given"]) == (FAILS, 2), "the default weight costs nothing since 1.6.2"
     assert (unchecked.verdict, unchecked.counts["weight given, no NaN test"]) == (HOLDS, 0)
@@ -49,24 +59,26 @@ def test_metrics_by_hand_and_timers(tmp_path):
     assert (nccl.verdict, nccl.counts) == (HOLDS, {"does not ask": 0})
 
 
-def test_digits(tmp_path):
-    rows = _rows(claims.DIGITS, tmp_path)
+@pytest.mark.slow
+def test_digits(row):
+    rows = [row(claim) for claim in claims.DIGITS]
     assert [row.verdict for row in rows] == [HOLDS, FAILS, HOLDS, HOLDS]
     assert rows[1].counts == {"naive": 5, "advised": 7}
     assert rows[2].counts == {"naive": 5, "fixed": 0, "baseline": 0}
     assert rows[3].counts == {"advised": 7, "fixed": 0}
 
 
-def test_tips(tmp_path):
-    rows = {row.claim: row for row in _rows(claims.TIPS, tmp_path)}
-    together, pinned, reads, built, gradients = list(rows.values())[:5]
+@pytest.mark.slow
+def test_tips(row):
+    rows = [row(claim) for claim in claims.TIPS]
+    together, pinned, reads, built, gradients = rows[:5]
     assert together.counts == {"ignored": 6, "fixed": 1, "followed": 0}
     assert pinned.counts == {"ignored": 2, "fixed": 0, "followed": 0}
     assert reads.counts == {"ignored": 3, "fixed": 1, "followed": 0}
     assert built.counts == {"ignored": 1, "fixed": 0, "followed": 0}
     assert gradients.counts == {"ignored": 10, "fixed": 0, "followed": 0}
-    assert {row.verdict for row in list(rows.values())[:5]} == {HOLDS}
-    assert {row.verdict for row in list(rows.values())[5:]} == {NOT_COUNTABLE}
+    assert {row.verdict for row in rows[:5]} == {HOLDS}
+    assert {row.verdict for row in rows[5:]} == {NOT_COUNTABLE}
 
 
 def test_the_input_pipelines_variants_agree_and_are_judged():
@@ -85,6 +97,7 @@ def laboratory(monkeypatch):
     """What programs are said to do, by script; nothing is run."""
     runs = {}
     monkeypatch.setattr(experiments, "run_program", lambda script, *_, **__: runs[script.name](script))
+    monkeypatch.setattr(experiments, "warm_launches", lambda: contextlib.nullcontext(lambda: None))
     return runs
 
 

@@ -17,6 +17,8 @@ from torchperf_lint.measurements import SIMULATED
 from torchperf_lint.verify import gpu, pairs, step_times, workloads
 from torchperf_lint.verify.step_times import StepTimes
 
+pytestmark = pytest.mark.usefixtures("warm_runs")
+
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,6 +12,9 @@ from torchperf_lint.verify import child, events
 from torchperf_lint.verify.child import NOT_SIMULATED, OK
 from torchperf_lint.verify.events import Place
 from torchperf_lint.verify.runs import Run, run_program
+
+if TYPE_CHECKING:
+    from torchperf_lint.verify.runs import Launch
 
 LIBRARY = """\
 import torch
@@ -38,7 +42,7 @@ trainer.train([torch.ones(3, device="cuda")] * 6, "cuda")
 """
 
 
-def _run(folder: Path, *include: str, python: str | None = None) -> Run:
+def _run(folder: Path, *include: str, **how: Any) -> Run:
     library = folder / "site-packages"
     (library / "trainer").mkdir(parents=True)
     (library / "trainer" / "__init__.py").write_text("from trainer.loop import train\n")
@@ -46,11 +50,11 @@ def _run(folder: Path, *include: str, python: str | None = None) -> Run:
     script = folder / "program" / "train.py"
     script.parent.mkdir()
     script.write_text(PROGRAM)
-    return run_program(script, "sim", libraries=[library], include=include, rows=True, python=python)
+    return run_program(script, "sim", libraries=[library], include=include, rows=True, **how)
 
 
-def test_a_librarys_lines_are_its_callers_unless_it_is_included(tmp_path: Path) -> None:
-    run = _run(tmp_path)
+def test_a_librarys_lines_are_its_callers_unless_it_is_included(tmp_path: Path, launch: Launch | None) -> None:
+    run = _run(tmp_path, launch=launch)
     assert run.status == OK
     script = str(tmp_path / "program" / "train.py")
     assert {line.where.file for line in run.lines()} == {script}
@@ -67,8 +71,8 @@ def test_an_included_packages_lines_are_counted_and_noted(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["no_such_package", "no/such/folder"])
-def test_what_is_included_has_to_be_there(tmp_path: Path, name: str) -> None:
-    run = _run(tmp_path, name)
+def test_what_is_included_has_to_be_there(tmp_path: Path, name: str, launch: Launch | None) -> None:
+    run = _run(tmp_path, name, launch=launch)
     assert (run.status, run.report["error"]) == (
         NOT_SIMULATED,
         f"--include {name}: there is no such file, folder or package",

@@ -34,7 +34,10 @@ def trained(folder: Path, processes: int | None, *options: str) -> tuple[str, di
     return done.stdout, {name.removeprefix("module."): parameter for name, parameter in parameters.items()}
 
 
-@pytest.mark.parametrize(("alone", "options"), [(None, EVERYTHING), (1, [])], ids=["whole set", "batches"])
+@pytest.mark.parametrize(
+    ("alone", "options"),
+    [pytest.param(None, EVERYTHING, id="whole set"), pytest.param(1, [], id="batches", marks=pytest.mark.slow)],
+)
 def test_two_processes_follow_the_single_one(tmp_path, alone, options):
     said, parameters = trained(tmp_path, alone, *options)
     said_by_two, parameters_of_two = trained(tmp_path, 2, *options)

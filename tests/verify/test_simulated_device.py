@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import json
 import os
 import subprocess
@@ -29,22 +28,24 @@ def checks() -> list[tuple[str, str]]:
     ]
 
 
-@functools.cache
-def outcomes(module: str) -> dict[str, str]:
-    """What became of the checks of a module, run in a process of its own."""
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest) -> dict[str, dict[str, str]]:
+    """What became of the checks of each module that a test is about."""
+    here = (each for each in request.session.items if each.path == request.path)
+    asked = sorted({each.callspec.params["module"] for each in here})  # type: ignore[attr-defined]
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "simulated_cases", module],
+        [sys.executable, "-W", "ignore", "-m", "simulated_cases", *asked],
         env={**os.environ, "PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    found: dict[str, str] = json.loads(run.stdout.splitlines()[-1])[module]
-    return found
+    lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"outcomes of ')]
+    return {name.removeprefix("outcomes of "): found for line in lines for name, found in line.items()}
 
 
 @pytest.mark.parametrize(("module", "check"), checks())
-def test_simulated_device(module: str, check: str) -> None:
-    assert not outcomes(module)[check], outcomes(module)[check]
+def test_simulated_device(module: str, check: str, outcomes: dict[str, dict[str, str]]) -> None:
+    assert not outcomes[module][check], outcomes[module][check]

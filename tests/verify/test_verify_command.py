@@ -15,6 +15,8 @@ from torchperf_lint.measurements import SIMULATED
 from torchperf_lint.verify import command, pairs, workloads
 from torchperf_lint.verify.command import FAILED, NOT_PROVED, PROVED
 
+pytestmark = pytest.mark.usefixtures("warm_runs")
+
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):

@@ -22,13 +22,14 @@ from torchperf_lint.verify.claims import CLAIMS, EVERYWHERE, HERE, OPERATORS, PI
 from torchperf_lint.verify.environments import Release
 from torchperf_lint.verify.events import Place
 from torchperf_lint.verify.runs import run_program
+from torchperf_lint.verify.warm import warm_launches
 from torchperf_lint.verify.workloads import fixtures_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from torchperf_lint.verify.claims import Counted, Saving
-    from torchperf_lint.verify.runs import Run
+    from torchperf_lint.verify.runs import Launch, Run
 
 HOLDS, FAILS, NOT_COUNTABLE, NOT_VERIFIABLE = "holds", "does not hold", "not countable", "not verifiable here"
 
@@ -70,8 +71,8 @@ def run(device: str, releases: Path | None = None, jobs: int = os.cpu_count() or
 
 def run_claims(claims: Iterable[Claim], device: str, releases: Path, jobs: int) -> list[Row]:
     """Run the programs of these claims, each once, and judge the claims."""
-    with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder:
-        laboratory = _Laboratory(device, releases, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as folder, warm_launches() as launch:
+        laboratory = _Laboratory(device, releases, Path(folder), launch)
         asked = [(claim, release) for claim in claims for release in claim.releases]
         # Programs that are timed must have the device to themselves.
         with ThreadPoolExecutor(1 if device == "cuda" else jobs) as pool:
@@ -92,8 +93,9 @@ class _Trial(NamedTuple):
 class _Laboratory:
     """Runs programs on a device; what is counted is counted once, however many claims ask for it."""
 
-    def __init__(self, device: str, releases: Path, folder: Path) -> None:
+    def __init__(self, device: str, releases: Path, folder: Path, launch: Callable[[], Launch | None]) -> None:
         self.device = device
+        self._launch = launch
         self._releases = releases
         self._folder = folder
         self._trials: dict[object, _Trial] = {}
@@ -147,6 +149,7 @@ class _Laboratory:
             libraries=libraries,
             mode=mode,
             operators=self.device == "sim",
+            launch=self._launch() if self.device == "sim" else None,
         )
         return _Trial(script, script.read_text(encoding="utf-8"), done)
 
