@@ -19,7 +19,7 @@ import pytest
 
 import blind_worker
 from fake_rules import HINTS, TARGET
-from linting import RESULTS, ROOT
+from linting import RESULTS, ROOT, few
 from torchperf_lint.cli import main
 from torchperf_lint.config import Settings
 from torchperf_lint.engine import cluster as cluster_room
@@ -268,11 +268,11 @@ def test_a_worker_that_is_killed_in_mid_run_changes_nothing(
             remote = run(cluster=cluster, action=Action.TRY)
         assert killed == pids[:1]
         assert bare(remote) == plain
-        client.wait_for_workers(2, timeout=30)
+        client.wait_for_workers(2, timeout=120)
         assert killed[0] not in client.run(os.getpid).values()
 
 
-@pytest.mark.parametrize("files_per_call", [1, 16])
+@pytest.mark.parametrize("files_per_call", few([1, 16]))
 def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
     here: Path, monkeypatch: pytest.MonkeyPatch, files_per_call: int
 ) -> None:
@@ -286,7 +286,7 @@ def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
         (here / "poison.py").write_text(SUMS)
         results = bare(run(cluster=lonely))
         with asked(lonely) as client:
-            client.wait_for_workers(1, timeout=30)  # a cluster cannot be closed while a worker is being started
+            client.wait_for_workers(1, timeout=120)  # a cluster cannot be closed while a worker is being started
     assert results == [*plain, failed(Failure("poison.py", None, None, "not checked: a worker process was ended"))]
 
 
@@ -430,7 +430,7 @@ def test_an_address_where_nobody_speaks(
 def test_a_scheduler_without_workers(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_room, "CONNECTING", 1.0)
+    monkeypatch.setattr(cluster_room, "CONNECTING", 3.0)
     many(here, 1)
     with started(n_workers=0) as empty:
         status, _, error = command(capfd, "--executor", f"dask={empty.scheduler_address}")

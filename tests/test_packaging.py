@@ -157,6 +157,7 @@ def test_pages_are_in_both(distributions: tuple[Path, Path]) -> None:
     assert not strangers
 
 
+@pytest.mark.slow
 def test_lints_a_file(empty_environment: Path, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING_LOOP, encoding="utf-8")
     done = _run(empty_environment / "torchperf-lint", "--output-format", "json", "train.py", cwd=tmp_path, status=1)
@@ -164,6 +165,7 @@ def test_lints_a_file(empty_environment: Path, tmp_path: Path) -> None:
     assert found == [("TPL102", TRAINING_LOOP[: TRAINING_LOOP.index("total +=")].count("\n") + 1)]
 
 
+@pytest.mark.slow
 def test_loads_no_rule_to_know_the_rules(empty_environment: Path, tmp_path: Path) -> None:
     program = (
         "import sys; from torchperf_lint.engine import registry\n"
@@ -173,6 +175,7 @@ def test_loads_no_rule_to_know_the_rules(empty_environment: Path, tmp_path: Path
     assert printed.split() == [str(len(all_rules()))]
 
 
+@pytest.mark.slow
 def test_says_what_the_verification_needs(empty_environment: Path, tmp_path: Path) -> None:
     command = [empty_environment / "torchperf-lint", "verify", "TPL102"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -182,6 +185,7 @@ def test_says_what_the_verification_needs(empty_environment: Path, tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 def test_proves_fixes_where_it_is_installed(full_environment: Path, tmp_path: Path) -> None:
     files = set(_installed(full_environment))
     printed = _run(full_environment / "torchperf-lint", "verify", "TPL102", "--report", "there", cwd=tmp_path)
@@ -200,6 +204,7 @@ def _installed(commands: Path) -> Iterator[Path]:
         yield from (path for path in package.rglob("*") if "__pycache__" not in path.parts)
 
 
+@pytest.mark.slow
 def test_counts_a_script_where_it_is_installed(full_environment: Path, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
     command = [full_environment / "python", "-m", "torchperf_lint", "verify", "--device", "sim"]
@@ -209,6 +214,7 @@ def test_counts_a_script_where_it_is_installed(full_environment: Path, tmp_path:
     assert "  train.py:18  1 waits, 50 %: item, via third_party/reading.py:2" in lines
 
 
+@pytest.mark.slow
 def test_counts_a_script_by_another_python(empty_environment: Path, full_environment: Path, tmp_path: Path) -> None:
     """The linter's own environment has no torch."""
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
@@ -219,11 +225,13 @@ def test_counts_a_script_by_another_python(empty_environment: Path, full_environ
     assert "  third_party/reading.py:2  1 waits, 50 %: item" in printed.splitlines()
 
 
+@pytest.mark.slow
 def test_runs_as_a_module(empty_environment: Path, tmp_path: Path) -> None:
     printed = _run(empty_environment / "python", "-m", "torchperf_lint", "--version", cwd=tmp_path)
     assert printed.split() == ["torchperf-lint", __version__]
 
 
+@pytest.mark.slow
 def test_explains_from_the_wheel(empty_environment: Path, tmp_path: Path) -> None:
     printed = _run(empty_environment / "torchperf-lint", "explain", "TPL102", cwd=tmp_path)
     page = next((ROOT / "rules" / "sync").glob(f"{_stem('TPL102')}.md"))
