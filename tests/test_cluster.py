@@ -111,6 +111,7 @@ def here(hidden: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     monkeypatch.setattr(executors, "FILES_PER_CALL", 2)
     monkeypatch.setattr(cluster_room, "judge", blind_worker.slow_judge)
     monkeypatch.setattr(executors, "_SECONDS_BETWEEN_LOOKS", 0.2)
+    monkeypatch.setattr(cluster_room, "PATIENCE", 120.0)  # on a busy machine a worker is long in coming back
     monkeypatch.setattr(cluster_room, "_PACK", 5_000)
     return folder
 
