@@ -77,6 +77,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 INSIDE_OF_MODEL = frozenset(
     "ast_of function_of heats index loops seeds site_at sites source statement_of unit world".split()
 )
+DECIDE = ("model.", "idioms.", "rules.")
+MESSAGES = frozenset({"says", "where", "repeated", "label", "message"})  # of evidence, and of how often a place runs
+ASKS_OF_A_TEXT = frozenset({"startswith", "endswith", "find", "index", "count", "search", "match", "fullmatch"})
 FOREIGN_TO_RULES = ("ast", "libcst", "tokenize", "torch", "rich", "pathspec", "pathlib", "os", "sys", "io")
 NEVER_LOADED = ("torch", "numpy", "dask", "distributed")
 SPEAKS_TO_CLUSTERS = "engine.cluster"
@@ -282,3 +285,19 @@ def _name(path: Path) -> str:
 
 def _covers(prefix: str, name: str) -> bool:
     return name == prefix or name.startswith(prefix + ".")
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if _name(path).startswith(DECIDE)], ids=_name)
+def test_what_messages_say_decides_nothing(path: Path) -> None:
+    """No text of evidence, and no word for how often a place runs, is compared or searched."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        asked: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            asked = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ASKS_OF_A_TEXT:
+            asked = [node.func.value, *node.args]
+        for each in asked:
+            of_step = isinstance(each, ast.Attribute) and each.attr == "text" and ast.unparse(each.value) == "step"
+            told = isinstance(each, ast.Attribute) and each.attr in MESSAGES
+            is_token = isinstance(node, ast.Compare) and ast.unparse(node.comparators[0]) == "_TOKEN"
+            assert is_token or not (of_step or told), f"{path}:{node.lineno}: {ast.unparse(node)}"

@@ -17,7 +17,7 @@ from torchperf_lint.model.meaning.statements import names_sent_backward
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.project.facts import topics_of
 from torchperf_lint.model.running import frameworks, programs
-from torchperf_lint.model.running.heat import Heat
+from torchperf_lint.model.running.frequency import Frequency, Heat
 from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.syntax.site import Site
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.unit import Unit
     from torchperf_lint.syntax import cst
 
-__all__ = ["Because", "Device", "Heat", "Kind", "Model", "Site", "Value"]
+__all__ = ["Because", "Device", "Frequency", "Heat", "Kind", "Model", "Site", "Value"]
 
 
 class Model(SiteModel):

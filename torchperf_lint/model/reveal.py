@@ -21,7 +21,7 @@ def reveal_all(model: Model) -> dict[int, str]:
         text = describe(value)
         heat = model.heats.of(record.statement)
         if heat is not None:
-            text += f", hot: {heat.label}"
+            text += f", hot: {heat.repeated}"
         elif model.heats.throttled(record.statement):
             text += ", throttled"
         found[record.call.lineno] = text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.model.running import calling
+from torchperf_lint.model.running.frequency import Frequency
 from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def training_call(model: Model) -> tuple[Site, Heat] | None:
         if receiver is not None and model.value(receiver).cls is not None:
             continue  # an object of the project with a method of that name
         heat = model.heat(site)
-        if heat is None or heat.label != "training loop" or model.in_test(site):
+        if heat is None or heat.frequency is not Frequency.TRAINING_LOOP or model.in_test(site):
             continue
         if model.mentions("__main__") or _runs_on_import(model, model.function_of(site)):
             return site, heat

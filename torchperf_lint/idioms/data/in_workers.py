@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.devices import as_device
+from torchperf_lint.model.meaning.evidence import ByName
 from torchperf_lint.model.meaning.values import NONE, Kind, Value
 from torchperf_lint.model.running import frameworks
 
@@ -25,9 +26,6 @@ MOST_FUNCTIONS = 30
 _READERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _CALLED = ("__call__", "forward")
 _ASKS = ("get_worker_info", "current_process", "parent_process")
-
-_BY_NAME = "names the device"
-"""In the evidence of what is a device by its name alone: in a worker it may well be the CPU."""
 
 _Way = tuple[Because, ...]
 _Passed = dict[str, Value]
@@ -184,7 +182,8 @@ def _use(world: World, record: CallRecord, passed: _Passed) -> str | None:
     for node in [*(call.args[:1] if moves else ()), *named]:
         value = _value(world, record, node, passed)
         device = as_device(value)
-        by_name_only = any(step.text.startswith("parameter ") or _BY_NAME in step.text for step in value.because)
+        # What is a device by its name alone may well be the CPU in a worker.
+        by_name_only = any(isinstance(step, ByName) for step in value.because)
         if device is not None and device.on_accelerator and not by_name_only:
             return (
                 "`.to(...)` moves to the device in a worker" if moves else "a tensor of the device is made in a worker"

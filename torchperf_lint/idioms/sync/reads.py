@@ -24,7 +24,7 @@ from torchperf_lint.knowledge.loggers import (
 )
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
 from torchperf_lint.model.meaning.values import Kind
-from torchperf_lint.model.running.heat import Heat
+from torchperf_lint.model.running.frequency import Frequency, Heat
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Role(enum.Enum):
     OTHER = "kept as a number"
 
 
-COLD = Heat(None, "", ())
+COLD = Heat(None, Frequency.SELDOM, ())
 """The heat of a read that does not run in every step."""
 
 

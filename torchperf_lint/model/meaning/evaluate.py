@@ -13,6 +13,7 @@ from torchperf_lint.model.meaning import calls, choices, narrowing, optimizers
 from torchperf_lint.model.meaning.binding import bind, hold, subscript_path
 from torchperf_lint.model.meaning.devices import as_device, inside_module, moved
 from torchperf_lint.model.meaning.effects import GROWERS
+from torchperf_lint.model.meaning.evidence import ByName
 from torchperf_lint.model.meaning.modules import module_attribute
 from torchperf_lint.model.meaning.naming import conventional
 from torchperf_lint.model.meaning.slices import slices_of
@@ -168,7 +169,7 @@ class Evaluator:
             return Value(
                 Kind.DEVICE,
                 Device.LIKELY,
-                because=(self.because(node, f"`{name}` names the device the program picks"),),
+                because=(ByName(*self.because(node, f"`{name}` names the device the program picks")),),
             )
         if kind is Kind.UNKNOWN and base.device.on_accelerator:
             # Something that was moved to the device: what hangs on it lives there too, whatever it is.

@@ -17,6 +17,12 @@ _TOKEN = "\0"
 Evidence = tuple[Because, ...]
 
 
+class ByName(Because):
+    """A step that rests on what something is called, and on nothing that the program does."""
+
+    __slots__ = ()
+
+
 def set_apart(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[Evidence]]:
     """The values with tokens for their evidence, numbered as they come, and the evidence by number."""
     numbers: dict[Evidence, int] = {}

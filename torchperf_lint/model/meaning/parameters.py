@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.devices import as_device
+from torchperf_lint.model.meaning.evidence import ByName
 from torchperf_lint.model.meaning.naming import BATCH, conventional
 from torchperf_lint.model.meaning.tensors import element_of, element_of_mapping, holds_unknown, is_of_host, placed
 from torchperf_lint.model.meaning.values import (
@@ -108,7 +109,7 @@ def initial(world: World, frame: Frame) -> Env:
             if value.device.is_cuda and name in by_calls:
                 value = value._replace(device=Device.LIKELY)  # calls give something else
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
-            value = Value(Kind.DEVICE, Device.LIKELY, because=(Because(argument.lineno, f"parameter `{name}`"),))
+            value = Value(Kind.DEVICE, Device.LIKELY, because=(ByName(argument.lineno, f"parameter `{name}`"),))
         env[name] = conventional(name, value)
     for collected in (arguments.vararg, arguments.kwarg):
         if collected is not None and collected.arg in wanted:

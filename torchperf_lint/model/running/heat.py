@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +12,7 @@ from torchperf_lint.model.index import FunctionInfo, last_name
 from torchperf_lint.model.running import calling, following, warmth
 from torchperf_lint.model.running.branches import Step, asks_types, demands
 from torchperf_lint.model.running.first_pass import FirstPass
+from torchperf_lint.model.running.frequency import Frequency, Heat, names_evaluation
 from torchperf_lint.model.running.loops import LoopKind, Loops
 from torchperf_lint.model.running.throttles import throttles
 from torchperf_lint.syntax.tree import children, subtree
@@ -26,43 +26,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.running.seeds import Seeds
     from torchperf_lint.model.running.terms import Formula
 
-_EVAL = re.compile(
-    r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction)(_|$)"
-)
 _CACHING = frozenset({"lru_cache", "cache", "cached_property"})
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
-
-
-class Heat(NamedTuple):
-    """A place that runs in every step.
-
-    `loop` is the batch loop around it in the same function (None: the function itself is called per step);
-    `label` names what repeats it; `because` says what shows it. `each` names what a loop inside the step binds, if the
-    place stands in one and so runs several times per step.
-    """
-
-    loop: ast.For | ast.AsyncFor | ast.While | None
-    label: str
-    because: tuple[Because, ...]
-    each: str = ""
-
-    @property
-    def where(self) -> str:
-        """When the place runs, for a message: `on every pass of the training loop`, `in every call of `forward``.
-
-        Or, in a loop over parameters: `for each `p` in every call of `step``.
-        """
-        return f"for each `{self.each}` {self.step}" if self.each else self.step
-
-    @property
-    def step(self) -> str:
-        """The same without the loop inside the step, for a message that tells of it by itself."""
-        return f"in every call of {self.label}" if self.label.startswith("`") else f"on every pass of the {self.label}"
-
-    @property
-    def evaluates(self) -> bool:
-        """Whether it is an evaluation, as far as names tell, that repeats the place."""
-        return _is_evaluation(self.label.strip("`").replace(" ", "_"))
 
 
 class _Where(NamedTuple):
@@ -77,7 +42,7 @@ def _targets(target: ast.expr) -> list[ast.expr]:
     return target.elts if isinstance(target, ast.Tuple) else [target]
 
 
-_AS_THE_FUNCTION = Heat(None, "", ())
+_AS_THE_FUNCTION = Heat(None, Frequency.FUNCTION, ())
 """The heat of a statement that is as hot as the function around it."""
 
 MOST_STEPS = 6
@@ -294,7 +259,7 @@ class HeatMap:
                 text = says or f"`{current.name}` is called here in every step"
                 step = Because(record.call.lineno, text, record.function.index.path)
                 if heat is not _AS_THE_FUNCTION:
-                    found = Heat(None, heat.label, _shortened((*path, step, *heat.because)))
+                    found = heat._replace(loop=None, because=_shortened((*path, step, *heat.because)))
                     if not found.evaluates:
                         return found
                     evaluation = evaluation or found
@@ -323,11 +288,11 @@ class HeatMap:
         contract = self.world.contract(function)
         if contract is not None and contract.hot:
             says = Because(contract.row or row, contract.says, contract.path or self.world.index.path)
-            return Heat(None, f"`{function.name}`", (says,))
+            return Heat(None, Frequency.HOOK, (says,), function.name)
         qualified = f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
         if function.name in self.hot_functions or qualified in self.hot_functions:
             says = Because(row, "configured as a hot function", self.world.index.path)
-            return Heat(None, f"`{function.name}`", (says,))
+            return Heat(None, Frequency.FUNCTION, (says,), function.name)
         return None
 
     def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
@@ -351,9 +316,13 @@ class HeatMap:
         self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool
     ) -> Heat:
         loader = self.loops.loader_in(loop.iter, function) if not isinstance(loop, ast.While) else None
-        evaluation = not trains and (_is_evaluation(function.name) or _is_evaluation(loader or ""))
-        label = "training loop" if trains else "evaluation loop" if evaluation else "batch loop"
-        return Heat(loop, label, (Because(loop.lineno, says, self.world.index.path),))
+        if trains:
+            frequency = Frequency.TRAINING_LOOP
+        elif names_evaluation(function.name) or names_evaluation(loader or ""):
+            frequency = Frequency.EVALUATION_LOOP
+        else:
+            frequency = Frequency.BATCH_LOOP
+        return Heat(loop, frequency, (Because(loop.lineno, says, self.world.index.path),))
 
     # -- throttles -------------------------------------------------------------------------------------------------
 
@@ -425,10 +394,6 @@ def _leaves(block: list[ast.stmt]) -> type | None:
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _EXITS:
         return ast.Raise
     return None
-
-
-def _is_evaluation(name: str) -> bool:
-    return _EVAL.search(name.lower().replace(".", "_")) is not None
 
 
 def _assigning(statement: ast.stmt, values: list[ast.expr]) -> list[ast.stmt]:

@@ -8,6 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES, TIMING_TEXTS
+from torchperf_lint.model.running.frequency import names_training
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def explicit_synchronize(model: Model) -> Iterator[Finding]:
     for site in _waits(model):
         heat = model.heat(site)
         # A module's `forward` and an optimizer's `step` may wait for what runs elsewhere.
-        trains = heat is not None and ("train" in heat.label or "train" in model.function_name(site))
+        trains = heat is not None and (heat.trains or names_training(model.function_name(site)))
         if heat is None or not trains or _measures(model, site, heat) or model.in_test(site):
             continue
         names = surroundings.names_used(model, site)

@@ -91,7 +91,7 @@ def _brings_to_host(call: cst.Call) -> bool:
 
 def _is_deliberate(model: Model, site: Site, heat: Heat) -> bool:
     """A module's `forward` that works on the host, or a branch for programs that keep their data there."""
-    return heat.label in ("`forward`", "`backward`") or conditions.chosen_for_device(model, site)
+    return heat.function in ("forward", "backward") or conditions.chosen_for_device(model, site)
 
 
 def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
