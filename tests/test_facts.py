@@ -253,6 +253,7 @@ def test_a_step_ends_where_the_next_function_begins() -> None:
 def test_words_of_accelerators_are_seen(word: str) -> None:
     assert facts_of(f"x = '{word}'\n".encode()).accelerated
     assert not facts_of(b"import torch\nx = torch.ones(3)\n").accelerated
+    assert not facts_of(f"'''On the {word}.'''\nx = 1  # no {word} here\n".encode()).accelerated
 
 
 def test_digests_tell_contents_apart() -> None:
@@ -323,6 +324,11 @@ def _imported_by(code: str) -> set[str]:
         ("from torch.jit import trace", {TRACED}),
         ("@torch.jit.script\ndef f(x): pass", set()),
         ("torch.compile(model)", set()),
+        ("x = 1  # not on mps, and no torch.onnx", set()),
+        ('"""Say `torch.jit.trace(model)` on mps."""', set()),
+        ("print('neither mps nor xla', \"# it's xla\")", set()),
+        ("x = '#'; device = 'mps'", {OTHER_ACCELERATORS}),
+        ("device = f'mps:{rank}'", {OTHER_ACCELERATORS}),
     ],
 )
 def test_what_a_file_speaks_of(code: str, found: set[str]) -> None:

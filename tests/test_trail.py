@@ -149,7 +149,7 @@ def test_what_is_kept_brings_its_trail_along() -> None:
     assert trail.kept(known, "b and c", lambda: opens("b", "c")) == 2
     assert basis() == (("a", "b", "c"), ())
     trail.begin()
-    trail.asked("d", ("is_called", "x"))
+    trail.asked("d", ("files_calling", "x"))
     assert trail.kept(known, "b and c", lambda: opens("z")) == 2
     assert basis() == (("b", "c"), ("d",))
     trail.begin()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning.values import Kind, Value
 from torchperf_lint.syntax import cst, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
+    from torchperf_lint.model.index import Index
 
-_CHANGES = ("[", ".update", ".setdefault", ".pop", ".clear", " |=", "|=")
+_CHANGES = frozenset("update setdefault pop popitem clear".split())
 
 
 class Given(NamedTuple):
@@ -48,12 +52,25 @@ def given(model: Model, call: cst.Call, name: str, position: int | None = None) 
     return Given(None)
 
 
+def _may_change(index: Index, name: str) -> bool:
+    """Whether the file takes items of what has the name, joins others to it, or calls a method that changes it."""
+    return index.note(("changes", name), lambda: any(_changes(node, name) for node in subtree(index.module.node)))
+
+
+def _changes(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in _CHANGES and dotted(node.value) == name
+    if isinstance(node, ast.AugAssign):
+        return dotted(node.target) == name
+    return isinstance(node, ast.Subscript) and dotted(node.value) == name
+
+
 def _entries(model: Model, mapping: cst.BaseExpression) -> dict[object, Value] | None:
     """The entries of a dictionary that is written out and nowhere changed."""
     value = model.value(mapping)
     if value.kind is not Kind.CONTAINER or value.ref != "dict" or value.items is None:
         return None
     name = shape.dotted(mapping)
-    if name is not None and model.mentions(*(name + change for change in _CHANGES)):
+    if name is not None and _may_change(model.index, name):
         return None
     return dict(value.items)

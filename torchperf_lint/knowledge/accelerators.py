@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-ACCELERATOR_WORDS = (
-    *("cuda", "CUDA", "Cuda", "device", "Device", ".to(", "mps", "gpu", "GPU"),
+ACCELERATOR_STEMS = (
+    *("cuda", "CUDA", "Cuda", "device", "Device", "mps", "gpu", "GPU"),
     *("ccelerat", "ightning", "rainer", "abric", "deepspeed", "ignite", "fastai", "omposer"),
 )
+"""In names and options of files that speak of an accelerator; a call of `.to(...)` does so as well."""
+
+ACCELERATOR_WORDS = (*ACCELERATOR_STEMS, ".to(")
 """A file with none of these is CPU-only: no rule about waits, copies or loaders speaks in it."""
 
-CPU_TUNING_WORDS = ("torch.cpu.amp", "intel_extension_for_pytorch", "intel_pytorch_extension")
-"""A file with one of these trains on the CPU."""
+CPU_TUNING = ("torch.cpu.amp", "intel_extension_for_pytorch", "intel_pytorch_extension")
+"""A file that uses one of these trains on the CPU."""

@@ -10,24 +10,16 @@ MATMUL_PRECISION = "torch.set_float32_matmul_precision"
 TF32_GATE = ">=1.12"
 """Products of matrices keep to float32 unless they are told otherwise."""
 
-TF32_WORDS = ("allow_tf32", "float32_matmul_precision", "fp32_precision", "TF32", "tf32")
+TF32_STEMS = ("allow_tf32", "float32_matmul_precision", "fp32_precision", "TF32", "tf32")
 
-MIXED_WORDS = (
-    "autocast",
-    "float16",
-    ".half()",
-    "fp16",
-    "bf16",
-    "GradScaler",
-    "precision",
-    "apex",
-    "float64",
-    ".double()",
-)
-"""Words of files that choose a precision."""
+MIXED_STEMS = ("autocast", "float16", "fp16", "bf16", "GradScaler", "apex", "float64")
+"""In names and options of files that choose a precision by themselves."""
 
-COMPILE_WORDS = ("compile", "torch.jit", "jit.script", "CUDAGraph", "cuda.graph", "onnx", "TORCHDYNAMO", "Accelerator")
-"""Words of files that compile something, or leave that to a launcher."""
+COMPILE_STEMS = ("compile", "onnx", "TORCHDYNAMO", "Accelerator")
+"""In names and options of files that compile something, or leave that to a launcher."""
+
+GRAPH_STEMS = ("CUDAGraph", "cudagraph", "make_graphed_callables", "reduce-overhead", "max-autotune")
+"""In names and modes of files that record CUDA graphs, by themselves or through a compiler."""
 
 CUDNN_SWITCHES = {
     "torch.backends.cudnn.benchmark": (False, "keeps cuDNN from trying its kernels and taking the fastest"),
@@ -43,8 +35,8 @@ CONVNETS = (
 )
 """Functions of torchvision.models."""
 
-PRECISION_ELSEWHERE = ("Accelerator", "accelerate", "deepspeed", "abric", "dtype", "mixed")
-"""Words of files whose precision is set by a launcher, or by a name for a dtype."""
+PRECISION_ELSEWHERE = ("Accelerator", "accelerate", "deepspeed", "abric", "dtype", "mixed", "precision")
+"""In names and options of files whose precision is set by a launcher, by an option, or by a name for a dtype."""
 
 COMPILE_GATE = ">=2.0"
 """`torch.compile` is there."""

@@ -15,5 +15,5 @@ COLLECTIONS = ("gc.collect",)
 SHARED_FLUSHES = ("torch.cuda.ipc_collect",)
 """Look through the memory that was shared with other processes."""
 
-KEPT_BY_HAND = ("gc.disable()", "gc.freeze()")
-"""A program that says this collects its garbage where it likes: to do it by hand is then the faster way."""
+KEPT_BY_HAND = ("gc.disable", "gc.freeze")
+"""A program that calls these collects its garbage where it likes: to do it by hand is then the faster way."""

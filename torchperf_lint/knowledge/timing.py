@@ -10,21 +10,11 @@ TIMING_NAMES = re.compile(
 )
 """Names in functions that measure: there the host waits for the device so that the clock is right."""
 
-TIMING_TEXTS = ("perf_counter", "time.time(", "monotonic(", "elapsed_time", "timeit", "enable_timing", "Timer(")
-"""Texts in files that measure."""
+CLOCK_STEMS = ("perf_counter", "elapsed_time", "timeit", "enable_timing")
+"""In names of files that measure."""
 
-KEEPS_ORDER = (
-    *(
-        "Stream(",
-        "cuda.stream(",
-        "with stream(",
-        "wait_stream",
-        "wait_event",
-        "record_stream",
-        "CUDAGraph",
-        "graph_pool",
-        "cpp_extension",
-    ),
-    *("load_inline", "ctypes", "cupy", "numba", "triton", "pycuda", "nvshmem", "ipc_collect", "share_memory"),
+ORDER_STEMS = (
+    *("wait_stream", "wait_event", "record_stream", "CUDAGraph", "graph_pool", "cpp_extension", "load_inline"),
+    *("ctypes", "cupy", "numba", "triton", "pycuda", "nvshmem", "ipc_collect", "share_memory"),
 )
-"""Texts in files with work on other streams, or outside torch: there a wait may keep the order right."""
+"""In names of files with work on other streams, or outside torch: there a wait may keep the order right."""

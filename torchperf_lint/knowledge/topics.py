@@ -34,7 +34,7 @@ TOPICS = {
     CUDA_AVAILABLE: tuple(map(re.compile, (rb"nccl", rb"cuda\.is_available", rb"cuda\.set_device"))),
     PROGRAM: (re.compile(rb"__main__"),),
 }
-"""Topic -> texts of which one shows that a file speaks of it; words in comments count."""
+"""Topic -> texts of which one shows that a file speaks of it; words in comments and prose do not count."""
 
 IMPORTS = {TRACED: ("torch.jit.trace", "torch.onnx.", "torch.export.")}
 """Topic -> how the names begin that a file imports of it."""

@@ -23,6 +23,7 @@ from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.code import Code
     from torchperf_lint.model.meaning.objects import Objects
     from torchperf_lint.model.running.loading import Route, Samples
     from torchperf_lint.model.unit import Unit
@@ -206,7 +207,7 @@ class Model(SiteModel):
         return not scope.binds(self.index, name, self.source.text)
 
     def called_anywhere(self, *names: str) -> bool:
-        """Whether a file of the project calls something by one of these names, as far as its text tells."""
+        """Whether a file of the project calls something by one of these names; one that cannot be read may."""
         program = self.unit.program
         return any(
             name in self.index.calls or (program is not None and program.calls_name(name, self.index)) for name in names
@@ -247,6 +248,17 @@ class Model(SiteModel):
         """The file's path, as evidence names it."""
         return self.index.path
 
+    # -- what the code names ---------------------------------------------------------------------------------------
+
+    @property
+    def code(self) -> Code:
+        """What the file's code names: whether it calls, imports, assigns or passes something anywhere."""
+        return self.unit.code
+
     def mentions(self, *words: str) -> bool:
-        """Whether any of the texts occurs in the file's text."""
+        """Whether any of the texts occurs in the file's text, be it in a comment.
+
+        It may spare a rule the work, as its triggers do: what it wakes asks the program itself. What silences a rule,
+        or decides how safe a fix is, is asked of `code`, for which comments and prose do not count.
+        """
         return self.remember(("mentions", words), lambda: any(word in self.source.text for word in words))

@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model.code import Code
 from torchperf_lint.model.meaning.interpret import World
 from torchperf_lint.model.project.exports import Imported, exports_of
 from torchperf_lint.model.project.trail import Trail
@@ -35,6 +36,7 @@ class Unit:
         self.program = program
         self.trail = Trail() if program is None else program.trail
         self.index = index
+        self.code = Code(index, source.text)
         self._worlds: dict[int, World] = {}
 
     def world(self, level: int = FARTHEST) -> World:
@@ -95,4 +97,4 @@ class Unit:
     @functools.cached_property
     def loading(self) -> Loading:
         """Its loaders."""
-        return Loading(self.world(), self.source.text, self.trail)
+        return Loading(self.world(), self.code, self.trail)

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit
+from torchperf_lint.model.code import Vocabulary
 from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.model.running import calling
@@ -17,18 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
 
 _SETS_MODE = re.compile(r"grad|inference|infer_", re.IGNORECASE)
 _NEUTRAL = re.compile(
     r"autocast|amp|profil|tqdm|timer|record|progress|open|device|suppress|sdp|join|lock", re.IGNORECASE
 )
 _NEUTRAL_DECORATORS = frozenset("staticmethod classmethod property override record".split())
-_NEEDS_GRADIENTS = (
-    *("autograd.grad(", "requires_grad_(", ".requires_grad = True", "set_grad_enabled(False", "enable_grad"),
-    *("inference_mode(", "attack", "adversar", "saliency", "GradCAM", "captum", "retain_grad", "jacobian", "functorch"),
-)
-_ONLY_AROUND = ("inference_mode(", "enable_grad")
+_NEEDS_GRADIENTS = ("attack", "adversar", "saliency", "GradCAM", "captum", "retain_grad", "jacobian", "functorch")
+"""In names of files that take gradients of something but parameters."""
 MOST_CALLS_UP = 3
 
 
@@ -158,14 +156,31 @@ def _goes_backward(function: FunctionInfo) -> bool:
 
 def _is_plain(model: Model, function: FunctionInfo) -> bool:
     """Whether nothing here asks for gradients of anything but parameters, and no framework calls the function."""
-    if model.mentions(*(word for word in _NEEDS_GRADIENTS if word not in _ONLY_AROUND)):
+    if (
+        model.code.speaks_of(*_NEEDS_GRADIENTS)
+        or model.code.names("autograd.grad")
+        or model.code.calls("requires_grad_")
+    ):
         return False
-    text = [] if isinstance(function.node, ast.Module) else [ast.unparse(function.node)]
-    if any(word in each for each in text for word in (*_ONLY_AROUND, "requires_grad")):
+    if model.code.gives("set_grad_enabled", False) or _switches_on(model.index):
+        return False
+    own = None if isinstance(function.node, ast.Module) else Vocabulary(function.node)
+    if own is not None and (own.has("inference_mode") or own.speaks_of("enable_grad", "requires_grad")):
         return False
     if _decorated(function) is not False or function.name.startswith("test_"):
         return False
     return model.world.contract(function) is None
+
+
+def _switches_on(index: Index) -> bool:
+    """`x.requires_grad = True`."""
+    return any(
+        isinstance(statement, ast.Assign)
+        and isinstance(statement.value, ast.Constant)
+        and statement.value.value is True
+        and any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in statement.targets)
+        for statement in index.places
+    )
 
 
 def _decorated(function: FunctionInfo) -> bool | None:

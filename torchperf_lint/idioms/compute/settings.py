@@ -68,7 +68,7 @@ def is_for_seeds(model: Model, site: Site) -> bool:
 
 def training_call(model: Model) -> tuple[Site, Heat] | None:
     """The first call in the file that goes backward in a training loop of this very file, a script; None without."""
-    if not model.mentions("cuda", "device", "gpu", "accelerator"):
+    if not model.code.speaks_of("cuda", "device", "gpu", "accelerator"):
         return None
     for site in model.method_calls("backward"):
         receiver = shape.receiver(site.node)
@@ -77,7 +77,7 @@ def training_call(model: Model) -> tuple[Site, Heat] | None:
         heat = model.heat(site)
         if heat is None or heat.frequency is not Frequency.TRAINING_LOOP or model.in_test(site):
             continue
-        if model.mentions("__main__") or _runs_on_import(model, model.function_of(site)):
+        if model.code.states("__main__") or _runs_on_import(model, model.function_of(site)):
             return site, heat
     return None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data import masks
 from torchperf_lint.idioms.placing import beside
+from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
@@ -225,7 +226,12 @@ def _keeps_its_rows(model: Model, node: cst.BaseExpression) -> bool:
     """Whether a name at the top of this file is given the rows that are written out there, and nothing changes them."""
     text = model.text(node)
     bound = model.index.bound_names(model.index.module)
-    written = model.mentions(f"\n{text} = [[", f"\n{text} = ((", f"\n{text} = [\n", f"\n{text} = (\n")
+    written = any(
+        isinstance(each, ast.Assign)
+        and isinstance(each.value, (ast.List, ast.Tuple))
+        and [dotted(target) for target in each.targets] == [text]
+        for each in model.index.module.body
+    )
     return written and bound.count(text) == 1 and not masks.may_change(model, text)
 
 

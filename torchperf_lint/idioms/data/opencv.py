@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit
+from torchperf_lint.idioms.compute.settings import environment_set
 from torchperf_lint.idioms.data.in_workers import functions_of_workers
 from torchperf_lint.idioms.data.workers import workers_of
 from torchperf_lint.idioms.placing import beside, has_rows_to_itself
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Site
     from torchperf_lint.model.index import FunctionInfo
-
-_ONE_THREAD = re.compile(r"OPENCV_FOR_THREADS_NUM\W+[01]\b|opencv_num_threads")
 
 
 class InWorkers(NamedTuple):
@@ -39,7 +37,7 @@ def in_workers(model: Model, sites: Sequence[Site]) -> InWorkers | None:
     program = model.world.program
     others = [] if program is None else program.neighbours(model.index)
     for there in (model, *(Model(unit, model.target) for unit in others if "DataLoader" in unit.source.text)):
-        if _ONE_THREAD.search(there.source.text):
+        if _is_told_one_thread(there):
             return None
         for loader in there.calls(*torch_api.LOADERS):
             workers = workers_of(there, loader)
@@ -51,6 +49,12 @@ def in_workers(model: Model, sites: Sequence[Site]) -> InWorkers | None:
                 because = (Because(loader.rows[0], "the loader has workers", there.path), *way)
                 return InWorkers(first, because, workers.number, _starter(model, there, loader))
     return None
+
+
+def _is_told_one_thread(model: Model) -> bool:
+    """Whether the file keeps OpenCV to one thread by the environment, or by a training library's option for that."""
+    set_to = (value for _, _, value in environment_set(model, "OPENCV_FOR_THREADS_NUM"))
+    return any(value in ("0", "1") for value in set_to) or model.code.speaks_of("opencv_num_threads")
 
 
 def _starter(model: Model, there: Model, loader: Site) -> FunctionInfo | None:

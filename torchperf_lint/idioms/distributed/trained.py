@@ -114,3 +114,13 @@ def _is_guarded(statement: ast.stmt, index: Index) -> bool:
             return True
         current = index.places[current].parent
     return False
+
+
+def is_unwrapped(model: Model, name: str) -> bool:
+    """`model = model.module`: the file undoes the wrapping of what has the name."""
+    return any(
+        isinstance(statement, ast.Assign)
+        and dotted(statement.value) == f"{name}.module"
+        and name in map(dotted, statement.targets)
+        for statement in model.index.places
+    )

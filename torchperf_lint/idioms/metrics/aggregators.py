@@ -172,4 +172,4 @@ def is_number(model: Model, node: object) -> bool:
 
 def keeps_default_types(model: Model) -> bool:
     """Whether nothing in the file changes the dtype or device of new tensors, or a metric's dtype."""
-    return not model.mentions("set_dtype", "set_default_dtype", "set_default_device", "set_default_tensor_type")
+    return not model.code.names("set_dtype", "set_default_dtype", "set_default_device", "set_default_tensor_type")

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Edit
     from torchperf_lint.model import Model, Site, Value
 
-_NAMES_MATTER = ("MetricCollection", ".__name__", ".__qualname__", "__class__", "_get_name", " type(", "(type(")
-"""The class's own name is read, or may be: a collection names the metrics of a list by it."""
-
 
 class Metric(NamedTuple):
     """An aggregator, and the call that makes it."""
@@ -36,7 +33,7 @@ def subclassed(model: Model, metric: Metric, others: Sequence[Metric]) -> tuple[
     """
     kind, base = class_name(metric.value), _base(model, metric)
     text = _definition(model, kind, base) if base else None
-    if base is None or text is None or model.mentions(*_NAMES_MATTER):
+    if base is None or text is None or _names_matter(model):
         return None
     alike = [each for each in others if class_name(each.value) == kind]
     if any(_base(model, each) != base for each in alike):
@@ -44,7 +41,7 @@ def subclassed(model: Model, metric: Metric, others: Sequence[Metric]) -> tuple[
     first = min(alike, key=lambda each: each.site.start)
     defined: tuple[Edit, ...] | None = ()
     if not _stands_above(model, kind, text, first.site):
-        if model.mentions(_name(kind)):
+        if model.code.names(_name(kind)):
             return None
         needed = {base.partition(".")[0]} | ({"torch"} if "torch." in text else set())
         defined = edits.together(placing.at_module_level(model, first.site, text, needed))
@@ -110,3 +107,9 @@ def _stands_above(model: Model, kind: str, text: str, site: Site) -> bool:
             written = model.source.utf8[start:].decode()
             return written.startswith(text) and (statement.end_lineno or 0) < site.rows[0]
     return False
+
+
+def _names_matter(model: Model) -> bool:
+    """Whether the class's own name is read, or may be: a collection names the metrics of a list by it."""
+    reads = model.code.names(".__name__", ".__qualname__", ".__class__", "_get_name")
+    return reads or model.code.calls_plainly("type") or model.code.speaks_of("MetricCollection")

@@ -24,17 +24,15 @@ if TYPE_CHECKING:
 _MOST_AT_ONCE = 50
 _TITLE = "read the numbers of the step at once"
 _NOT_ALIKE = (
-    "DTensor",
-    "loss_parallel",
-    "parallelize_module",
-    "fully_shard",
-    "distribute_tensor",
-    ".reduction =",
-    "setattr(",
-    "complex",
-    "fft",
+    *("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "distribute_tensor"),
+    *("complex", "fft"),
 )
-"""Texts in files where a loss may be no plain tensor, not the one that its function gives by default, or complex."""
+"""In names of files where a loss may be no plain tensor, or complex."""
+
+
+def _may_differ(model: Model) -> bool:
+    """Whether a loss of the file may be no plain tensor, or not the one that its function gives by default."""
+    return model.code.speaks_of(*_NOT_ALIKE) or model.code.assigns("reduction") or model.code.calls_plainly("setattr")
 
 
 def is_one_read(model: Model, site: Site) -> bool:
@@ -78,7 +76,7 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
             tuples.setdefault(id(several), (several, []))[1].append(read)
     apart = [reads for reads in blocks.values() if len(reads) > 1]
     beside = [pair for pair in tuples.values() if len(pair[1]) == len(pair[0].elements) > 1]
-    if not (apart or beside) or model.mentions(*_NOT_ALIKE) or relies_on_waits(model):
+    if not (apart or beside) or _may_differ(model) or relies_on_waits(model):
         return
     for reads in apart:
         members = [_Member(each, *known) for each in _delayed(model, reads) if (known := _known(model, each.read))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.idioms import writes
+from torchperf_lint.idioms import habits, writes
 from torchperf_lint.idioms.sync.scalars import is_read
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.index import last_name
@@ -24,8 +24,6 @@ _ENDS_HERE = frozenset("item tolist backward mean sum double clone log exp sqrt 
 _TAKES_AND_LEAVES = frozenset(
     "backward manual_backward float int print isnan isfinite isinf round scale format".split()
 )
-_STATIC_MEMORY = ("CUDAGraph", "make_graphed_callables", "reduce-overhead", "max-autotune", "cudagraph")
-_SEES_ALL_NAMES = ("globals", "locals", "vars", "eval", "exec", "__main__.", "__dict__", "import *")
 
 
 class Delayed(NamedTuple):
@@ -56,10 +54,16 @@ def delayed(model: Model, read: HostRead) -> Delayed | None:
         return None
     tensor = read.tensor.value if isinstance(read.tensor, cst.Name) else None
     uses = model.uses(target.id, read.site, read.heat)
-    is_script = model.function_name(read.site) == "<module>" and not model.mentions(*_SEES_ALL_NAMES)
+    is_script = model.function_name(read.site) == "<module>" and not _sees_all_names(model)
     hidden = (uses.local or is_script) and not uses.any_nested
     private = _is_private(model, read) if tensor is not None else _is_new(model, read.tensor)
-    return Delayed(read, target.id, statement, tensor, private and not model.mentions(*_STATIC_MEMORY), hidden)
+    return Delayed(read, target.id, statement, tensor, private and not habits.replays_graphs(model.code), hidden)
+
+
+def _sees_all_names(model: Model) -> bool:
+    """Whether some code may see the names at the top of the file without naming them."""
+    reads = model.code.calls_plainly("globals", "locals", "vars", "eval", "exec")
+    return reads or model.code.names("__dict__", "__main__", "*")
 
 
 def _has_its_row(model: Model, statement: ast.stmt) -> bool:

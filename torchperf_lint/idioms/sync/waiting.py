@@ -7,9 +7,9 @@ import enum
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from torchperf_lint.idioms import surroundings, writes
+from torchperf_lint.idioms import habits, surroundings, writes
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES
+from torchperf_lint.knowledge.timing import TIMING_NAMES
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax.tree import subtree
@@ -40,7 +40,7 @@ def care_of(model: Model, later: Delayed) -> Care:
     """What has to be taken care of while the read waits."""
     if surroundings.may_be_caught(model, later.read.site):
         return Care.FAILS_ALIKE
-    if later.private and later.hidden and not model.mentions(*KEEPS_ORDER):
+    if later.private and later.hidden and not habits.orders_streams(model.code):
         return Care.UNTIMED
     return Care.QUIET
 

@@ -11,7 +11,7 @@ from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.transfer import spending
 from torchperf_lint.idioms.writes import writes_in_place
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.index import dotted
+from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
@@ -29,8 +29,6 @@ _SAME_EACH_TIME = (
     | frozenset("torch." + name for name in "zeros ones full eye arange linspace logspace".split())
 )
 _STEPS = spending.VIEWS | frozenset(torch_api.DTYPE_METHODS) | {"to", "cuda", "new_tensor"}
-_ELSEWHERE = ("set_device", "cuda.device(", "set_default_d", "with torch.device(", "inference_mode")
-"""What a loop may do so that the same call makes another tensor in it than in front of it."""
 _ALWAYS_RUN = (
     ast.Call,
     ast.keyword,
@@ -53,13 +51,22 @@ class _Place(NamedTuple):
     parents: dict[ast.AST, ast.AST]
 
 
+def _changes_device(model: Model) -> bool:
+    """Whether the file may make the same call give another tensor in a loop than in front of it."""
+    if model.code.speaks_of("set_device", "set_default_d", "inference_mode") or model.code.names("cuda.device"):
+        return True
+    entered = (each for each in model.index.places if isinstance(each, (ast.With, ast.AsyncWith)))
+    opened = (item.context_expr for each in entered for item in each.items)
+    return any(isinstance(each, ast.Call) and last_name(each.func) == "device" for each in opened)
+
+
 def in_front(model: Model, site: Site, heat: Heat, maker: Maker | None = None) -> tuple[Edit, ...] | None:
     """Make the tensor of the site once, in front of the loop of `heat`; `maker` makes what the site moves, rows above.
 
     None unless all that the call is given stays the same in the loop, and what it gives is only reckoned with there.
     """
     call = model.ast_of(site.node)
-    if heat.loop is None or not isinstance(call, ast.Call) or model.mentions(*_ELSEWHERE):
+    if heat.loop is None or not isinstance(call, ast.Call) or _changes_device(model):
         return None
     place = _place_of(model, site, call)
     first = () if maker is None else _lifted_maker(model, site, heat, maker, call, place)

@@ -85,15 +85,15 @@ class World:
     """
 
     def __init__(self, unit: Unit, level: int) -> None:
-        index, text, program = unit.index, unit.source.text, unit.program
+        index, code, program = unit.index, unit.code, unit.program
         self.index: Index = index
         self.program: Program | None = program
         self.level = level
         self._unit = unit
         self.default_device: Device | None = default_device(index)
         served = program is not None and program.serves_accelerator(index)
-        self.cpu_only = frameworks.trains_on_cpu(text) or not (served or frameworks.speaks_of_accelerator(text))
-        self.transforms_samples = frameworks.transforms_samples(text)
+        self.cpu_only = frameworks.trains_on_cpu(code) or not (served or frameworks.speaks_of_accelerator(code))
+        self.transforms_samples = frameworks.transforms_samples(code)
         self._answers = Answers(unit.trail)
         self.names = Names(self, unit)
         self._calls_up = MAX_CALLS_UP

@@ -1,11 +1,13 @@
 """What is known of a file without its tree: what it imports and calls by name, found by a scan of its bytes.
 
-Facts are plain data that can be kept and sent. They err on one side only: a text that looks like code counts as
-code. So a file that they leave out cannot matter to a question, and one that they name is asked properly.
+Facts are plain data that can be kept and sent. They err on one side only: a text that looks like code counts as code,
+but for what a file is said to speak of. So a file that they leave out cannot matter to a question, and one that they
+name is asked properly.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from bisect import bisect_left
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
 from torchperf_lint.knowledge.topics import IMPORTS, TOPICS
 from torchperf_lint.syntax.identity import digest_of
+from torchperf_lint.syntax.prose import without_prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -142,7 +145,7 @@ def facts_of(data: bytes) -> Facts:
         frozenset(_callers(data, called)),
         tuple(renamed),
         tuple(links.items()),
-        _ACCELERATOR.search(data) is not None,
+        _occurs((_ACCELERATOR,), data),
         topics_of(data, imports),
     )
 
@@ -150,7 +153,16 @@ def facts_of(data: bytes) -> Facts:
 def topics_of(data: bytes, imports: Iterable[str]) -> frozenset[str]:
     """What a file with these bytes and imports speaks of."""
     named = {topic for topic, starts in IMPORTS.items() if any(name.startswith(starts) for name in imports)}
-    return frozenset(named | {topic for topic, texts in TOPICS.items() if any(text.search(data) for text in texts)})
+    return frozenset(named | {topic for topic, texts in TOPICS.items() if _occurs(texts, data)})
+
+
+def _occurs(texts: Iterable[re.Pattern[bytes]], data: bytes) -> bool:
+    """Whether one of the texts occurs in the code: what is said of code, in a comment or a string, does not count."""
+    found = [text for text in texts if text.search(data)]
+    return bool(found) and any(text.search(_code(data)) for text in found)
+
+
+_code = functools.lru_cache(maxsize=1)(without_prose)
 
 
 def _link(links: dict[str, str], name: str, ref: str, bound: set[str]) -> None:

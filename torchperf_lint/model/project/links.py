@@ -33,13 +33,13 @@ QUESTIONS = {
     "called_by": 2,
     "called_by_name": 2,
     "calls_given": 1,
+    "files_calling": 1,
     "handed_on_by": 2,
     "hop": 2,
     "imported_files": 1,
     "importers": 1,
     "importing_name": 2,
     "imports": 1,
-    "is_called": 1,
     "is_known_beyond": 2,
     "is_near_metrics": 1,
     "is_reached": 1,
@@ -172,9 +172,9 @@ class Links:
         tested = self.is_test(key)
         return sorted(each for each in files if each != key and (tested or not self.is_test(each)))
 
-    def is_called(self, name: str) -> bool:
-        """Whether a file calls something of the name."""
-        return name in self._calling
+    def files_calling(self, name: str) -> list[str]:
+        """The files that may call something of the name."""
+        return sorted(self._calling.get(name, ()))
 
     def calls_given(self, name: str) -> bool:
         """Whether some function that goes by the name may call a parameter of its own."""

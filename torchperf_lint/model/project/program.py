@@ -241,8 +241,9 @@ class Program:
         return names
 
     def calls_name(self, name: str, index: Index) -> bool:
-        """Whether a file calls something of that name, as far as facts tell; it is asked for the one of the index."""
-        return bool(self._ask(self._key(index), "is_called", name))
+        """Whether a file calls something of the name; one that cannot be read may, or one of more than `MOST_FILES`."""
+        keys = self._ask(self._key(index), "files_calling", name)
+        return len(keys) > MOST_FILES or any(unit is None or name in unit.index.calls for unit in map(self.unit, keys))
 
     def calls_given(self, name: str, index: Index) -> bool:
         """Whether some function that goes by the name may call what it is given; it is asked for the index's file."""

@@ -7,13 +7,14 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import hooks, torchmetrics_api
-from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS, CPU_TUNING_WORDS
+from torchperf_lint.knowledge.accelerators import ACCELERATOR_STEMS, CPU_TUNING
 from torchperf_lint.model.index import last_name, names_in
 from torchperf_lint.model.meaning.optimizers import is_optimizer
 from torchperf_lint.model.meaning.values import Device, Kind, Origin, Value
 from torchperf_lint.model.running import calling
 
 if TYPE_CHECKING:
+    from torchperf_lint.model.code import Code
     from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
     from torchperf_lint.model.meaning.interpret import World
 
@@ -81,19 +82,19 @@ def star_import(root: str) -> dict[str, Value]:
     return {name: Value(Kind.LIBRARY, ref=canonical(f"{root}.{name}")) for name in names.split()}
 
 
-def speaks_of_accelerator(text: str) -> bool:
-    """Whether the file speaks of an accelerator or of a framework that would use one."""
-    return any(word in text for word in ACCELERATOR_WORDS)
+def speaks_of_accelerator(code: Code) -> bool:
+    """Whether the file's code names an accelerator, or a framework that would use one."""
+    return code.calls(".to") or code.speaks_of(*ACCELERATOR_STEMS)
 
 
-def transforms_samples(text: str) -> bool:
+def transforms_samples(code: Code) -> bool:
     """Whether the file's modules are a dataset's transforms, which run on the host: they handle PIL images."""
-    return "pil_image" in text or "PILToTensor" in text
+    return code.speaks_of("pil_image", "PILToTensor")
 
 
-def trains_on_cpu(text: str) -> bool:
+def trains_on_cpu(code: Code) -> bool:
     """Whether the file tunes its training for the CPU, whatever device names it passes around."""
-    return any(word in text for word in CPU_TUNING_WORDS)
+    return code.names(*CPU_TUNING)
 
 
 def is_module(refs: list[str]) -> bool:

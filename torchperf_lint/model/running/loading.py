@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading
+from torchperf_lint.model.code import Vocabulary
 from torchperf_lint.model.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.meaning.devices import named_device
 from torchperf_lint.model.meaning.narrowing import asks_about_accelerator
@@ -20,15 +21,12 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from torchperf_lint.model.code import Code
     from torchperf_lint.model.index import ClassInfo, Index
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.project.trail import Trail
 
-_DEVICE_BY_DEFAULT = re.compile(
-    r"set_default_device\(|set_default_tensor_type\([^)]*cuda|(?:with|set)_format\([^)]*device", re.IGNORECASE
-)
-_OTHER_ACCELERATOR = re.compile(r"(?:import|from) torch_xla|device\(\s*[\"'](?:mps|hpu|xla)\b")
-_ANY_ACCELERATOR = re.compile(r"cuda|current_accelerator")
+_OTHER_ACCELERATORS = ("mps", "hpu", "xla")
 _ELSEWHERE = {
     "accelerator": ("cpu", "mps", "tpu"),
     **dict.fromkeys(("cpu", "use_cpu", "no_cuda", "use_mps_device"), (True,)),
@@ -45,7 +43,7 @@ class Route(NamedTuple):
     because: tuple[Because, ...]
     explicit: bool  # the program moves them itself; otherwise a framework does
     certain: bool  # the program cannot run without CUDA
-    text: str  # of the file where that is seen
+    file: Code  # where that is seen
     blocks: bool = False  # the host waits for each copy, from whatever memory it is made
 
 
@@ -57,7 +55,7 @@ class Samples(NamedTuple):
     no_tensors: bool  # there is nothing in them that could be copied to a device
     unsharded: bool  # an iterable that every worker would read from its start
     on_host: bool | None  # True: made in sight of host data; False: something may put them on the accelerator
-    texts: tuple[str, ...]  # of the loader's file, and of those that the dataset's class and `collate_fn` stand in
+    files: tuple[Code, ...]  # the loader's, and those that the dataset's class and `collate_fn` stand in
 
 
 class Loading:
@@ -67,9 +65,9 @@ class Loading:
     for its own loaders and for those that come to it from others.
     """
 
-    def __init__(self, world: World, text: str, trail: Trail) -> None:
+    def __init__(self, world: World, code: Code, trail: Trail) -> None:
         self._world = world
-        self._text = text
+        self._code = code
         self._trail = trail
         self._found: dict[None, tuple[dict[ast.Call, Route], int]] = {}
 
@@ -172,9 +170,9 @@ class Loading:
     @property
     def runs_elsewhere(self) -> bool:
         """Whether the file names only accelerators that do not copy from pinned memory, or forces the CPU."""
-        if _OTHER_ACCELERATOR.search(self._text) and not _ANY_ACCELERATOR.search(self._text):
+        if _names_other_accelerator(self._code) and not self._code.speaks_of("cuda", "current_accelerator"):
             return True
-        if frameworks.trains_on_cpu(self._text):
+        if frameworks.trains_on_cpu(self._code):
             return True
         owners = ("Trainer", "Accelerator", "Fabric", *(ref.rpartition(".")[2] for ref in loading.TRAINING_ARGUMENTS))
         for record in (record for name in owners for record in self._world.index.calls.get(name, ())):
@@ -201,7 +199,7 @@ class Loading:
                 for record in found:
                     if self._moves(record):
                         step = Because(record.call.lineno, f"its batches are moved to the device by `{name}(...)`")
-                        yield Route((step,), True, False, self._text), self._given(record)
+                        yield Route((step,), True, False, self._code), self._given(record)
         yield from self._hooks()
 
     def _accelerate_goes_on(self) -> bool:
@@ -212,7 +210,7 @@ class Loading:
         return not told.isdisjoint(("non_blocking", "device_placement"))
 
     def _by_framework(self, step: Because) -> Route:
-        return Route((step,), False, False, self._text)
+        return Route((step,), False, False, self._code)
 
     def _moves(self, record: CallRecord) -> bool:
         """Whether a helper that is called to move its argument does so, as far as its code is in sight."""
@@ -238,7 +236,7 @@ class Loading:
             text = "cuda()" if func.attr == "cuda" else "to(...)"
             step = Because(record.call.lineno, f"its batches are moved to the device by `.{text}`")
             certain = device is Device.CUDA and self._needs_cuda
-            yield Route((step,), True, certain, self._text), sources
+            yield Route((step,), True, certain, self._code), sources
 
     def _named_device(self, record: CallRecord) -> Device | None:
         frame = self._world.frame(record.function)
@@ -253,7 +251,7 @@ class Loading:
     @functools.cached_property
     def _needs_cuda(self) -> bool:
         """Whether the file nowhere asks if there is an accelerator."""
-        if "is_available" in self._text:
+        if self._code.names("is_available"):
             return False
         statements = self._world.index.places
         return not any(isinstance(s, ast.If) and asks_about_accelerator(s.test) for s in statements)
@@ -297,24 +295,24 @@ class Loading:
         dataset = UNKNOWN if node is None else values.get(node, UNKNOWN)
         collate = keywords.get("collate_fn") or (loader.args[6] if len(loader.args) > 6 else None)
         collating = UNKNOWN if collate is None else values.get(collate, UNKNOWN)
-        texts = tuple(self._texts([dataset, collating]))
+        files = tuple(self._files([dataset, collating]))
         placed = collate is not None and _collates_on_device(collate, collating)
         return Samples(
             self._in_memory(dataset),
             collate is not None or self._takes_work(dataset),
             self._has_no_tensors(dataset),
-            self._unsharded(dataset, texts),
-            False if placed or any(map(_DEVICE_BY_DEFAULT.search, texts)) else self._on_host(dataset, node, function),
-            texts,
+            self._unsharded(dataset, files),
+            False if placed or any(map(_places_by_default, files)) else self._on_host(dataset, node, function),
+            files,
         )
 
-    def _texts(self, values: Iterable[Value]) -> Iterator[str]:
-        """The text of this file and of those that the code of these values stands in."""
-        yield self._text
+    def _files(self, values: Iterable[Value]) -> Iterator[Code]:
+        """This file and those that the code of these values stands in."""
+        yield self._code
         program = self._world.program
         for index in dict.fromkeys(index for value in values for index in self._homes(value)):
             if program is not None and index is not self._world.index:
-                yield program.unit_of(index).source.text
+                yield program.unit_of(index).code
 
     def _in_memory(self, dataset: Value) -> bool:
         if dataset.kind in (Kind.CONTAINER, Kind.NUMPY, Kind.STRING) or dataset.holds_tensors:
@@ -343,8 +341,8 @@ class Loading:
             return False
         return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) for n in subtree(reading.node))
 
-    def _unsharded(self, dataset: Value, texts: tuple[str, ...]) -> bool:
-        if any("get_worker_info" in text for text in texts):
+    def _unsharded(self, dataset: Value, files: tuple[Code, ...]) -> bool:
+        if any(code.names("get_worker_info") for code in files):
             return False
         if dataset.cls is None:
             return "Iterable" in (dataset.ref or "")
@@ -384,6 +382,26 @@ class Loading:
                 if record.call is made:
                     return record.function
         return None
+
+
+def _names_other_accelerator(code: Code) -> bool:
+    """`import torch_xla`, `torch.device("mps")`."""
+    return code.names("torch_xla") or any(
+        isinstance(each, ast.Constant) and str(each.value).partition(":")[0] in _OTHER_ACCELERATORS
+        for record in code.index.calls_named("device")
+        for each in record.call.args[:1]
+    )
+
+
+def _places_by_default(code: Code) -> bool:
+    """Whether the file has new tensors, or the samples of a dataset, made on a device without naming it there."""
+    if code.calls("set_default_device"):
+        return True
+    types = (each for record in code.index.calls_named("set_default_tensor_type") for each in record.call.args)
+    if any(Vocabulary(each).speaks_of("cuda", "CUDA") for each in types):
+        return True
+    formats = [*code.index.calls_named("with_format"), *code.index.calls_named("set_format")]
+    return any(Vocabulary(record.call).speaks_of("device") for record in formats)
 
 
 def _collates_on_device(collate: ast.expr, value: Value) -> bool:

@@ -17,18 +17,9 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.arguments import Given
     from torchperf_lint.model import Model, Site
 
-_LOADS = (
-    "pretrained",
-    "load_state_dict",
-    "checkpoint",
-    "hf_hub",
-    "from_pretrained",
-    "load_url",
-    "state_dict",
-    "torch.load(",
-)
-"""Words of files whose layers have to fit weights that exist."""
-_CHANGES_LAYERS = (".bias", "fuse_", "quantiz", "add_module(", "register_forward")
+_LOADS = ("pretrained", "checkpoint", "hf_hub", "load_url", "state_dict")
+"""In names of files whose layers have to fit weights that exist."""
+_CHANGES_LAYERS = ("fuse_", "quantiz", "register_forward")
 
 
 @rule(
@@ -45,7 +36,11 @@ _CHANGES_LAYERS = (".bias", "fuse_", "quantiz", "add_module(", "register_forward
 )
 def conv_bias_before_norm(model: Model) -> Iterator[Finding]:
     """Convolutions directly in front of a batch normalisation, in files that fit no weights which exist."""
-    if model.mentions(*_LOADS, *_CHANGES_LAYERS):
+    if (
+        model.code.speaks_of(*_LOADS, *_CHANGES_LAYERS)
+        or model.code.names("torch.load", ".bias")
+        or model.code.calls("add_module")
+    ):
         return
     found: set[int] = set()
     for pair in followed(model, layers.CONVOLUTIONS, layers.BATCH_NORMS):

@@ -36,13 +36,13 @@ def convnet_backend_flags(model: Model) -> Iterator[Finding]:
         site = setting.site
         if setting.constant is not slow or model.in_test(site) or not conditions.in_every_run(model, site):
             continue
-        if is_for_seeds(model, site) or model.mentions("manual_seed", "seed_everything", "set_seed"):
+        if is_for_seeds(model, site) or model.code.speaks_of("manual_seed", "seed_everything", "set_seed"):
             continue
         edit = edits.replace(site.tree, site.node, repr(not slow))
         fix = None if edit is None else Fix("let cuDNN choose", Safety.SHOWN, (edit,))
         yield Finding(site, (), fix, {"code": setting.text, "says": says})
     makers = list(model.calls(*backend_flags.CONVOLUTIONS)) + list(_ready_made(model))
-    training = None if not makers or model.mentions("benchmark", "deterministic") else training_call(model)
+    training = None if not makers or model.code.speaks_of("benchmark", "deterministic") else training_call(model)
     if training is not None:
         call, heat = training
         says = "trains a convolutional network, and nothing in this file lets cuDNN search for its fastest kernels"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.idioms import conditions, placing, surroundings
+from torchperf_lint.idioms import conditions, habits, placing, surroundings
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.compute import settings
 from torchperf_lint.knowledge import debug_modes
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model, Site
 
-_TRAINING = ("backward(", "Trainer(", "training_step", "train(", ".fit(", "optimizer.step(")
 _TESTS_GRADIENTS = "waits for the device after every operation of the backward pass, to test its gradient for NaN"
 _OFF = "switch the debugging aid off"
 
@@ -44,18 +43,18 @@ _OFF = "switch the debugging aid off"
 )
 def debug_mode_left_on(model: Model) -> Iterator[Finding]:
     """Aids that are switched on in every run, and nowhere off again."""
-    if not model.mentions(*_TRAINING):
+    if not habits.steps_an_optimizer(model.code) and not _trains_elsewhere(model):
         return
     for site, name, value in settings.environment_set(model, *debug_modes.ENVIRONMENT):
         on, does = debug_modes.ENVIRONMENT[name]
         if value == on and _stays_on(model, site):
             edit = placing.removed(model, site)
             yield Finding(site, (), _fix(edit), {"call": f"{name}={value}", "does": does})
-    if not model.mentions("detect_anomaly(False", "detect_anomaly(mode=False"):
+    if not model.code.gives("detect_anomaly", False) and not model.code.gives("set_detect_anomaly", False):
         yield from _anomaly(model)
     yield from _profiled(model)
     yield from _counted(model)
-    if not model.mentions("debug_mode(0", 'debug_mode("default', "debug_mode('default"):
+    if not model.code.gives("set_sync_debug_mode", 0, "default"):
         for site in model.calls(*debug_modes.SYNC_DEBUG):
             mode = given(model, site.node, "debug_mode", 0)
             if mode is None or mode.value is None or mode.value.constant not in (1, 2, "warn", "error"):
@@ -65,6 +64,11 @@ def debug_mode_left_on(model: Model) -> Iterator[Finding]:
                 yield Finding(
                     site, (), _fix(placing.removed(model, site)), {"call": model.brief(site.node), "does": does}
                 )
+
+
+def _trains_elsewhere(model: Model) -> bool:
+    """`backward(...)`, `learner.fit(...)`, `model.train()`, `pretrain(...)`."""
+    return model.code.calls("backward", ".fit") or model.code.calls_ending_in("train")
 
 
 def _stays_on(model: Model, site: Site) -> bool:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model, Site
 
-_ASKS_FOR_CLASS = ("isinstance(", "issubclass(", "type(", "__class__")
-
 
 @rule(
     code="TPL604",
@@ -81,5 +79,6 @@ def _renewed(model: Model, site: Site) -> Fix | None:
     known = model.target.torch_is(amp_api.SINCE[name])
     if edit is None or known is False:
         return None
-    same = not model.mentions(*_ASKS_FOR_CLASS) or (bool(positional) and not model.mentions("autocast)"))
+    asks = model.code.calls_plainly("isinstance", "issubclass", "type") or model.code.names(".__class__")
+    same = not asks or (bool(positional) and not model.code.hands_over("autocast"))
     return Fix("call it by its new name", Safety.SAFE if known and same else Safety.UNSAFE, (edit,))

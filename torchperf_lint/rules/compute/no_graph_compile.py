@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.compute.settings import training_call
 from torchperf_lint.knowledge import backend_flags
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     triggers=("backward",),
 )
 def no_graph_compile(model: Model) -> Iterator[Finding]:
-    """Scripts with a training loop of their own that mention no compiler and no CUDA graph."""
-    training = None if model.mentions(*backend_flags.COMPILE_WORDS) else training_call(model)
+    """Scripts with a training loop of their own that name no compiler and no CUDA graph."""
+    compiles = model.code.speaks_of(*backend_flags.COMPILE_STEMS) or model.code.names("torch.jit")
+    training = None if compiles or habits.replays_graphs(model.code) else training_call(model)
     if training is not None:
         site, heat = training
         because = (*heat.because, *model.target_evidence("torch"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.compute.settings import training_call
 from torchperf_lint.knowledge import backend_flags, debug_modes, loading
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 )
 def no_mixed_precision(model: Model) -> Iterator[Finding]:
     """Scripts with a training loop of their own, and frameworks' trainers, that leave the precision at its default."""
-    if model.mentions(*backend_flags.MIXED_WORDS, *backend_flags.PRECISION_ELSEWHERE):
+    if habits.chooses_precision(model.code) or model.code.speaks_of(*backend_flags.PRECISION_ELSEWHERE):
         return
     for site in model.calls(*debug_modes.TRAINERS):
         if _leaves_out(model, site, "precision", "plugins", "strategy") and not _is_for_cpu(model, site):

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model, Site
 
-_HALF = (".half()", '"fp16"', "'fp16'", "torch.float16", "torch.half", " float16", '"float16"', "'float16'")
-"""Words of a program that may choose float16 after all."""
-
 
 @rule(
     code="TPL603",
@@ -34,7 +31,7 @@ def scaler_with_bf16(model: Model) -> Iterator[Finding]:
     regions = autocast_regions(model)
     if not regions or any(region.dtype != "bfloat16" for region in regions):
         return
-    steps = [] if model.mentions(*_HALF) else list(scaled_steps(model))
+    steps = [] if _may_choose_float16(model) else list(scaled_steps(model))
     if not steps:
         return
     for site in live_scalers(model):
@@ -55,3 +52,9 @@ def _disable(site: Site) -> Fix | None:
     else:
         changed = edits.together(edits.replace(site.tree, enabled, "False"))  # type: ignore[arg-type]
     return None if changed is None else Fix("switch the scaler off", Safety.UNSAFE, changed)
+
+
+def _may_choose_float16(model: Model) -> bool:
+    """Whether the file casts to float16, or has an option for it."""
+    named = model.code.names("torch.float16", "torch.half") or model.code.states("fp16", "float16")
+    return named or model.code.calls(".half")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms import conditions
+from torchperf_lint.idioms import conditions, habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.compute.settings import is_for_seeds, settings, training_call
 from torchperf_lint.knowledge import backend_flags
@@ -31,11 +31,11 @@ _HIGH = "let float32 products use TF32"
     default=False,
     torch=backend_flags.TF32_GATE,
     asks=("torch",),
-    triggers=((*backend_flags.TF32_WORDS, "backward"),),
+    triggers=((*backend_flags.TF32_STEMS, "backward"),),
 )
 def tf32_disabled(model: Model) -> Iterator[Finding]:
     """Settings that forbid TF32, and scripts that train in float32 and set nothing."""
-    if model.mentions(*(word for word in backend_flags.MIXED_WORDS if word != "precision")):
+    if habits.chooses_precision(model.code):
         return
     for setting in settings(model, backend_flags.TF32_SWITCHES):
         if setting.constant is False and _is_general(model, setting.site):
@@ -45,7 +45,7 @@ def tf32_disabled(model: Model) -> Iterator[Finding]:
         if wanted is None or wanted.node is None or not _is_highest(wanted.value) or not _is_general(model, site):
             continue
         yield _finding(model.site(wanted.node), model.brief(site.node), '"high"')
-    unsaid = not model.mentions(*backend_flags.TF32_WORDS, *backend_flags.PRECISION_ELSEWHERE, "precision")
+    unsaid = not model.code.speaks_of(*backend_flags.TF32_STEMS, *backend_flags.PRECISION_ELSEWHERE)
     training = training_call(model) if unsaid else None
     if training is not None:
         site, heat = training

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.compute.gradmode import filled_gradients
 from torchperf_lint.knowledge import optimizer_api
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-
-_GRAPHED = ("CUDAGraph", "cuda.graph(", "make_graphed_callables", "reduce-overhead", "max-autotune")
-"""Programs that replay recorded kernels want the gradients where they were."""
 
 
 @rule(
@@ -34,8 +32,8 @@ _GRAPHED = ("CUDAGraph", "cuda.graph(", "make_graphed_callables", "reduce-overhe
 )
 def zero_grad_keeps_buffers(model: Model) -> Iterator[Finding]:
     """Hot calls of `zero_grad` that keep the gradients, by argument or by torch's old default, and loops for that."""
-    if model.mentions(*_GRAPHED):
-        return
+    if habits.replays_graphs(model.code):
+        return  # what is replayed wants the gradients where they were
     for site in model.method_calls("zero_grad"):
         receiver = shape.receiver(site.node)
         keeps = given(model, site.node, "set_to_none", 0)

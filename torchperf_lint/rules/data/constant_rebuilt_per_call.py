@@ -146,7 +146,7 @@ def _hoisted(model: Model, site: Site, name: str | None, taken: set[str]) -> Fix
         return None
     constant = "_" + (name.upper().strip("_") if name is not None and name.isidentifier() else "CONSTANT")
     free = (each for each in (constant, *(f"{constant}_{number}" for number in range(2, 100))) if each not in taken)
-    constant = next((each for each in free if not model.mentions(each)), "")
+    constant = next((each for each in free if not model.code.names(each)), "")
     taken.add(constant)
     text = (
         " ".join(model.text(site.node).split())

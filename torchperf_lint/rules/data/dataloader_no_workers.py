@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import loading, torch_api
 from torchperf_lint.model.meaning.values import Kind
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-
-_TRAINING = (".backward(", "training_step", "_dataloader(self", ".fit(", "accelerator.accumulate")
 
 
 @rule(
@@ -33,7 +32,7 @@ _TRAINING = (".backward(", "training_step", "_dataloader(self", ".fit(", "accele
 def dataloader_no_workers(model: Model) -> Iterator[Finding]:
     """Loaders that feed an accelerator in a program that trains, and the Trainer's arguments."""
     yield from _loaders(model)
-    if model.mentions("Trainer(") and not model.runs_elsewhere:
+    if model.code.calls_ending_in("Trainer") and not model.runs_elsewhere:
         yield from _trainers(model)
 
 
@@ -48,7 +47,7 @@ def _loaders(model: Model) -> Iterator[Finding]:
         if samples.in_memory or not samples.takes_work or samples.unsharded or samples.on_host is False:
             continue
         route = model.loader_route(site)
-        if route is None or not (model.mentions(*_TRAINING) or any(word in route.text for word in _TRAINING)):
+        if route is None or not habits.trains(model.code, route.file):
             continue
         fields = {
             "call": f"{model.text(site.node.func)}(...)",

@@ -22,7 +22,7 @@ _SEVERAL_PROCESSES = (
     "DistributedSampler",
     "init_process_group",
     "LOCAL_RANK",
-    "fully_shard(",
+    "fully_shard",
     "FullyShardedDataParallel",
 )
 _MANY = 32
@@ -53,7 +53,7 @@ def dataloader_oversubscribed(model: Model) -> Iterator[Finding]:
         workers = workers_of(model, site)
         ahead = given(model, site.node, "prefetch_factor")
         batches = None if ahead is None or ahead.value is None else ahead.value.constant
-        if model.mentions(*_SEVERAL_PROCESSES) and takes_every_cpu(model, site):
+        if model.code.speaks_of(*_SEVERAL_PROCESSES) and takes_every_cpu(model, site):
             how = "starts a worker for every CPU of the host, and so does each process that trains on it"
             yield Finding(site, (), _share(model, site), {"call": call, "how": how})
         elif workers is not None and workers.text is None and workers.number >= _MANY:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.copied import written_while_copied
 from torchperf_lint.idioms.data.workers import none_by_default
@@ -61,12 +62,12 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
     batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))
     # Without batching the loader yields the dataset's own tensors, and pinning puts copies in their place.
     batched = batch_size is not None and (batch_size.absent or not _is_none(batch_size))
-    texts = (route.text, *samples.texts)
+    files = (route.file, *samples.files)
     # Not every release can pin a sparse tensor.
-    dense = not _occurs(texts, "sparse")
+    dense = not habits.names_sparse(files)
     # Older releases of torch yield a list where the collate function has made a tuple.
     collate = given(model, site.node, "collate_fn", loading.position(ref, "collate_fn"))
-    same_type = (collate is not None and collate.absent) or not _occurs(texts, " tuple)", "(tuple,", " tuple,")
+    same_type = (collate is not None and collate.absent) or not habits.tells_tuples(files)
     safe = pinned.absent and samples.on_host is True and batched and dense and same_type and (asks or route.certain)
     safe = safe and not written_while_copied(model, site)
     title = "pin the batches, so that they are copied straight from where they lie"
@@ -77,10 +78,6 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
         return None
     added = edits.add_argument(site.tree, site.node, f"pin_memory={value}")
     return None if added is None else Fix(title, Safety.SAFE if safe else Safety.UNSAFE, added)
-
-
-def _occurs(texts: tuple[str, ...], *words: str) -> bool:
-    return any(word in text for text in texts for word in words)
 
 
 def _is_none(argument: Given) -> bool:

@@ -104,7 +104,7 @@ def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int 
 
 def _in_front(model: Model, site: Site, steps: list[_Step], before: list[_Step | None]) -> Fix | None:
     """Put the geometric steps in front of those that work pixel by pixel, each kind in its order."""
-    if not all(_can_change_places(model, step) for step in steps) or model.mentions(*_KNOWS_PLACES):
+    if not all(_can_change_places(model, step) for step in steps) or _knows_places(model):
         return None
     moved = [step for step in steps if not step.pixelwise]
     order = [*moved, *(step for step in steps if step.pixelwise)]
@@ -124,9 +124,12 @@ def _in_front(model: Model, site: Site, steps: list[_Step], before: list[_Step |
     return Fix("crop first, and convert what is left", grade, changed)
 
 
-_KNOWS_PLACES = (".transforms[", ".transforms.insert(", ".transforms.pop(")
-"""Texts of files that reach for a step by its place."""
 _PLAIN = frozenset(f"builtins.{name}" for name in "float int len list max min round tuple".split())
+
+
+def _knows_places(model: Model) -> bool:
+    """Whether the file reaches for a step by its place: `pipeline.transforms[0]`, `pipeline.transforms.insert(...)`."""
+    return model.code.takes_items("transforms") or model.code.names("transforms.insert", "transforms.pop")
 
 
 def _can_change_places(model: Model, step: _Step) -> bool:
@@ -155,6 +158,6 @@ def _is_exact(model: Model, steps: list[_Step], step: _Step) -> bool:
 
 def _gets_images(model: Model, site: Site, before: list[_Step | None]) -> bool:
     """Whether the pipeline is handed images of PIL: by a dataset of torchvision that it is given to, or by a step."""
-    if any(step is None for step in before) or model.mentions(".transform("):
+    if any(step is None for step in before) or model.code.calls(".transform"):
         return False  # the file may hand arrays to the pipeline by way of its dataset
     return handed_only_to(model, site, "transform", transforms.PIL_DATASETS, without="loader")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 def opencv_threads_in_workers(model: Model) -> Iterator[Finding]:
     """The first line of a file by which OpenCV would start its threads in a loader's workers."""
-    if model.called_anywhere("setNumThreads") or model.mentions("opencv_num_threads"):
+    if model.called_anywhere("setNumThreads") or model.code.speaks_of("opencv_num_threads"):
         return
     sites = [site for site in model.calls(*THREADED) if not model.in_test(site)]
     used = in_workers(model, sites) if sites else None

@@ -47,7 +47,7 @@ def _shifted(model: Model, site: Site, growth: Growth) -> Fix | None:
         return None
     boolean = dilation.is_boolean(model, growth.mask)
     padded = _bordered(model, site, growth, boolean=boolean)
-    name = next((each for each in _NAMES if not model.mentions(each)), None)
+    name = next((each for each in _NAMES if not model.code.names(each)), None)
     if padded is None or name is None:
         return None
     lines = [f"{name} = {padded}"]

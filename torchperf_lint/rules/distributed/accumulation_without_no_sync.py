@@ -27,7 +27,7 @@ _TAKEN_CARE_OF = ("no_sync", "require_backward_grad_sync", "register_comm_hook")
 )
 def accumulation_without_no_sync(model: Model) -> Iterator[Finding]:
     """Backward passes of a wrapped model whose optimizer takes a step only after several of them."""
-    if model.mentions(*_TAKEN_CARE_OF):
+    if model.code.speaks_of(*_TAKEN_CARE_OF):
         return
     for site in model.method_calls("backward"):
         shown = reduces_too_often(model, site)

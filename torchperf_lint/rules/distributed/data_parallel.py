@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.idioms import placing
+from torchperf_lint.idioms import habits, placing
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.distributed import scripts
-from torchperf_lint.idioms.distributed.trained import training_place
+from torchperf_lint.idioms.distributed.trained import is_unwrapped, training_place
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
@@ -22,7 +22,6 @@ _CLASSES = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel")
 _FUNCTIONS = ("torch.nn.parallel.data_parallel", "torch.nn.data_parallel")
 _STRATEGIES = ("lightning.pytorch.strategies.DataParallelStrategy", "lightning.pytorch.plugins.DataParallelPlugin")
 _TRAINERS = ("lightning.pytorch.Trainer", "lightning.pytorch.trainer.Trainer")
-_TRAINING = (".backward(", "Trainer(", "training_step", "optimizer.step(")
 
 
 @rule(
@@ -47,7 +46,7 @@ def data_parallel(model: Model) -> Iterator[Finding]:
                 yield Finding(site, (), fix, {"call": f"{model.text(site.node.func)}({name}={chosen.node.value})"})
     for site in model.calls(*_STRATEGIES):
         yield Finding(site, (), None, {"call": f"{model.text(site.node.func)}(...)"})
-    if not model.mentions(*_TRAINING):
+    if not habits.steps_an_optimizer(model.code):
         return
     for site in model.calls(*_CLASSES, *_FUNCTIONS):
         is_class = model.value(site.node.func).ref in _CLASSES
@@ -76,7 +75,7 @@ def _is_unwrapped(model: Model, site: Site) -> bool:
     if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1:
         return False
     name = model.text(assigned.targets[0].target)
-    return model.mentions(f"{name} = {name}.module")
+    return is_unwrapped(model, name)
 
 
 def _rebinds_the_model(model: Model, site: Site) -> bool:
@@ -100,7 +99,7 @@ def _wrapped_for_ddp(model: Model, site: Site) -> Fix | None:
     """The line as it stands in a program that is started once per GPU; the page has the rest of the recipe."""
     torch = model.name_of("torch", site)
     inner = site.node.args[0] if site.node.args else None
-    if inner is None or inner.star or torch is None or model.mentions("local_rank", "init_process_group"):
+    if inner is None or inner.star or torch is None or model.code.speaks_of("local_rank", "init_process_group"):
         return None
     if placing.own_rows(model, site) is None:
         return None
@@ -119,15 +118,23 @@ def _wrapped_for_ddp(model: Model, site: Site) -> Fix | None:
 # -- a script of one file as one process per GPU ----------------------------------------------------------------------
 
 _UNLIKE_OTHERS = (
-    *("distributed", "Distributed", "local_rank", "RANK", "cuda:", "CUDA_VISIBLE_DEVICES", ".cuda(0", "set_device"),
-    *("reduction=", "ReduceLROnPlateau", "random_split", "sampler", "device_ids =", "input(", "exit("),
-    *("SummaryWriter", "wandb", "mlflow", "logging", "logger", "open(", "savefig", "makedirs", "mkdir", ".dump("),
+    *("distributed", "Distributed", "local_rank", "RANK", "cuda:", "CUDA_VISIBLE_DEVICES", "set_device"),
+    *("ReduceLROnPlateau", "random_split", "sampler"),
+    *("SummaryWriter", "wandb", "mlflow", "logging", "logger", "savefig", "makedirs", "mkdir"),
 )
-"""Signs of a program that is already distributed, or that several processes cannot run side by side as it stands."""
+"""In names of a program that is already distributed, or that several processes cannot run side by side as it stands."""
 
 _BARS = ("tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm", "tqdm.auto.trange", "tqdm.notebook.tqdm")
 _SAYS_ONLY = frozenset("item format len float int str round sum min max time state_dict join device_count".split())
 """Calls within a `print` or `torch.save` that a single process may make alone."""
+
+
+def _is_unlike_others(model: Model) -> bool:
+    """Whether the program is distributed already, or does what several processes cannot do side by side."""
+    asks = model.code.calls_plainly("input", "exit") or model.code.calls(".exit", "_exit")
+    writes = model.code.calls_ending_in("open") or model.code.calls(".dump")
+    chooses = model.code.names("reduction") or model.code.assigns("device_ids") or model.code.gives("cuda", 0)
+    return asks or writes or chooses or model.code.speaks_of(*_UNLIKE_OTHERS)
 
 
 def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
@@ -135,7 +142,7 @@ def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
     torch = model.name_of("torch", site)
     loader = _training_loader(model)
     wraps = list(model.calls(*_CLASSES, *_FUNCTIONS))
-    if torch is None or loader is None or len(wraps) != 1 or model.mentions(*_UNLIKE_OTHERS):
+    if torch is None or loader is None or len(wraps) != 1 or _is_unlike_others(model):
         return None
     if _trains_others(model, site) or _is_small(loader.batch_size.value) or _reads_what_it_saves(model):
         return None
@@ -146,7 +153,7 @@ def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
         model, loader.site, "device_count"
     ):
         return None
-    portable = model.mentions("is_available")
+    portable = model.code.names("is_available")
     changed = edits.together(
         () if model.name_of("os", site) else placing.import_line(model, "os"),
         script.begin(*_process_group(torch, portable=portable)),

@@ -64,7 +64,7 @@ def allocator_flush_in_hot_loop(model: Model) -> Iterator[Finding]:
 
 def _flushes(model: Model) -> Iterator[Site]:
     refs = [*memory_api.CACHE_FLUSHES, *memory_api.SHARED_FLUSHES]
-    if not model.mentions(*memory_api.KEPT_BY_HAND):
+    if not model.code.names(*memory_api.KEPT_BY_HAND):
         refs += memory_api.COLLECTIONS
     yield from model.calls(*refs, hot=True, near_device=False)
 

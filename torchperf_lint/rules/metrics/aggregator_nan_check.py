@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.metrics.aggregators import Update
     from torchperf_lint.model import Model, Site, Value
 
-_HALF = ("GradScaler", "torch.float16", ".half()", '"16-mixed"', "'16-mixed'", "precision=16", '"fp16"', "'fp16'")
-_NAN_HANDLING = ("isnan(", "isfinite(", "isinf(", "nan_to_num", "nanmean(")
+_NAN_HANDLING = ("isnan", "isfinite", "isinf", "nan_to_num", "nanmean")
 
 
 @rule(
@@ -36,7 +35,7 @@ _NAN_HANDLING = ("isnan(", "isfinite(", "isinf(", "nan_to_num", "nanmean(")
 )
 def aggregator_nan_check(model: Model) -> Iterator[Finding]:
     """Aggregators made without a choice about NaN that some hot code updates with device tensors."""
-    if model.mentions(*_HALF):
+    if _trains_in_half(model):
         return  # An overflow gives NaN there as a matter of course, and the test keeps it out of the mean.
     found: dict[int, _Found] = {}
     for update in aggregators.hot_updates(model):
@@ -62,16 +61,18 @@ class _Found(NamedTuple):
     escape: Because | None
 
 
-_REACHES_ALL = (
-    ".children()",
-    ".modules()",
-    ".named_children(",
-    ".named_modules(",
-    "globals()",
-    "locals()",
-    "vars(",
-    "__dict__",
-)
+def _trains_in_half(model: Model) -> bool:
+    """Whether the file scales gradients, or chooses float16."""
+    chosen = model.code.states("16-mixed", "fp16") or model.code.passes("precision", 16) or model.code.calls(".half")
+    return chosen or model.code.speaks_of("GradScaler") or model.code.names("torch.float16")
+
+
+def _reaches_all(model: Model) -> bool:
+    """Whether the file reaches for all that an object or a scope holds."""
+    walks = model.code.calls(".children", ".modules", ".named_children", ".named_modules")
+    return walks or model.code.calls_plainly("globals", "locals", "vars") or model.code.names("__dict__")
+
+
 """Ways to a metric that name it nowhere: a weighted update may hide behind them."""
 
 
@@ -84,7 +85,7 @@ def _finding(model: Model, found: _Found, metrics: list[Metric]) -> Finding:
     row = update.site.rows[0]
     shown = type(update.heat.because[0])(row, f"updated here by `{model.text(update.site.node.func)}(...)`")
     because = (*update.because, shown, *update.heat.because, *([] if escape is None else [escape]))
-    may_be_weighted = escape is not None or (_averages(metric) and model.mentions(*_REACHES_ALL))
+    may_be_weighted = escape is not None or (_averages(metric) and _reaches_all(model))
     fix = None
     if model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE) is False:
         fix = _subclass(model, found.metric, metrics)
@@ -118,4 +119,4 @@ def _subclass(model: Model, metric: Metric, metrics: list[Metric]) -> Fix | None
 
 
 def _grade(model: Model) -> Safety:
-    return Safety.SHOWN if model.mentions(*_NAN_HANDLING) else Safety.UNSAFE
+    return Safety.SHOWN if model.code.calls(*_NAN_HANDLING) else Safety.UNSAFE

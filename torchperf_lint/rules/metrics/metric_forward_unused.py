@@ -92,6 +92,6 @@ def _only_update(model: Model, each: MetricCall) -> Fix | None:
         return None
     # A collection, once updated, shares the states of members that were alike after the first batch, be it by chance.
     exact = _class_name(each.metric.ref) in torchmetrics_api.ADDS_EXACTLY
-    seen = not model.in_lightning_module(each.site) and not model.mentions(*_READS_FORWARD)
+    seen = not model.in_lightning_module(each.site) and not model.code.speaks_of(*_READS_FORWARD)
     grade = Safety.SAFE if exact and seen else Safety.UNSAFE
     return Fix("only update the metric", grade, (edit,))

@@ -73,7 +73,7 @@ def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
         return None
     # Imputing writes into what it is given, and tensors of another device cannot be added.
     drops_nan = all(aggregators.drops_nan(model, metric) for metric in update.metrics)
-    alone = drops_nan and not model.mentions(*_OTHER_DEVICES)
+    alone = drops_nan and not model.code.states(*_OTHER_DEVICES)
     safety = Safety.SAFE if whole and alone else Safety.UNSAFE
     return Fix("feed the tensor itself", aggregators.graded(model, update, safety), (edit,))
 

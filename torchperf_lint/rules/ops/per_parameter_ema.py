@@ -48,7 +48,7 @@ def _all_at_once(model: Model, site: Site, average: Average) -> Fix | None:
             return None
         lines = [f"{torch}._foreach_lerp_({targets}, {sources}, {average.weight})"]
     else:
-        if model.mentions(_LIST):
+        if model.code.names(_LIST):
             return None
         lines = [
             f"{_LIST} = {targets}",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms import placing, surroundings
-from torchperf_lint.knowledge.timing import KEEPS_ORDER, TIMING_NAMES, TIMING_TEXTS
+from torchperf_lint.idioms import habits, placing, surroundings
+from torchperf_lint.knowledge.timing import TIMING_NAMES
 from torchperf_lint.model.running.frequency import names_training
 from torchperf_lint.syntax import cst, shape
 
@@ -33,7 +33,7 @@ _COPIES = frozenset({"copy_", "non_blocking"})
 )
 def explicit_synchronize(model: Model) -> Iterator[Finding]:
     """Waits for the device in training loops and hooks, but where the code measures time or orders other streams."""
-    if model.mentions(*KEEPS_ORDER):
+    if habits.orders_streams(model.code):
         return
     for site in _waits(model):
         heat = model.heat(site)
@@ -64,4 +64,4 @@ def _measures(model: Model, site: Site, heat: Heat) -> bool:
         return True
     if heat.loop is not None or model.framework(site) is not None:
         return False
-    return model.mentions(*TIMING_TEXTS) or any(step.path not in (None, model.path) for step in heat.because)
+    return habits.measures_time(model.code) or any(step.path not in (None, model.path) for step in heat.because)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.idioms import conditions, placing, surroundings
+from torchperf_lint.idioms import conditions, habits, placing, surroundings
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
 from torchperf_lint.idioms.sync.coalesced import is_one_read
 from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
@@ -213,11 +213,7 @@ def _kept(model: Model, site: Site, heat: Heat, tensor: cst.BaseExpression, copy
     """What the list is given: without its graph, and a copy of what would hold more memory or be written over."""
     bare = shape.without_calls(tensor, _DETACH)
     text = edits.postfix(site.tree, bare)
-    shares = (
-        _is_part(bare)
-        or not is_never_written(model, bare, site, heat)
-        or model.mentions("reduce-overhead", "CUDAGraph", "max-autotune")
-    )
+    shares = _is_part(bare) or not is_never_written(model, bare, site, heat) or habits.replays_graphs(model.code)
     # NumPy takes no tensor with a graph, so without `detach` there was none.
     detached = text if bare is tensor and ".numpy()" in copy and not shares else f"{text}.detach()"
     return f"{detached}.clone()" if shares else detached

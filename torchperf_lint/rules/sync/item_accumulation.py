@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
-from torchperf_lint.idioms import placing, surroundings, writes
+from torchperf_lint.idioms import habits, placing, surroundings, writes
 from torchperf_lint.idioms.sync.reads import Role, hot_reads, may_lack_float64
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
@@ -206,7 +206,7 @@ _LEAVES_IT = frozenset("backward item float int print scale isnan isfinite round
 def _is_never_written(model: Model, read: HostRead) -> bool:
     """Whether the tensor is shown to be new in every pass and to be only read: then it may be kept as it is."""
     tensor = read.tensor
-    if model.mentions("reduce-overhead", "CUDAGraph", "max-autotune"):
+    if habits.replays_graphs(model.code):
         return False
     if isinstance(tensor, cst.Call):
         return shape.method_name(tensor) in FULL_REDUCTIONS and shape.argument(tensor, "out") is None

@@ -53,5 +53,5 @@ def _is_logged_as_it_is(model: Model, read: HostRead) -> bool:
     whole = isinstance(holder, (cst.Arg, cst.DictElement, cst.DictComp))
     dtype = model.value(read.tensor).dtype or ""
     # A loss is as wide as the module: where double precision is about, Lightning keeps float64 as it is.
-    single = dtype != "float64" and not model.mentions("float64", "double", "64-true")
+    single = dtype != "float64" and not model.code.speaks_of("float64", "double", "64-true")
     return whole and single and dtype.startswith(("float", "bfloat")) and read.reader != "int"

@@ -64,7 +64,7 @@ def _is_trained(model: Model, path: str) -> bool:
     asked = model.method_calls("requires_grad_")
     assignments = (model.parent(site.node) for site in (*made, *asked))
     targets = (target.target for each in assignments if isinstance(each, cst.Assign) for target in each.targets)
-    return model.mentions(f"{path}.requires_grad") or path in map(shape.dotted, targets)
+    return model.code.names(f"{path}.requires_grad", f"{path}.requires_grad_") or path in map(shape.dotted, targets)
 
 
 def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:

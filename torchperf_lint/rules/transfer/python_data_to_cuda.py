@@ -216,7 +216,7 @@ def _full(model: Model, packing: _Packing) -> str | None:
 
 def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safety:
     """SAFE for what is certainly a Python number that the dtype can hold; TorchScript knows no empty tuple of sizes."""
-    if model.mentions("torch.jit", "is_scripting") or not model.certain_number(number):
+    if model.code.names("torch.jit") or model.code.speaks_of("is_scripting") or not model.certain_number(number):
         return Safety.UNSAFE
     unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number
     constant = model.value(unsigned).constant

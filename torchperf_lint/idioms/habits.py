@@ -1,0 +1,70 @@
+"""What a file's program does anywhere that bears on its other lines: told by what its code names, not by its text."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import backend_flags, timing
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchperf_lint.model.code import Code
+    from torchperf_lint.model.index import Index
+
+
+def replays_graphs(code: Code) -> bool:
+    """Whether it records CUDA graphs, or has a compiler do so: each replay writes to the same memory."""
+    return code.speaks_of(*backend_flags.GRAPH_STEMS) or code.names("torch.cuda.graph")
+
+
+def orders_streams(code: Code) -> bool:
+    """Whether it works on streams of its own, or outside torch: there a wait may keep the order right."""
+    return code.speaks_of(*timing.ORDER_STEMS) or code.names("cuda.stream") or code.calls_ending_in("Stream")
+
+
+def measures_time(code: Code) -> bool:
+    """Whether it reads a clock."""
+    is_clock = code.names("time.time") or code.calls("monotonic") or code.calls_ending_in("Timer")
+    return is_clock or code.speaks_of(*timing.CLOCK_STEMS)
+
+
+def chooses_precision(code: Code) -> bool:
+    """Whether it chooses one by itself: it casts, scales, or names another dtype than float32."""
+    return code.speaks_of(*backend_flags.MIXED_STEMS) or code.calls(".half", ".double")
+
+
+def trains(*files: Code) -> bool:
+    """Whether one of the files goes backward, or gives a framework its step, its loaders or its loop."""
+    return any(map(_trains, files))
+
+
+def _trains(code: Code) -> bool:
+    functions = code.index.functions
+    hooks = any(function.name.endswith("_dataloader") and function.cls is not None for function in functions)
+    return hooks or code.calls(".backward", ".fit") or code.names("training_step", "accelerator.accumulate")
+
+
+def steps_an_optimizer(code: Code) -> bool:
+    """Whether it goes backward, takes a step of what is called an optimizer, or hands both to a trainer."""
+    return code.calls(".backward") or code.names("training_step", "optimizer.step") or code.calls_ending_in("Trainer")
+
+
+def names_sparse(files: Iterable[Code]) -> bool:
+    """Whether one of the files names sparse tensors."""
+    return any(code.speaks_of("sparse") for code in files)
+
+
+def tells_tuples(files: Iterable[Code]) -> bool:
+    """Whether one of the files tells tuples from other sequences: `isinstance(x, tuple)`, `(list, tuple)`."""
+    return any(_tells_tuples(code.index) for code in files)
+
+
+def _tells_tuples(index: Index) -> bool:
+    for node in subtree(index.module.node):
+        among = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else ()
+        if any(isinstance(each, ast.Name) and each.id == "tuple" for each in among):
+            return True
+    return False
