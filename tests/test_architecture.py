@@ -6,6 +6,7 @@ import ast
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 INSIDE_OF_MODEL = frozenset(
     "ast_of function_of heats index loops seeds site_at sites source statement_of unit world".split()
 )
+BY_LEVEL = {
+    ("model.running.calling", "MOST_CALLS"),
+    ("model.unit", "FARTHEST"),
+    ("model.meaning.answers", "MOST_WAITING"),
+}
+RANGES = {("idioms.transfer.construction", "_LARGEST_BYTE")}  # bounds of dtypes, not of searches
 DECIDE = ("model.", "idioms.", "rules.")
 MESSAGES = frozenset({"says", "where", "repeated", "label", "message"})  # of evidence, and of how often a place runs
 ASKS_OF_A_TEXT = frozenset({"startswith", "endswith", "find", "index", "count", "search", "match", "fullmatch"})
@@ -301,3 +308,23 @@ def test_what_messages_say_decides_nothing(path: Path) -> None:
             told = isinstance(each, ast.Attribute) and each.attr in MESSAGES
             is_token = isinstance(node, ast.Compare) and ast.unparse(node.comparators[0]) == "_TOKEN"
             assert is_token or not (of_step or told), f"{path}:{node.lineno}: {ast.unparse(node)}"
+
+
+def test_bounds_live_in_one_module() -> None:
+    """No number in the model or the idioms is named as a bound, and none is read but as `bounds.NAME`."""
+    found = set()
+    for path in MODULES:
+        name = _name(path)
+        if name == "model.bounds" or not name.startswith(("model.", "idioms.")):
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            assert not (isinstance(node, ast.ImportFrom) and node.module == f"{PACKAGE}.model.bounds"), name
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                is_number = isinstance(node.value, ast.Dict) or (
+                    isinstance(node.value, ast.Constant) and isinstance(node.value.value, int)
+                )
+                if is_number and re.match(
+                    r"_?(MOST|MAX|FEW|ENOUGH|FARTHEST|HOPS|LONGEST|LARGEST)(_|$)", node.targets[0].id
+                ):
+                    found.add((name, node.targets[0].id))
+    assert found == BY_LEVEL | RANGES

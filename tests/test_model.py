@@ -26,13 +26,17 @@ ENOUGH_FACTS = 150
 _REVEALED = re.compile(r"#\s*revealed:\s*(.+?)\s*(?:#|$)")
 
 
-@pytest.mark.parametrize("path", FILES, ids=label)
-def test_reveals(path: Path) -> None:
-    wanted = _wanted(path)
+def revealed_in(path: Path) -> dict[int, str]:
+    """What the model says at each row of a fixture that asks."""
     directives = read_comments(path.read_text(encoding="utf-8")).directives
     hints = Hints(directives.options.get("hot-functions", ()), directives.options.get("loader-names", ()))
     source = Source(path.name, path.read_bytes())
-    revealed = reveal_all(Model(Unit(source, Index(source.parse(), source.path), hints), directives.target))
+    return reveal_all(Model(Unit(source, Index(source.parse(), source.path), hints), directives.target))
+
+
+@pytest.mark.parametrize("path", FILES, ids=label)
+def test_reveals(path: Path) -> None:
+    wanted, revealed = _wanted(path), revealed_in(path)
     assert revealed == wanted, f"{label(path)}:\n" + "\n".join(
         difflib.ndiff(_lines(wanted), _lines({row: str(text) for row, text in revealed.items()}))
     )

@@ -30,7 +30,7 @@ from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import has_lessened, written
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
-from torchperf_lint.model.project import program as program_room
+from torchperf_lint.model import bounds
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def test_a_file_that_is_too_large_to_be_asked_is_so_in_any_order(here: Path, mon
         return {each.code for report in reports for each in report.diagnostics}
 
     assert codes("helper.py", "train.py") == codes("train.py", "helper.py") == {"TPL101"}
-    monkeypatch.setattr(program_room, "LARGEST", len(IN_EVERY_STEP) - 1)
+    monkeypatch.setattr(bounds, "MOST_BYTES", len(IN_EVERY_STEP) - 1)
     assert codes("helper.py", "train.py") == codes("train.py", "helper.py") == set()
 
 

@@ -15,7 +15,7 @@ from torchperf_lint.engine.gather import MOST_UNKEPT
 from torchperf_lint.engine.layout import MOST_ENTRIES, MOST_FILES
 from torchperf_lint.engine.results import MOST_SETTINGS
 from torchperf_lint.engine.store import SETTLED
-from torchperf_lint.model.meaning.interpret import MAX_CALLS_UP
+from torchperf_lint.model.bounds import MOST_CALLS_UP
 from torchperf_lint.model.unit import FARTHEST
 
 README = ROOT / "README.md"
@@ -62,7 +62,7 @@ NUMBERS = {
     r"or ([\d ]+) entries": MOST_ENTRIES,
     r"more than (\d+) MB of Python": MOST_UNKEPT // 1_000_000,
     r"more than (\w+) steps away": FARTHEST,
-    r"over more than (\w+) calls": MAX_CALLS_UP,
+    r"over more than (\w+) calls": MOST_CALLS_UP,
 }
 """By the words around it, a number of the README and what it has to be."""
 WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}

@@ -14,10 +14,9 @@ from torchperf_lint.config import Settings
 from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.versions import Target
-from torchperf_lint.model.project import program
+from torchperf_lint.model import bounds
 from torchperf_lint.model.project.facts import facts_of
 from torchperf_lint.model.project.links import QUESTIONS, Links
-from torchperf_lint.model.project.program import MOST_LOADED
 from torchperf_lint.model.project.trail import Trail
 
 if TYPE_CHECKING:
@@ -48,14 +47,14 @@ def judge(path: str, project: Program) -> tuple[Basis | None, FileReport]:
     return basis, report
 
 
-@pytest.mark.parametrize("most_loaded", [0, MOST_LOADED])
+@pytest.mark.parametrize("most_loaded", [0, bounds.MOST_BYTES_LOADED])
 @pytest.mark.parametrize("seed", few(range(3)))
 @pytest.mark.parametrize("name", PROJECTS)
 def test_answers_that_are_kept_hide_nothing(
     name: str, seed: int, most_loaded: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither those that are kept from file to file, nor those that outlast the trees of a large project."""
-    monkeypatch.setattr(program, "MOST_LOADED", most_loaded)
+    monkeypatch.setattr(bounds, "MOST_BYTES_LOADED", most_loaded)
     snapshot = laid_out(tmp_path, name)
     order = sorted(snapshot.layout.shown.values())
     random.Random(seed).shuffle(order)
@@ -75,7 +74,7 @@ CHAIN = {
 def test_what_outlasts_the_trees_brings_its_trail_along(
     order: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "MOST_LOADED", 0)
+    monkeypatch.setattr(bounds, "MOST_BYTES_LOADED", 0)
     for name, text in CHAIN.items():
         (tmp_path / name).write_text(text)
     os.makedirs(tmp_path / ".git")

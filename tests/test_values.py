@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from linting import ROOT, label
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import Index
 from torchperf_lint.model.meaning import evidence
-from torchperf_lint.model.meaning.interpret import MAX_STATEMENTS_FOLLOWED, World
+from torchperf_lint.model.meaning.interpret import World
 from torchperf_lint.model.meaning.numbers import is_certain
 from torchperf_lint.model.meaning.values import (
-    MAX_ITEMS,
-    MAX_NESTING,
     UNKNOWN,
     Device,
     Kind,
@@ -139,8 +138,8 @@ def test_containers_are_known_to_a_bounded_depth() -> None:
     depth = 0
     while value.element is not None:
         value, depth = value.element, depth + 1
-    assert depth <= MAX_NESTING
-    assert container(UNKNOWN, [(i, UNKNOWN) for i in range(MAX_ITEMS + 1)]).items is None
+    assert depth <= bounds.MOST_NESTED
+    assert container(UNKNOWN, [(i, UNKNOWN) for i in range(bounds.MOST_ITEMS + 1)]).items is None
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
@@ -185,7 +184,7 @@ def test_calls_that_call_in_turn_are_followed_to_a_bound(monkeypatch: pytest.Mon
     follow = World._followed
     monkeypatch.setattr(World, "_followed", lambda *given: (followed.append(given), follow(*given))[1])
     world.frame(world.index.functions[1])
-    assert len(followed) <= MAX_STATEMENTS_FOLLOWED
+    assert len(followed) <= bounds.MOST_STATEMENTS_FOLLOWED
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import dotted
 from torchperf_lint.syntax.tree import subtree
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.index import CallRecord, FunctionInfo, Place
 
-_MOST_CALLERS = 3
-"""How many calls away from the site a cache may be filled."""
 _LEAVES = (ast.Return, ast.Continue)
 
 
@@ -31,7 +30,7 @@ def _fills(
     kept |= frozenset(_kept_by(statement, function))
     if any(_speaks_of(node, path) for test in guards(statement, function) for node in subtree(test) for path in kept):
         return True
-    if len(way) > _MOST_CALLERS:
+    if len(way) > bounds.MOST_CALLS_TO_CACHE:
         return False
     callers = [record for record in model.world.callers(function) if record.function not in way]
     hot = [record for record in callers if runs_in_every_step(model, record)]

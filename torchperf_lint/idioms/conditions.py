@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.narrowing import asks_about_accelerator
 from torchperf_lint.model.running import calling
@@ -30,10 +31,6 @@ _RANK = re.compile(r"rank|main_process|is_master|is_main|global_zero|is_primary"
 _EPOCH = re.compile(r"epoch|fold|trial", re.IGNORECASE)
 _TRAINS = ("training_step", "train_step", "on_train_batch_end", "on_train_batch_start", "on_step_end", "compute_loss")
 _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
-MOST_CALLS_UP = 4
-"""How many calls lie at most between a statement and the loop that it is asked about."""
-MOST_CALLERS = 12
-"""How many functions are looked at for one that a step calls."""
 
 
 def tests_around(statement: ast.stmt, index: Index, loop: ast.stmt | None) -> Iterator[ast.expr]:
@@ -73,7 +70,7 @@ def _reached(heat: HeatMap, statement: ast.stmt, function: FunctionInfo, seen: f
         return False
     if within.loop is not None or heat.own_heat(function) is not None:
         return True
-    if len(seen) > MOST_CALLS_UP:
+    if len(seen) > bounds.MOST_CALLS_TO_CONDITION:
         return False
     return any(
         record.function not in seen
@@ -100,7 +97,7 @@ def _in_every_run(world: World, statement: ast.stmt, function: FunctionInfo, see
     if not all(map(is_for_every_run, tests_around(statement, function.index, None))):
         return False
     callers = [each for each in calling.possible_callers(world, function) if each.function not in seen]
-    if not callers or len(seen) > MOST_CALLS_UP:
+    if not callers or len(seen) > bounds.MOST_CALLS_TO_CONDITION:
         return not _CHOICE.search(function.name)
     return any(_in_every_run(world, each.statement, each.function, seen | {each.function}) for each in callers)
 
@@ -122,7 +119,7 @@ def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | No
     start = unit.index.places[statement].function
     pending: deque[tuple[Unit, ast.stmt, FunctionInfo, tuple[Because, ...]]] = deque([(unit, statement, start, ())])
     seen = {start}
-    while pending and len(seen) <= MOST_CALLERS:
+    while pending and len(seen) <= bounds.MOST_CALLERS_OF_HELPER:
         there, place, function, way = pending.popleft()
         found = _climbed(there, place, function)
         if found is None:

@@ -7,6 +7,7 @@ name leads to is told by the file's imports alone; that is enough to say that a 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _BLANK = re.compile(r"\s")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 class Vocabulary:
@@ -34,49 +36,60 @@ class Vocabulary:
     def __init__(self, root: ast.AST) -> None:
         """`root` is the piece of code."""
         self.names: set[str] = set()
-        self.paths: set[str] = set()
         self.attributes: set[str] = set()
         self.stored: set[str] = set()
         self.subscripted: set[str] = set()
         self.strings: set[str] = set()
-        self._imported: dict[str, str] = {}
-        chains: list[list[str]] = []
-        docstrings: set[ast.AST] = set()
+        self._imports: list[tuple[str, str, str]] = []
+        self._chains: list[list[str]] = []
+        inner: set[ast.AST] = set()  # of a longer chain, or the text of a docstring
         for node in subtree(root):
-            if isinstance(node, ast.Attribute):
-                chains.append(_chain(node))
-            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                docstrings.add(node.value)
-            if node not in docstrings:
-                self._read(node)
-        for first, *others in chains:
-            self.paths.update(_parts([*self._imported.get(first, first).split("."), *others]))
-        self._words = "\n".join((*self.names, *self.strings))
+            kind = node.__class__
+            if kind is ast.Name:
+                self.names.add(node.id)  # type: ignore[attr-defined]
+                if node.ctx.__class__ is not ast.Load:  # type: ignore[attr-defined]
+                    self.stored.add(node.id)  # type: ignore[attr-defined]
+            elif kind is ast.Attribute:
+                self.attributes.add(node.attr)  # type: ignore[attr-defined]
+                inner.add(node.value)  # type: ignore[attr-defined]
+                if node.ctx.__class__ is not ast.Load:  # type: ignore[attr-defined]
+                    self.stored.add(node.attr)  # type: ignore[attr-defined]
+                if node not in inner:
+                    self._chains.append(_chain(node))  # type: ignore[arg-type]
+            elif kind is ast.Constant:
+                text = node.value  # type: ignore[attr-defined]
+                if text.__class__ is str and node not in inner and not _BLANK.search(text):
+                    self.strings.add(text)
+            elif kind is ast.Expr:
+                if node.value.__class__ is ast.Constant:  # type: ignore[attr-defined]
+                    inner.add(node.value)  # type: ignore[attr-defined]
+            elif kind is ast.Subscript:
+                self.subscripted.add(last_name(node.value) or "")  # type: ignore[attr-defined]
+            elif kind is ast.arg or kind is ast.keyword:
+                self.names.add(node.arg or "")  # type: ignore[attr-defined]
+            elif kind in _DEFINITIONS:
+                self.names.add(node.name)  # type: ignore[attr-defined]
+            elif kind in _IMPORTS:
+                self._imports += _imports(node)  # type: ignore[arg-type]
+        self.names |= self.attributes
+        for whole, bound, _ in self._imports:
+            self.names.update((*whole.split("."), bound))
 
-    def _read(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Name):
-            self._name(node.id, node.ctx)
-        elif isinstance(node, ast.Attribute):
-            self.attributes.add(node.attr)
-            self._name(node.attr, node.ctx)
-        elif isinstance(node, ast.Subscript):
-            self.subscripted.add(last_name(node.value) or "")
-        elif isinstance(node, (ast.arg, ast.keyword)):
-            self.names.add(node.arg or "")
-        elif isinstance(node, _DEFINITIONS):
-            self.names.add(node.name)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            for whole, bound, meant in _imports(node):
-                self.names.update((*whole.split("."), bound))
-                self.paths.update(_parts(whole.split(".")))
-                self._imported[bound] = meant
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not _BLANK.search(node.value):
-            self.strings.add(node.value)
+    @functools.cached_property
+    def paths(self) -> set[str]:
+        """Dotted names."""
+        found: set[str] = set()
+        imported = {}
+        for whole, bound, meant in self._imports:
+            found.update(_parts(whole.split(".")))
+            imported[bound] = meant
+        for first, *others in self._chains:
+            found.update(_parts([*imported.get(first, first).split("."), *others]))
+        return found
 
-    def _name(self, name: str, context: ast.expr_context) -> None:
-        self.names.add(name)
-        if not isinstance(context, ast.Load):
-            self.stored.add(name)
+    @functools.cached_property
+    def _words(self) -> str:
+        return "\n".join((*self.names, *self.strings))
 
     def has(self, *names: str) -> bool:
         """Whether one of these is in it: a name, a path `cuda.graph`, or `.name`, an attribute of whatever object."""

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit
+from torchperf_lint.model import bounds
 from torchperf_lint.model.code import Vocabulary
 from torchperf_lint.model.index import dotted, last_name, names_in
 from torchperf_lint.model.meaning.values import Kind
@@ -27,7 +28,6 @@ _NEUTRAL = re.compile(
 _NEUTRAL_DECORATORS = frozenset("staticmethod classmethod property override record".split())
 _NEEDS_GRADIENTS = ("attack", "adversar", "saliency", "GradCAM", "captum", "retain_grad", "jacobian", "functorch")
 """In names of files that take gradients of something but parameters."""
-MOST_CALLS_UP = 3
 
 
 class Evaluation(NamedTuple):
@@ -81,7 +81,7 @@ def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: st
     info = model.loops.classify(heat.loop, function)
     if info.kind is not LoopKind.BATCH or info.trains or _back_to_training(function, path, at, record.call.lineno):
         return None
-    if _guarded(record.statement, function) or _called_without(model, function, MOST_CALLS_UP):
+    if _guarded(record.statement, function) or _called_without(model, function, bounds.MOST_CALLS_TO_GRAD_MODE):
         return None
     if _sent_backward_by_caller(model, function):
         return None
@@ -89,7 +89,7 @@ def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: st
     if site is None:
         return None
     shown = Because(at, f"`{path}` is set to evaluation here", function.index.path)
-    alone = not _trains(model, function, MOST_CALLS_UP)
+    alone = not _trains(model, function, bounds.MOST_CALLS_TO_GRAD_MODE)
     return Evaluation(site, heat, (shown, *heat.because), _decorator(model, function) if alone else None)
 
 

@@ -9,6 +9,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import transforms
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import names_in
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax import cst
@@ -27,10 +28,6 @@ class Element(NamedTuple):
 
     node: cst.BaseExpression | None
     branch: Branch = ()
-
-
-MOST_NESTED = 4
-"""Pipelines in pipelines in pipelines are looked into so deep."""
 
 
 class Pipeline(NamedTuple):
@@ -91,7 +88,7 @@ def _pipeline(model: Model, site: Site, plain: bool) -> Iterator[Pipeline]:
         named = _named(model, site, steps.value)
     if named is not None:
         elements, in_one_list = named
-        opened = [step for each in elements for step in _opened(model, each, MOST_NESTED)]
+        opened = [step for each in elements for step in _opened(model, each, bounds.MOST_PIPELINES_NESTED)]
         yield Pipeline(site, opened, plain and in_one_list and opened == elements)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.writes import paths_bound_in
 from torchperf_lint.knowledge import conventions, loading
+from torchperf_lint.model import bounds
 from torchperf_lint.model.flow import names_bound_in
 from torchperf_lint.model.index import dotted, given_to, last_name, names_in
 from torchperf_lint.model.running import frameworks
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.unit import Unit
-
-MOST_CALLS_UP = 4
-"""How many calls there may be between a loop over a loader and the loop that repeats it."""
 
 _ONE: tuple[object, ...] = (0, 1)
 _Loop = ast.For | ast.AsyncFor | ast.While
@@ -50,7 +48,7 @@ def rewalks(model: Model, site: Site) -> Iterator[Rewalk]:
                 continue
             if loader in sources_of(there.world().frame_value(function, loop.iter)):
                 step = Because(loop.lineno, "this loop walks over the loader", index.path)
-                found = _repeated(there, loader, loop.iter, loop, function, MOST_CALLS_UP)
+                found = _repeated(there, loader, loop.iter, loop, function, bounds.MOST_CALLS_TO_EPOCHS)
                 if found is not None:
                     changes = found.changes_dataset or is_set_later(unit, loader)
                     yield Rewalk((step, *found.because), changes)

@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.devices import as_device
 from torchperf_lint.model.meaning.evidence import ByName
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
     from torchperf_lint.model.meaning.interpret import World
-
-MOST_FUNCTIONS = 30
-"""A loader's code is followed through no more functions than this."""
 
 _READERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _CALLED = ("__call__", "forward")
@@ -65,7 +63,7 @@ def _functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionIn
         (each, way, _left_out(each, bound)) for each, way in _entries(world, loader, model.function_of(site))
     )
     seen = {(each, *passed.items()) for each, _, passed in pending}
-    while pending and len(seen) <= MOST_FUNCTIONS:
+    while pending and len(seen) <= bounds.MOST_FUNCTIONS_OF_WORKERS:
         current, way, passed = pending.popleft()
         if any(last_name(record.call.func) in _ASKS for record in current.calls_made):
             continue

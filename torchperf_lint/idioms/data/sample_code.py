@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import given_to, last_name
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax.tree import subtree
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.index import CallRecord, FunctionInfo
     from torchperf_lint.model.meaning.interpret import World
-
-MOST_CALLERS = 20
-"""How many functions are looked at for one that a sample's code calls."""
 
 _READERS = ("__getitem__", "__getitems__")
 _CALLED = ("__call__", "forward", "transform", "_transform")
@@ -32,7 +30,7 @@ def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
     world, function = model.world, model.function_of(site)
     pending: deque[tuple[FunctionInfo, tuple[Because, ...]]] = deque([(function, ())])
     seen = {function}
-    while pending and len(seen) <= MOST_CALLERS:
+    while pending and len(seen) <= bounds.MOST_CALLERS_OF_SAMPLE_CODE:
         current, way = pending.popleft()
         says = _is_entry(world, current)
         if says is not None:

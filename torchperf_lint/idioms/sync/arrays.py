@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading, numpy_api
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.running import calling
 from torchperf_lint.syntax.tree import subtree
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax import cst
 
 _LISTS = frozenset("list List tuple Tuple Sequence".split())
-_MOST_NAMES = 6
-"""How many names a list or an array is followed through."""
 
 
 class Arrays(NamedTuple):
@@ -33,7 +32,7 @@ def arrays_in(model: Model, node: cst.BaseExpression) -> Arrays | None:
     if meaning is None:
         return None
     statement = model.statement_of(node)
-    return _Reader(model, model.index.places[statement].function).held(meaning, {}, _MOST_NAMES)
+    return _Reader(model, model.index.places[statement].function).held(meaning, {}, bounds.MOST_NAMES_OF_ARRAY)
 
 
 class _Reader:

@@ -11,6 +11,7 @@ from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
 from torchperf_lint.idioms.sync.reads import Role, hot_reads
 from torchperf_lint.idioms.sync.waiting import care_of, statements_around
+from torchperf_lint.model import bounds
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.waiting import Care, Statements
     from torchperf_lint.model import Model, Site
 
-_MOST_AT_ONCE = 50
 _TITLE = "read the numbers of the step at once"
 _NOT_ALIKE = (
     *("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "distribute_tensor"),
@@ -131,14 +131,14 @@ class _Group:
 
 
 def _groups(model: Model, members: list[_Member]) -> Iterator[list[_Member]]:
-    """The groups of several reads, in which at most _MOST_AT_ONCE are read at once."""
+    """The groups of several reads, in which at most bounds.MOST_READ_AT_ONCE are read at once."""
     by_statement = {id(member.later.statement): member for member in members}
     statements = statements_around(model, members[0].later.statement)
     found: list[_Group] = []
     open_groups: dict[str, _Group] = {}
     for position, statement in enumerate(statements.block):
         for kind, group in list(open_groups.items()):
-            if len(group.members) == _MOST_AT_ONCE or not group.may_wait(statements, position):
+            if len(group.members) == bounds.MOST_READ_AT_ONCE or not group.may_wait(statements, position):
                 found.append(open_groups.pop(kind))
         member = by_statement.get(id(statement))
         if member is not None:

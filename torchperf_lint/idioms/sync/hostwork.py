@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.host_work import HOST_LIBRARIES, NEEDS_HOST, PUTS_TOGETHER, WRITES_OUT
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.syntax.tree import children
 
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Heat, Model, Site
     from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.meaning.interpret import World
-
-MOST_CALLS_DOWN = 2
-"""How many calls deep the work is looked for."""
 
 _ABOUT = frozenset({"shape", "size", "ndim", "dtype", "device"})
 _COLLECTS = frozenset({"append", "extend", "add", "insert", "update", "appendleft"})
@@ -129,7 +127,7 @@ def _needs_host(world: World, function: FunctionInfo, call: ast.Call, held: _Hel
     if depth and name not in PUTS_TOGETHER and (callee.ref or "").partition(".")[0] in HOST_LIBRARIES:
         return True
     called = callee.function
-    if called is None or depth == MOST_CALLS_DOWN or isinstance(called.node, ast.Module):
+    if called is None or depth == bounds.MOST_CALLS_TO_HOST_WORK or isinstance(called.node, ast.Module):
         return False
     named = called.parameter_names[called.self_name is not None :]
     words = [*named[: len(call.args)], *(keyword.arg for keyword in call.keywords)]

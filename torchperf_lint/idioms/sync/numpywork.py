@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import numpy_api, torch_api
+from torchperf_lint.model import bounds
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax import cst, shape
 
@@ -21,8 +22,6 @@ _PACKS = frozenset({"torch.from_numpy", *torch_api.HOST_DATA_FACTORIES, *torch_a
 _CARRIES = torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"contiguous", "clone", "to", "type"}
 _BEFORE_NUMPY = frozenset("detach cpu clone contiguous float double half to".split())
 _NEUTRAL = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DTYPE)
-_MOST_NAMES = 8
-"""How many names a tensor is followed through."""
 
 
 class Work(NamedTuple):
@@ -200,7 +199,7 @@ class _Tracer:
             for each in self._function.nodes
             if isinstance(each, ast.Name) and each.id == name.id and not isinstance(each.ctx, ast.Load)
         ]
-        if self._names > _MOST_NAMES or len(bindings) != 1 or len(stores) != 1:
+        if self._names > bounds.MOST_NAMES_OF_ROUND_TRIP or len(bindings) != 1 or len(stores) != 1:
             return None
         if name.id in self._function.parameter_names or self._is_written(name.id):
             return None

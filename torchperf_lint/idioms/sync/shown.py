@@ -9,6 +9,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.torch_api import GIVES_TENSOR, ONLY_TENSORS_HAVE
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import last_name, names_in
 from torchperf_lint.model.meaning.statements import names_sent_backward
 from torchperf_lint.model.meaning.values import Kind
@@ -16,9 +17,6 @@ from torchperf_lint.model.meaning.values import Kind
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.index import FunctionInfo
-
-_FARTHEST = 6
-"""How many names and operands deep the evidence is sought."""
 
 
 _GIVE_WHAT_THEY_GET = ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs")
@@ -34,7 +32,7 @@ def element_in(node: ast.expr) -> ast.expr:
 def is_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: int = 0) -> bool:
     """Whether an expression in the function is shown to be a tensor; its value must say that it is one, too."""
     value = model.world.frame_value(function, node)
-    if value.kind not in (Kind.TENSOR, Kind.STRUCTURE) or value.mixed or depth > _FARTHEST:
+    if value.kind not in (Kind.TENSOR, Kind.STRUCTURE) or value.mixed or depth > bounds.MOST_TO_SHOWN:
         return False
     if isinstance(node, ast.Name):
         return _is_shown_name(model, function, node.id, depth)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.idioms.transfer.transfers import MOVERS
 from torchperf_lint.idioms.writes import writes_of
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.model.meaning.values import Device, Kind
 from torchperf_lint.syntax.tree import subtree
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import AttributeStore, ClassInfo, FunctionInfo
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_MOST_NAMES = 4
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")
 
 
@@ -153,12 +153,14 @@ def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:
     for function in functions:
         bound = [node for node in subtree(function) if isinstance(node, ast.Assign)]
         copies: set[str] = set()
-        for _ in range(_MOST_NAMES):
+        for _ in range(bounds.MOST_NAMES_OF_BUFFER):
             moved = [each for each in bound if _is_copy(each.value, tensor.name, copies)]
             paths = {path for each in moved for target in each.targets if (path := dotted(target)) is not None}
             if paths <= copies:
                 break
             copies |= paths
+        else:
+            return True
         if any(dotted(_base(each)) in copies or _is_copy(each, tensor.name, copies) for each in writes_of(function)):
             return True
     return False

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax.tree import children, subtree
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 PLAIN_KEYWORDS = frozenset("dtype size fill_value start end step n m steps low high base data window_length".split())
 """What a factory may be asked for without being tied to the host: no generator, no pinning, no leaf for autograd."""
 
-_MOST_HELPERS = 3
-"""How many calls of the project's own functions are followed."""
 _MOVERS = ("to", "cuda", "type_as")
 _NEUTRAL = (Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE)
 _LEAVES_TORCH = frozenset(
@@ -264,7 +263,7 @@ class _Tracer:
         kept = {last_name(each.func if isinstance(each, ast.Call) else each) for each in function.decorators}
         if value.kind is not Kind.TENSOR or value.device is not Device.CPU or not kept <= _KEEPS_FUNCTION:
             return None
-        if function.is_generator or self._depth >= _MOST_HELPERS or function is self._function:
+        if function.is_generator or self._depth >= bounds.MOST_HELPERS_DEEP or function is self._function:
             return None
         if any(self._value(each).holds_tensors or self._value(each).kind is Kind.NUMPY for each in self._given(node)):
             return None

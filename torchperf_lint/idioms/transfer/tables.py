@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.caches import runs_in_every_step
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning.values import Kind
 from torchperf_lint.syntax.tree import subtree
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
 
-_MOST_CALLERS = 2
-"""How many calls away from the place where a table is used it may be named."""
 _WRITERS = frozenset("fill sort partition put resize itemset setfield byteswap".split())
 
 
@@ -27,7 +26,7 @@ def is_table(model: Model, node: ast.expr, function: FunctionInfo, calls: int = 
     if not isinstance(node, ast.Name) or _is_bound(function, node.id):
         return False
     if node.id in function.parameter_names:
-        return calls < _MOST_CALLERS and any(
+        return calls < bounds.MOST_CALLS_TO_TABLE and any(
             given is not None and is_table(model, given, record.function, calls + 1)
             for record in model.world.callers(function)
             if runs_in_every_step(model, record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.meaning.values import Kind, Value, join_all
 from torchperf_lint.model.project.registries import Registry, is_in
 
@@ -15,14 +16,11 @@ if TYPE_CHECKING:
     from torchperf_lint.model.meaning.evaluate import Evaluator
     from torchperf_lint.model.meaning.interpret import World
 
-MOST_FOLLOWED = 4
-"""Of more classes than this, what each of them makes of a call or an attribute is not worked out."""
-
 
 def alternatives(world: World, value: Value) -> list[Value]:
     """What a class or an object may be, class by class; nothing where that is one class, or too many."""
     classes = [each for each in value.among if not isinstance(each, Registry)]
-    if not 0 < len(classes) <= MOST_FOLLOWED or len(classes) < len(value.among) or value.kind is Kind.METHOD:
+    if not 0 < len(classes) <= bounds.MOST_CHOICES or len(classes) < len(value.among) or value.kind is Kind.METHOD:
         return []
     if value.kind is Kind.UNKNOWN:
         return [world.instance(cls)._replace(device=value.device, because=value.because) for cls in classes]

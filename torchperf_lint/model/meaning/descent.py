@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import ClassInfo, dotted
 from torchperf_lint.model.meaning.values import Kind, Value
 from torchperf_lint.model.project.exports import Imported
@@ -13,9 +14,6 @@ from torchperf_lint.model.running import frameworks
 if TYPE_CHECKING:
     from torchperf_lint.model.meaning.interpret import World
 
-MOST_BASES = 20
-"""How many classes of the program one may descend from; further ones are left out."""
-
 
 def lineage(world: World, cls: ClassInfo) -> list[ClassInfo]:
     """The class and its bases in the program, nearest first."""
@@ -23,7 +21,7 @@ def lineage(world: World, cls: ClassInfo) -> list[ClassInfo]:
     for current in found:
         for value in _bases(world, current):
             is_new = value.kind is Kind.CLASS and value.cls is not None and value.cls not in found
-            if is_new and value.cls is not None and len(found) < MOST_BASES:
+            if is_new and value.cls is not None and len(found) < bounds.MOST_BASES:
                 found.append(value.cls)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.meaning import batches, descent, evidence, host_uses, metrics, optimizers, parameters
 from torchperf_lint.model.meaning.answers import Answers
@@ -32,20 +33,8 @@ if TYPE_CHECKING:
 Env = dict[str, Value]
 _R = TypeVar("_R")
 
-MAX_CALL_DEPTH = 6
-"""How many calls deep a value is followed."""
-
-MAX_RECURSION = 1
-"""How often a function is followed into itself: `move(batch)` that calls `move(part)`."""
-
-MAX_CALLS_UP = 4
-"""How many callers of callers are asked what a function's parameters are."""
-
-TO_THE_END = MAX_CALLS_UP + 1
+TO_THE_END = bounds.MOST_CALLS_UP + 1
 """Stands for an answer that would have asked further callers."""
-
-MAX_STATEMENTS_FOLLOWED = 300
-"""How many statements are run in the calls that are followed for one function's frame."""
 
 
 class Frame:
@@ -96,7 +85,7 @@ class World:
         self.transforms_samples = frameworks.transforms_samples(code)
         self._answers = Answers(unit.trail)
         self.names = Names(self, unit)
-        self._calls_up = MAX_CALLS_UP
+        self._calls_up = bounds.MOST_CALLS_UP
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
         self._reach = 0  # how many calls up the answer that is being worked out has looked
@@ -218,11 +207,11 @@ class World:
             there = home.in_general(lambda: home._outcome(function, given, named, part))
             filled = tuple((name, located(value, home.index.path)) for name, value in there.filled)
             return _Outcome(located(there.returned, home.index.path), filled)
-        if self._depth >= MAX_CALL_DEPTH or self._followed_so_far >= MAX_STATEMENTS_FOLLOWED:
+        if self._depth >= bounds.MOST_CALLS_DEEP or self._followed_so_far >= bounds.MOST_STATEMENTS_FOLLOWED:
             self._answers.rest_on(self._depth_origin)
             return _NOTHING
         before = self._calling.get(function, [])
-        if len(before) > MAX_RECURSION:
+        if len(before) > bounds.MOST_RECURSION:
             # The arguments may differ without end.
             self._answers.rest_on(before[0])
             return _NOTHING

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, hooks
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.meaning.devices import as_device
 from torchperf_lint.model.meaning.evidence import ByName
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.index import AttributeStore, CallRecord, FunctionInfo
     from torchperf_lint.model.meaning.interpret import Env, Frame, World
-
-MOST_CALLERS = 60
-"""A function that is called from more places than this is taken as it stands: its callers seldom agree."""
 
 _DATA = (Kind.CONTAINER, Kind.NUMPY)
 _PLACES = (Kind.DEVICE, Kind.STRING)
@@ -238,7 +236,7 @@ def placing(world: World, function: FunctionInfo) -> tuple[Because, ...]:
 def _placing_callers(world: World, function: FunctionInfo) -> tuple[Because, ...]:
     handed = calling.handed_over(world, function)
     records = [record for record in handed if last_name(record.call.func) in hooks.CALLERS_OF_ARGUMENTS]
-    if len(calling.possible_callers(world, function)) <= MOST_CALLERS:
+    if len(calling.possible_callers(world, function)) <= bounds.MOST_CALLERS:
         records += world.callers(function)
     for record in records:
         around = () if record.function is function else world.placed(record.function)
@@ -257,7 +255,7 @@ def _gives_host_tensors(world: World, record: CallRecord) -> bool:
 
 def _from_calls(world: World, function: FunctionInfo, wanted: set[str]) -> tuple[Env, set[str]]:
     """Each wanted parameter joined over the calls of the program that reach the function, and those from the host."""
-    if wanted <= {function.self_name} or len(calling.possible_callers(world, function)) > MOST_CALLERS:
+    if wanted <= {function.self_name} or len(calling.possible_callers(world, function)) > bounds.MOST_CALLERS:
         return {}, set()
     per_call: list[Env] = []
     records: list[CallRecord] = []

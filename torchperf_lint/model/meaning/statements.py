@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.meaning import batches, metrics, narrowing, parameters, walks
 from torchperf_lint.model.meaning.binding import bind
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.meaning.evaluate import Evaluator
     from torchperf_lint.model.meaning.interpret import Env, Frame, World
     from torchperf_lint.model.meaning.slices import Slice
-
-MAX_LOOP_DEPTH = 3
-"""Loops nested deeper are run once, with all that they bind unknown: passes would multiply."""
-
-MAX_LOOP_PASSES = 4
-"""A loop is run until its values settle; the last pass takes all that it binds for unknown."""
 
 
 class Runner:
@@ -271,9 +266,9 @@ class Runner:
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env, advance: Callable[[Env], object]) -> Env | None:
         left: list[Env] = []
-        deep = len(self.breaks) >= MAX_LOOP_DEPTH
+        deep = len(self.breaks) >= bounds.MOST_LOOPS_DEEP
         head = self._forgetting(env, node) if deep else env
-        for attempt in range(MAX_LOOP_PASSES):
+        for attempt in range(bounds.MOST_LOOP_PASSES):
             self.breaks.append([])
             self.continues.append([])
             inner = head.copy()
@@ -284,7 +279,7 @@ class Runner:
             widened = merge_all([head, *again])
             if deep or widened == head:
                 break
-            head = self._forgetting(widened, node) if attempt == MAX_LOOP_PASSES - 2 else widened
+            head = self._forgetting(widened, node) if attempt == bounds.MOST_LOOP_PASSES - 2 else widened
         after = self.block(node.orelse, head.copy())
         outcomes = [*left, *([] if after is None else [after])]
         return merge_all(outcomes) if outcomes else None

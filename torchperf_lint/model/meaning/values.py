@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from torchperf_lint.model import bounds
+
 if TYPE_CHECKING:
     import ast
     from collections.abc import Iterable
@@ -175,9 +177,6 @@ def _shown_by(left: Value, right: Value) -> tuple[Because, ...]:
     return left.because or right.because
 
 
-MOST_CLASSES = 64
-"""An object whose class may be one of more than these is of any class."""
-
 _OBJECTS = (Kind.MODULE, Kind.INSTANCE, Kind.OPTIMIZER, Kind.UNKNOWN)
 
 
@@ -187,7 +186,7 @@ def _join_classes(left: Value, right: Value) -> tuple[ClassInfo | Registry, ...]
         return left.among
     ones, others = left.among or (left.cls,), right.among or (right.cls,)
     both = tuple(dict.fromkeys(cls for cls in (*ones, *others) if cls is not None))
-    return both if None not in (*ones, *others) and len(both) <= MOST_CLASSES else ()
+    return both if None not in (*ones, *others) and len(both) <= bounds.MOST_CLASSES else ()
 
 
 def _as_place(text: Value) -> Value:
@@ -279,22 +278,16 @@ def derived(value: Value) -> Value:
     return value if value.origin is None else value._replace(origin=Origin.DERIVED)
 
 
-MAX_NESTING = 5
-"""Containers in containers are known this deep; what lies deeper is unknown."""
-
-MAX_ITEMS = 64
-"""A literal of more items is known by its joined element only."""
-
-
 def container(element: Value | None, items: Iterable[tuple[object, Value]] | None = None, ref: str = "list") -> Value:
     """A list, tuple, set or dict; `ref` says which."""
-    held = None if items is None else tuple((key, _clipped(value)) for key, value in items)
-    if held is not None and len(held) > MAX_ITEMS:
+    inside = bounds.MOST_NESTED - 1
+    held = None if items is None else tuple((key, _clipped(value, inside)) for key, value in items)
+    if held is not None and len(held) > bounds.MOST_ITEMS:
         held = None
-    return Value(Kind.CONTAINER, element=None if element is None else _clipped(element), items=held, ref=ref)
+    return Value(Kind.CONTAINER, element=None if element is None else _clipped(element, inside), items=held, ref=ref)
 
 
-def _clipped(value: Value, levels: int = MAX_NESTING - 1) -> Value:
+def _clipped(value: Value, levels: int) -> Value:
     """The value without what lies deeper in it than so many levels."""
     if _fits(value, levels):
         return value

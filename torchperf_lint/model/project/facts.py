@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
 from torchperf_lint.knowledge.topics import IMPORTS, TOPICS
+from torchperf_lint.model import bounds
 from torchperf_lint.syntax.identity import digest_of
 from torchperf_lint.syntax.prose import without_prose
 
@@ -267,7 +268,7 @@ def _parameters(data: bytes, place: int) -> bytes | None:
     if opening is None:
         return None
     kept, start, depth = [], opening.end(), 1
-    for mark in islice(_IN_HEAD.finditer(data, start, start + _LONGEST_HEAD), _MOST_MARKS):
+    for mark in islice(_IN_HEAD.finditer(data, start, start + bounds.MOST_HEAD_BYTES), bounds.MOST_MARKS):
         text = mark.group()
         if text == b"(":
             depth += 1
@@ -298,7 +299,7 @@ def _steps(data: bytes) -> set[str]:
     blocks += ((head.group(2), head.end(), len(data)) for head in around)
     found = _holding(blocks, _BACKWARD, data)
     for _ in range(2):
-        if not found or len(found) > _MOST_STEPS:
+        if not found or len(found) > bounds.MOST_STEP_NAMES:
             break
         calls = re.compile(rb"\b(?:" + b"|".join(sorted(found)) + rb")[ \t]*\(")
         found |= _holding(blocks, calls, data)
@@ -309,8 +310,3 @@ def _holding(blocks: list[tuple[bytes, int, int]], pattern: re.Pattern[bytes], d
     """The names of those blocks, each from its start to its end, in which a match begins."""
     matches = [match.start() for match in pattern.finditer(data)]
     return {name for name, start, end in blocks if bisect_left(matches, start) < bisect_left(matches, end)}
-
-
-_MOST_STEPS = 100
-_MOST_MARKS = 5_000
-_LONGEST_HEAD = 4_000

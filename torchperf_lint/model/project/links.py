@@ -12,18 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.topics import PROGRAM
+from torchperf_lint.model import bounds
 from torchperf_lint.model.project.linking import Modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from torchperf_lint.model.project.facts import Facts
-
-MOST_HOPS = 20
-"""Re-exports of one name are followed no further."""
-
-HOPS_TO_METRICS = 3
-"""Over so many imports a file may have its metrics from one that imports torchmetrics."""
 
 _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
@@ -294,7 +289,7 @@ class Links:
 
     def may_lead_to(self, home: str, ref: str, name: str, key: str) -> bool:
         """Whether facts allow that what is imported is in the file `home`, or that a module has it by that name."""
-        for _ in range(MOST_HOPS):
+        for _ in range(bounds.MOST_HOPS):
             place = self.modules.split(self.modules.absolute(ref, key), key)
             if place is None:
                 return False
@@ -379,7 +374,7 @@ class Links:
             key for key, facts in self._facts.items() if any(ref.partition(".")[0] == package for ref in facts.imports)
         }
         found = set(newest)
-        for _ in range(HOPS_TO_METRICS if newest else 0):
+        for _ in range(bounds.MOST_IMPORTS_TO_METRICS if newest else 0):
             newest = {user for key in newest for user in self._imported_by.get(key, ())} - found
             found |= newest
         return found

@@ -14,10 +14,11 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.knowledge import topics
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.project.facts import Facts, facts_of
-from torchperf_lint.model.project.links import MOST_HOPS, Hop, Links
+from torchperf_lint.model.project.links import Hop, Links
 from torchperf_lint.model.project.trail import Trail
 from torchperf_lint.syntax.identity import digest_of, key_of
 from torchperf_lint.syntax.recursion import has_room
@@ -32,18 +33,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.exports import Meaning
     from torchperf_lint.model.running.warmth import Warmth
     from torchperf_lint.model.unit import Unit
-
-FEW_FILES = 3
-"""A method whose name is called in more files than this is looked for only where a file of its class is imported."""
-
-MOST_FILES = 16
-"""How many files are looked into for what any of them may show: where a function is handed on, what lies around."""
-
-MOST_LOADED = 12_000_000
-"""Bytes of source whose trees are kept; a tree takes twenty to forty times its source in memory."""
-
-LARGEST = 2_000_000
-"""Bytes, as UTF-8, of the largest file that another one asks, whether or not it is linted itself."""
 
 _Place = tuple[str, int, str]
 """A function, by its file, row and name: as good as the function itself as long as no file changes."""
@@ -118,12 +107,12 @@ class Program:
     def make_room(self) -> None:
         """Let go of the trees that were not asked for lately, if there are too many; to be called between files."""
         self._linted += 1
-        if self._loaded > MOST_LOADED:
+        if self._loaded > bounds.MOST_BYTES_LOADED:
             for unit in filter(None, self._units.values()):
                 unit.take_apart()
             self._forget()
             for key in sorted(self._indexed, key=lambda key: self._asked_at.get(key, 0)):
-                if self._loaded <= MOST_LOADED * 3 // 4:
+                if self._loaded <= bounds.MOST_BYTES_LOADED * 3 // 4:
                     break
                 self._indexed[key][1].take_apart()
                 self._let_go(key)
@@ -204,7 +193,7 @@ class Program:
                     if digest_of(data) != self._facts[key].digest:
                         self.trail.certain = False  # it has changed since the project was looked at
                     source = Source(self._shown(key), data)
-                    if len(source.utf8) > LARGEST:
+                    if len(source.utf8) > bounds.MOST_BYTES:
                         return None
                     known = source, Index(source.parse(), source.path)
                 known[1].path = self._shown(key)  # who opened it may have named it in another way
@@ -218,7 +207,7 @@ class Program:
                     raise  # to be asked again by whoever has more
                 self.trail.certain = False
         unit = self._units[key]
-        return None if unit is None or len(unit.source.utf8) > LARGEST else unit  # it may have been opened
+        return None if unit is None or len(unit.source.utf8) > bounds.MOST_BYTES else unit  # it may have been opened
 
     def unit_of(self, index: Index) -> Unit:
         """The file that an index belongs to."""
@@ -243,7 +232,8 @@ class Program:
     def calls_name(self, name: str, index: Index) -> bool:
         """Whether a file calls something of the name; one that cannot be read may, or one of more than `MOST_FILES`."""
         keys = self._ask(self._key(index), "files_calling", name)
-        return len(keys) > MOST_FILES or any(unit is None or name in unit.index.calls for unit in map(self.unit, keys))
+        units = map(self.unit, keys if len(keys) <= bounds.MOST_FILES else [])
+        return len(keys) > bounds.MOST_FILES or any(unit is None or name in unit.index.calls for unit in units)
 
     def calls_given(self, name: str, index: Index) -> bool:
         """Whether some function that goes by the name may call what it is given; it is asked for the index's file."""
@@ -258,7 +248,7 @@ class Program:
         """The programs that the file is part of, if all of them may be for CUDA alone; else none."""
         own = self._key(index)
         keys = self._ask(own, "programs_speaking_of", topics.CUDA_AVAILABLE, own)
-        units = [self.unit(key) for key in keys] if len(keys) <= MOST_FILES else []
+        units = [self.unit(key) for key in keys] if len(keys) <= bounds.MOST_FILES else []
         return [unit for unit in units if unit is not None] if None not in units else []
 
     # -- names -----------------------------------------------------------------------------------------------------
@@ -287,7 +277,7 @@ class Program:
         if not rest:
             return ModuleName(hop.ref)
         name, _, more = rest.partition(".")
-        if (rest, file) in asked or len(asked) > MOST_HOPS or not hop.offers:
+        if (rest, file) in asked or len(asked) > bounds.MOST_HOPS or not hop.offers:
             return None
         asked.add((rest, file))
         link = hop.link
@@ -387,7 +377,7 @@ class Program:
             if function.outer is not function.index.module:
                 return []
             return [key for key in files if self._imports(key, name, cls or function)]
-        if len(files) <= FEW_FILES:
+        if len(files) <= bounds.MOST_FILES_CALLING:
             return files
         assert cls is not None
         lineage = self.world(function.index, 0).lineage(cls)
@@ -429,7 +419,7 @@ class Program:
         own = self._key(function.index)
         handing = self._ask(own, "handed_on_by", function.name, own)
         return list(
-            itertools.islice((key for key in handing if self._imports(key, function.name, function)), MOST_FILES)
+            itertools.islice((key for key in handing if self._imports(key, function.name, function)), bounds.MOST_FILES)
         )
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[Unit]:
@@ -437,13 +427,13 @@ class Program:
         own = self._key(maker.index)
         keys = self._ask(own, "making", maker.name, taker, own)
         units = (self.unit(key) for key in keys if self._imports(key, maker.name, maker))
-        return list(itertools.islice((unit for unit in units if unit is not None), MOST_FILES))
+        return list(itertools.islice((unit for unit in units if unit is not None), bounds.MOST_FILES))
 
     def heirs(self, cls: ClassInfo) -> list[ClassInfo]:
         """The classes of its file, and of files that import it by its name, that descend from the class."""
         own, unit = self._by_index[cls.index]
         keys = self._ask(own, "importing_name", cls.name, own)
-        units = [unit, *map(self.unit, keys if len(keys) <= MOST_FILES else [])]
+        units = [unit, *map(self.unit, keys if len(keys) <= bounds.MOST_FILES else [])]
         found = [each for unit in units if unit is not None for each in unit.index.classes if each is not cls]
         return [each for each in found if cls in self.world(each.index, 0).lineage(each)]
 
@@ -467,7 +457,7 @@ class Program:
         }
         importing = [key for key in sorted({*direct, *by_package} - {own}) if not is_test(key)]
         imported = sorted(self._ask(own, "imported_files", own) - {own, *importing})
-        units = map(self.unit, [*importing[:MOST_FILES], *imported[:MOST_FILES]])
+        units = map(self.unit, [*importing[: bounds.MOST_FILES], *imported[: bounds.MOST_FILES]])
         return [unit for unit in units if unit is not None]
 
     # -- accelerators ----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import last_name
 from torchperf_lint.model.running import terms
 from torchperf_lint.model.running.terms import OUTERMOST, Scope
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
     from torchperf_lint.model.running.terms import Formula
-
-MOST_OPEN = 8
-"""How many questions that are asked twice are tried out together; of more, each test is taken for itself."""
-
-MOST_CONDITIONS = 50
-"""How many tests on the way to a statement of one function count, the nearest first."""
 
 Flags = dict[str, ast.Constant]
 """Attributes, by the text that terms have for them, and the literals that they are."""
@@ -137,7 +132,7 @@ def _can_hold(formulas: list[Formula]) -> bool:
     asked = [atom for each in formulas for atom in terms.atoms(each)]
     told = Counter(atom[:size] for atom in asked for size in range(1, len(atom) + 1))
     kept = sorted({atom for atom in asked if told[_thing(atom)] > 1})
-    if not kept or len(kept) > MOST_OPEN:
+    if not kept or len(kept) > bounds.MOST_OPEN_QUESTIONS:
         return True
     shared = [each for each in formulas if terms.atoms(each) <= set(kept)]
     for answers in itertools.product((False, True), repeat=len(kept)):
@@ -155,7 +150,7 @@ def _thing(atom: tuple[str, ...]) -> tuple[str, ...]:
 
 def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
     """What must hold in a call of the function for its statement to be reached: of many tests, the nearest."""
-    return itertools.islice(_all_conditions(statement, scope), MOST_CONDITIONS)
+    return itertools.islice(_all_conditions(statement, scope), bounds.MOST_CONDITIONS)
 
 
 def _all_conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import dotted
 from torchperf_lint.model.meaning.slices import slices_of
 from torchperf_lint.model.meaning.values import Device, Kind, Value
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
     from torchperf_lint.model.meaning.interpret import World
-
-MOST_STEPS = 40
-"""The making of a dataset is followed over no more expressions than this."""
-
-MOST_CALLS = 4
-"""The code that makes samples is followed over no more calls of the project's functions, one in the other."""
-
-MOST_FUNCTIONS = 40
-"""It is followed into no more functions than this."""
 
 _GIVES_ANOTHER = frozenset(
     "map filter shuffle select sort skip take with_transform set_transform cast cast_column remove_columns "
@@ -54,7 +46,7 @@ class Making:
         self._steps += 1
         if node in self._seen:
             return True  # `dataset = dataset.map(...)`: what it was before is asked elsewhere
-        if self._steps > MOST_STEPS:
+        if self._steps > bounds.MOST_MAKING_STEPS:
             return False
         self._seen.add(node)
         if isinstance(node, ast.Name):
@@ -187,7 +179,7 @@ class Making:
                 if named.kind is Kind.LIBRARY and dotted(node) in _names_of_neighbours(function.index):
                     return False
                 further = [each for each in self._run_by(named) if each.node not in seen]
-                if further and (depth == MOST_CALLS or len(seen) > MOST_FUNCTIONS):
+                if further and (depth == bounds.MOST_SAMPLE_CALLS or len(seen) > bounds.MOST_SAMPLE_FUNCTIONS):
                     return False
                 pending += [(each.node, each, depth + 1) for each in further]
                 seen.update(each.node for each in further)

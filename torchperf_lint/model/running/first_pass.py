@@ -11,6 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name, names_in
 from torchperf_lint.model.running import calling
 from torchperf_lint.model.running.loops import Loop, LoopKind
@@ -42,8 +43,6 @@ _WITHS = (ast.With, ast.AsyncWith)
 _CACHE = re.compile(r"cache|memo|lazy|lookup", re.IGNORECASE)
 _SELDOM = re.compile(r"epoch|^__(init|new|post_init|setstate)__$")
 _STEADY = frozenset("items keys parameters named_parameters modules named_modules range".split())
-MOST_CALLS = 2
-"""How many calls into methods are followed for what they bind."""
 
 
 class FirstPass:
@@ -94,7 +93,7 @@ class FirstPass:
         """Whether the branch ends the state that lets it be entered, and nothing brings that back in a later step."""
         if slot.key is not None and not self._comes_again(slot, loop):
             return False
-        settling = set(self._settling(self._block, slot, self._function, MOST_CALLS))
+        settling = set(self._settling(self._block, slot, self._function, bounds.MOST_CALLS_TO_BINDING))
         if slot.state is State.EQUAL:
             settling |= self._counting(slot, self._function.body if loop is None else loop.body)
         return bool(settling) and self._outlives_pass(slot, loop) and not self._comes_back(slot, loop, settling)

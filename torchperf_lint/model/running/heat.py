@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import FunctionInfo, last_name
 from torchperf_lint.model.running import calling, following, warmth
 from torchperf_lint.model.running.branches import Step, asks_types, demands
@@ -44,12 +45,6 @@ def _targets(target: ast.expr) -> list[ast.expr]:
 
 _AS_THE_FUNCTION = Heat(None, Frequency.FUNCTION, ())
 """The heat of a statement that is as hot as the function around it."""
-
-MOST_STEPS = 6
-"""How many calls a finding names between itself and the loop; of a longer way the middle is left out."""
-
-MOST_CALLERS_OF_CALLERS = 200
-"""How many functions are looked at for one that is called in every step."""
 
 
 class HeatMap:
@@ -232,7 +227,7 @@ class HeatMap:
         evaluation: Heat | None = None
         pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
         seen: set[tuple[FunctionInfo, frozenset[Formula], CallRecord | None]] = {(function, asked, None)}
-        while pending and len(seen) <= MOST_CALLERS_OF_CALLERS:
+        while pending and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
             current, steps, path = pending.popleft()
             home = self.home(current)
             own = home.own_heat(current)
@@ -371,7 +366,7 @@ class HeatMap:
 
 
 def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
-    return path if len(path) <= MOST_STEPS else (*path[: MOST_STEPS - 2], *path[-2:])
+    return path if len(path) <= bounds.MOST_STEPS_SHOWN else (*path[: bounds.MOST_STEPS_SHOWN - 2], *path[-2:])
 
 
 def _simple_bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading
+from torchperf_lint.model import bounds
 from torchperf_lint.model.code import Vocabulary
 from torchperf_lint.model.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.meaning.devices import named_device
@@ -31,10 +32,6 @@ _ELSEWHERE = {
     "accelerator": ("cpu", "mps", "tpu"),
     **dict.fromkeys(("cpu", "use_cpu", "no_cuda", "use_mps_device"), (True,)),
 }
-
-
-MOST_STOPS = 200
-"""A loader is followed through no more functions than this."""
 
 
 class Route(NamedTuple):
@@ -123,7 +120,7 @@ class Loading:
                 files.add(function.index)
                 yield there
             for further in there._handed_on(loader, function):
-                if further not in seen and len(seen) < MOST_STOPS:
+                if further not in seen and len(seen) < bounds.MOST_STOPS:
                     seen.add(further)
                     pending.append(further)
 

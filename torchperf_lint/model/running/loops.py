@@ -7,6 +7,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import conventions
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.meaning.batches import as_batches, items_moved, moved_in_loops
 from torchperf_lint.model.meaning.tensors import element_of
@@ -164,16 +165,16 @@ class Loops:
             return self
         return program.unit_of(function.index).heat_from_afar.loops
 
-    def makes_step(self, function: FunctionInfo, hops: int = 2) -> bool:
+    def makes_step(self, function: FunctionInfo, calls: int = 0) -> bool:
         """Whether one call of the function is one training step, made by itself or by what it calls."""
         names = self._names_of_steps()
         for record in function.calls_made:
             name = last_name(record.call.func)
             if name in _BACKWARD and step_loop(record) is None:
                 return True
-            if hops and name in names and step_loop(record) is None:
+            if calls < bounds.MOST_CALLS_TO_STEP and name in names and step_loop(record) is None:
                 callee = self.world.frame_value(function, record.call.func).function
-                if callee is not None and callee is not function and self._home(callee).makes_step(callee, hops - 1):
+                if callee is not None and callee is not function and self._home(callee).makes_step(callee, calls + 1):
                     return True
         return self._steps_once(function)
 

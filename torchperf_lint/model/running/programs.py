@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model.index import FunctionInfo
     from torchperf_lint.model.meaning.interpret import World
     from torchperf_lint.model.unit import Unit
-
-MOST_CALLS_UP = 4
-"""How many calls lie at most between a program's top level and what raises."""
 
 _AVAILABLE = "torch.cuda.is_available"
 _ENDS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
@@ -91,7 +89,7 @@ def _always_runs(statement: ast.stmt, function: FunctionInfo, seen: frozenset[Fu
         return False
     if function is index.module:
         return True
-    if len(seen) > MOST_CALLS_UP or function.cls is not None or function.outer is not index.module:
+    if len(seen) > bounds.MOST_CALLS_TO_RAISE or function.cls is not None or function.outer is not index.module:
         return False
     if function.decorators and index.bound_names(index.module).count(function.name) != 1:
         return False

@@ -7,14 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
+from torchperf_lint.model import bounds
 from torchperf_lint.model.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-FEW_STEPS = 100
-"""`step < n` with a literal n up to this is a warm-up, not the whole run."""
 
 _CONTAINERS = frozenset("dict list set deque OrderedDict Counter".split())
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
@@ -215,7 +213,9 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
         if isinstance(operator, (ast.In, ast.NotIn)) and counter is left:
             return taken == isinstance(operator, ast.In)
         small = (
-            isinstance(bound_side, ast.Constant) and isinstance(bound_side.value, int) and bound_side.value <= FEW_STEPS
+            isinstance(bound_side, ast.Constant)
+            and isinstance(bound_side.value, int)
+            and bound_side.value <= bounds.MOST_STEPS_OF_WARM_UP
         )
         below = isinstance(operator, (ast.Lt, ast.LtE)) == (counter is left)
         if small and isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_lint.model import bounds
 from torchperf_lint.model.running import calling
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 Warmth = dict[tuple[int, str], tuple[bool, int]]
 """The functions of a file, each by its row and name: whether it may be hot, and on which trail that rests."""
-
-MOST_FUNCTIONS = 200
-"""How many functions are looked at for one; with more callers of callers it counts as warm."""
 
 
 def may_be_hot(heats: HeatMap, function: FunctionInfo) -> bool:
@@ -50,7 +48,7 @@ def _search(heats: HeatMap, function: FunctionInfo) -> tuple[bool, Iterable[Func
                 continue
         if known is not None or home.own_heat(current) is not None:
             return True, _way(current, calls)
-        if len(calls) > MOST_FUNCTIONS:
+        if len(calls) > bounds.MOST_FUNCTIONS_UP:
             return True, (function,)
         for record in _callers(home, current):
             there = heats.home(record.function)
