@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Diagnostic
 
 FOLDERS = ("rules", "idioms", "knowledge", "model")
-JUDGED = [path for path in fixture_paths(RULE_FIXTURES) if path.name.startswith(("alias", "near_miss", "gate"))]
+JUDGED = [path for path in fixture_paths(RULE_FIXTURES) if path.name.startswith(("alias", "near_miss", "gate", "said"))]
 NOT_SAID = ("noqa", "torchperf", "expect", '"', "'", "\\", "%", "{")  # suppressions, and what ends a string
 
 
