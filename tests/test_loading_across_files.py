@@ -419,8 +419,10 @@ def main(model):
     ("collating", "moving", "safety"),
     [
         ("", "", Safety.SAFE),
-        ("# a sparse matrix\n", "", Safety.UNSAFE),
-        ("", "# if isinstance(batch, tuple)\n", Safety.UNSAFE),
+        ("import scipy.sparse\n", "", Safety.UNSAFE),
+        ("# no sparse matrix\n", "", Safety.SAFE),
+        ("", "def is_whole(batch):\n    return isinstance(batch, tuple)\n\n\n", Safety.UNSAFE),
+        ("", "# if isinstance(batch, tuple)\n", Safety.SAFE),
     ],
 )
 def test_what_speaks_against_pinning_may_stand_in_another_file(
