@@ -26,10 +26,11 @@ _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|
 QUESTIONS = {
     "absolute": 2,
     "called_by": 2,
-    "called_by_name": 2,
     "calls_given": 1,
+    "calling_imported": 2,
+    "calling_objects": 2,
     "files_calling": 1,
-    "handed_on_by": 2,
+    "handing_imported": 2,
     "hop": 2,
     "imported_files": 1,
     "importers": 1,
@@ -38,12 +39,11 @@ QUESTIONS = {
     "is_known_beyond": 2,
     "is_near_metrics": 1,
     "is_reached": 1,
-    "making": 3,
-    "may_lead_to": 4,
+    "leading": 3,
+    "making_imported": 3,
     "name_of": 1,
     "names": 1,
     "programs_speaking_of": 2,
-    "refs_with": 2,
     "speaks_of": 2,
     "split": 2,
     "starred_modules": 1,
@@ -76,6 +76,7 @@ class Links:
         self.modules = Modules(facts, root)
         self._links_of: dict[str, dict[str, str]] = {}
         self._refs_by_end: dict[str, tuple[list[int], dict[str, list[int]]]] = {}
+        self._places: dict[str, dict[str, tuple[str, str] | None]] = {}
         self._tests: dict[str, bool] = {}
         self._stars_of: dict[str, list[str]] = {}
         self._offered: dict[str, set[str]] = {}
@@ -133,7 +134,42 @@ class Links:
         """The name, and those that some file gives to it by `as`."""
         return [name, *self._renamed.get(name, ())]
 
-    def refs_with(self, name: str, key: str) -> list[str]:
+    def leading(self, home: str, name: str, key: str) -> list[tuple[str, str]]:
+        """The file's imports that may bring in something of that name from the file `home`, or a module that has it.
+
+        Each is written as an import of the name itself where it is one of all names, and comes with that one of the
+        names that files give to it by `as` under which it may be had.
+        """
+        return list(self._leading(home, name, key))
+
+    def _leading(self, home: str, name: str, key: str) -> Iterator[tuple[str, str]]:
+        names = self.names(name)
+        for ref in self._refs_with(name, key):
+            for each in names:
+                if self._may_lead_to(home, ref, each, key):
+                    yield f"{ref[:-1]}{each}" if ref.endswith(".*") else ref, each
+
+    def calling_imported(self, name: str, home: str) -> list[str]:
+        """Those of `called_by` that may call what has the name in the file `home`, as far as their imports tell."""
+        return self._importing_it(self.called_by(name, home), name, home)
+
+    def calling_objects(self, name: str, home: str) -> list[str]:
+        """The same for the name alone."""
+        return self._importing_it(self._elsewhere(self._calling.get(name, ()), home), name, home)
+
+    def handing_imported(self, name: str, home: str) -> list[str]:
+        """The other files that import what has the name in the file `home`, as far as facts tell, and hand it on."""
+        return self._importing_it([each for each in self._handing.get(name, ()) if each != home], name, home)
+
+    def making_imported(self, maker: str, taker: str, home: str) -> list[str]:
+        """The other files that call what has the one name in the file `home`, and something of the other name."""
+        both = {*self._calling.get(taker, ())}.intersection(self._calling.get(maker, ())) - {home}
+        return self._importing_it(sorted(both), maker, home)
+
+    def _importing_it(self, files: list[str], name: str, home: str) -> list[str]:
+        return [key for key in files if next(self._leading(home, name, key), None) is not None]
+
+    def _refs_with(self, name: str, key: str) -> list[str]:
         """Which of the file's imports may bring in something of that name, or a module with it."""
         known = self._refs_by_end.get(key)
         if known is None:
@@ -159,10 +195,6 @@ class Links:
         """The other files that call something of the name, or of one given to it; tests count for tests alone."""
         return self._elsewhere({each for new in self.names(name) for each in self._calling.get(new, ())}, key)
 
-    def called_by_name(self, name: str, key: str) -> list[str]:
-        """The same for the name alone."""
-        return self._elsewhere(self._calling.get(name, ()), key)
-
     def _elsewhere(self, files: Iterable[str], key: str) -> list[str]:
         tested = self.is_test(key)
         return sorted(each for each in files if each != key and (tested or not self.is_test(each)))
@@ -183,14 +215,6 @@ class Links:
     def importing_name(self, name: str, key: str) -> list[str]:
         """The other files, but for tests, that import something of the name."""
         return [each for each in self._importing.get(name, ()) if each != key and not self.is_test(each)]
-
-    def handed_on_by(self, name: str, key: str) -> list[str]:
-        """The other files that import something of the name and hand it on."""
-        return [each for each in self._handing.get(name, ()) if each != key]
-
-    def making(self, maker: str, taker: str, key: str) -> list[str]:
-        """The other files that call something of the one name and something of the other."""
-        return sorted({*self._calling.get(taker, ())}.intersection(self._calling.get(maker, ())) - {key})
 
     def importers(self, key: str) -> list[str]:
         """The files with an import of the file, or of a name in it."""
@@ -287,10 +311,10 @@ class Links:
         """File -> the files with an import of it, or of a name in it."""
         return _inverted((key, sorted(self.imported_files(key))) for key in sorted(self._facts))
 
-    def may_lead_to(self, home: str, ref: str, name: str, key: str) -> bool:
+    def _may_lead_to(self, home: str, ref: str, name: str, key: str) -> bool:
         """Whether facts allow that what is imported is in the file `home`, or that a module has it by that name."""
+        place = self._place_of(ref, name, key)
         for _ in range(bounds.MOST_HOPS):
-            place = self.modules.split(self.modules.absolute(ref, key), key)
             if place is None:
                 return False
             file, rest = place
@@ -300,8 +324,17 @@ class Links:
                 if link is None and self._stars(file):
                     return True
                 return file == home or link is not None or first not in self._facts[file].bound
-            ref, key = f"{link}{dot}{more}", file
+            place = self.split(f"{link}{dot}{more}", file)
         return True
+
+    def _place_of(self, ref: str, name: str, key: str) -> tuple[str, str] | None:
+        """Where the file's import leads to, for the name if it is one of all names."""
+        if ref.endswith(".*"):
+            return self.split(f"{ref[:-1]}{name}", key)
+        places = self._places.setdefault(key, {})
+        if ref not in places:
+            places[ref] = self.split(ref, key)
+        return places[ref]
 
     @functools.cached_property
     def _calling(self) -> dict[str, list[str]]:

@@ -370,13 +370,15 @@ class Program:
     def _callers(self, function: FunctionInfo, name: str) -> list[str]:
         own, cls = self._key(function.index), function.cls
         if name == "__call__" and cls is not None:
-            return [key for key in self._ask(own, "called_by_name", cls.name, own) if self._imports(key, cls.name, cls)]
-        files: list[str] = self._ask(own, "called_by", name, own)
+            objects = self._ask(own, "calling_objects", cls.name, own)
+            return [key for key in objects if self._imports(key, cls.name, cls)]
         is_method = cls is not None and function.name != "__init__"
         if not is_method:
             if function.outer is not function.index.module:
                 return []
-            return [key for key in files if self._imports(key, name, cls or function)]
+            calling = self._ask(own, "calling_imported", name, own)
+            return [key for key in calling if self._imports(key, name, cls or function)]
+        files: list[str] = self._ask(own, "called_by", name, own)
         if len(files) <= bounds.MOST_FILES_CALLING:
             return files
         assert cls is not None
@@ -388,7 +390,8 @@ class Program:
 
         # Who knows only a registry that the class is in calls what this has built.
         known_by.update(self._key(index) for index in registries_of(self, cls).values())
-        return [key for key in files if key in family or self._ask(own, "imported_files", key) & known_by]
+        importing = {key for file in sorted(known_by) for key in self._ask(own, "importers", file)}
+        return [key for key in files if key in family or key in importing]
 
     def _names(self, name: str, key: str) -> list[str]:
         """The name, and those that some file gives to it by `as`."""
@@ -397,17 +400,12 @@ class Program:
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
         """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
         home = self._key(meant.index)
-        names = self._names(name, home)
-        for ref in self._ask(home, "refs_with", name, key):
-            for each in names:
-                written = f"{ref[:-1]}{each}" if ref.endswith(".*") else ref
-                if not self._ask(home, "may_lead_to", home, written, each, key):
-                    continue
-                found = self._meaning(written, key)
-                if isinstance(found, ModuleName):
-                    found = self._meaning(f"{found.name}.{each}", key)
-                if found is meant:
-                    return True
+        for ref, called in self._ask(home, "leading", home, name, key):
+            found = self._meaning(ref, key)
+            if isinstance(found, ModuleName):
+                found = self._meaning(f"{found.name}.{called}", key)
+            if found is meant:
+                return True
         return False
 
     def handing_on(self, function: FunctionInfo) -> list[Unit]:
@@ -417,7 +415,7 @@ class Program:
 
     def _handing_on(self, function: FunctionInfo) -> list[str]:
         own = self._key(function.index)
-        handing = self._ask(own, "handed_on_by", function.name, own)
+        handing = self._ask(own, "handing_imported", function.name, own)
         return list(
             itertools.islice((key for key in handing if self._imports(key, function.name, function)), bounds.MOST_FILES)
         )
@@ -425,7 +423,7 @@ class Program:
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[Unit]:
         """The other files that import the function or class, and call it as well as something of the other name."""
         own = self._key(maker.index)
-        keys = self._ask(own, "making", maker.name, taker, own)
+        keys = self._ask(own, "making_imported", maker.name, taker, own)
         units = (self.unit(key) for key in keys if self._imports(key, maker.name, maker))
         return list(itertools.islice((unit for unit in units if unit is not None), bounds.MOST_FILES))
 
