@@ -11,6 +11,7 @@ from torchperf_lint.model.index import ClassInfo, FunctionInfo
 from torchperf_lint.model.project.exports import LibraryName, ModuleName, Variable
 from torchperf_lint.model.project.facts import facts_of
 from torchperf_lint.model.project.linking import Modules
+from torchperf_lint.model.project.links import Links
 from torchperf_lint.model.project.program import Program
 
 if TYPE_CHECKING:
@@ -337,3 +338,52 @@ def test_files_that_an_accelerated_file_imports_are_reached() -> None:
     )
     reached = {name for name in ("gpu", "one", "two", "host", "three", "four") if known.reached(f"{ROOT}/{name}.py")}
     assert reached == {"gpu", "one", "two"}
+
+
+# -- who may mean a function ---------------------------------------------------------------------------------------
+
+CALLERS = {
+    "pkg/__init__.py": "from pkg.helpers import accuracy\n",
+    "pkg/helpers.py": "def accuracy(): pass\n",
+    "pkg/many.py": "from pkg.helpers import *\n",
+    "pkg/other.py": "def speed(): pass\n",
+    "by_name.py": "from pkg.helpers import accuracy\naccuracy()\n",
+    "by_another.py": "from pkg.helpers import accuracy as score\nscore()\n",
+    "by_module.py": "from pkg import helpers\nhelpers.accuracy()\n",
+    "by_package.py": "import pkg\npkg.accuracy()\n",
+    "by_star.py": "from pkg.many import *\naccuracy()\n",
+    "an_own.py": "from pkg import other\ndef accuracy(): pass\naccuracy()\nother.speed()\n",
+    "a_method.py": "from pkg.other import speed\nspeed().accuracy()\n",
+    "uncalled.py": "from pkg.helpers import accuracy\nprint(accuracy)\n",
+}
+
+
+def test_files_that_may_call_a_function_are_told_by_their_imports() -> None:
+    facts = {f"{ROOT}/{path}": facts_of(text.encode()) for path, text in CALLERS.items()}
+    files = Links(facts, ROOT).calling_imported("accuracy", f"{ROOT}/pkg/helpers.py")
+    assert files == [f"{ROOT}/{path}" for path in sorted(CALLERS) if path.startswith("by_")]
+
+
+def test_a_function_costs_no_question_for_each_file_that_calls_another_of_its_name() -> None:
+    """What is asked of all files' facts is kept with the answers: it may not grow with functions times files."""
+
+    def questions(strangers: int) -> int:
+        texts = {
+            "helpers.py": "def accuracy(): pass\n",
+            "train.py": "from helpers import accuracy\naccuracy()\n",
+            "other.py": "def speed(): pass\n",
+            **{f"own{n}.py": CALLERS["an_own.py"].replace("from pkg ", "") for n in range(strangers)},
+        }
+        data = {f"{ROOT}/{path}": text.encode() for path, text in texts.items()}
+        facts = {key: facts_of(content) for key, content in data.items()}
+        program = Program(facts, ROOT, Hints(), data.__getitem__)
+        unit = program.unit(f"{ROOT}/helpers.py")
+        assert unit is not None
+        (function,) = (each for each in unit.index.functions if each.name == "accuracy")
+        (call,) = program.calls_elsewhere(function, most=24)
+        assert call.function.index.path == f"{ROOT}/train.py"
+        basis = program.trail.basis()
+        assert basis is not None
+        return len(basis.questions)
+
+    assert questions(40) == questions(2)

@@ -321,9 +321,8 @@ class Links:
             first, dot, more = (rest or name).partition(".")
             link = self._link(first, file)
             if not link:
-                if link is None and self._stars(file):
-                    return True
-                return file == home or link is not None or first not in self._facts[file].bound
+                offered = bool(self._stars(file)) and self._may_offer(file, first)
+                return file == home or link is not None or offered or not first.isascii()
             place = self.split(f"{link}{dot}{more}", file)
         return True
 

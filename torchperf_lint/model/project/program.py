@@ -64,8 +64,8 @@ class Program:
         self.trail = Trail()
         self._indexed: dict[str, tuple[Source, Index]] = {}
         self._loaded = 0
-        self._asked_at: dict[str, int] = {}  # file -> when it was last asked for, in files linted
-        self._linted = 0
+        self._asked_at: dict[str, int] = {}  # file -> the number of the last question that it was asked for
+        self._asked = 0
         self._forget()
         self._forget_what_lasts()
 
@@ -106,7 +106,6 @@ class Program:
 
     def make_room(self) -> None:
         """Let go of the trees that were not asked for lately, if there are too many; to be called between files."""
-        self._linted += 1
         if self._loaded > bounds.MOST_BYTES_LOADED:
             for unit in filter(None, self._units.values()):
                 unit.take_apart()
@@ -180,10 +179,14 @@ class Program:
         self._by_index[index] = key, unit
         return unit
 
+    def _ask_for(self, key: str) -> None:
+        self._asked += 1
+        self._asked_at[key] = self._asked
+
     def unit(self, key: str) -> Unit | None:
         """The file, read and indexed; None if that cannot be done, or if it is too large to be asked."""
         self.trail.opened(key)
-        self._asked_at[key] = self._linted
+        self._ask_for(key)
         if key not in self._units:
             self._units[key] = None
             known = self._indexed.get(key)
@@ -213,6 +216,7 @@ class Program:
         """The file that an index belongs to."""
         key, unit = self._by_index[index]
         self.trail.opened(key)
+        self._ask_for(key)
         return unit
 
     def world(self, index: Index, level: int) -> World:
