@@ -19,7 +19,7 @@ from linter import Found
 
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import discover
-from torchperf_lint.engine.gather import gather
+from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target

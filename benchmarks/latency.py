@@ -198,7 +198,7 @@ def measure_processes(runs: int, scratch: Path) -> None:
 def checks_of(path: Path) -> tuple[Callable[[], float], Callable[[], float]]:
     """A parse of the file and an editor's check of it, both of a text that has not been seen before, timed."""
     from torchperf_lint.engine import registry
-    from torchperf_lint.engine.gather import Projects
+    from torchperf_lint.engine.project_snapshot import Projects
     from torchperf_lint.engine.runner import check_source
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target

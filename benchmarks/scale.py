@@ -34,7 +34,7 @@ from corpus import DEFAULT_CORPUS, NotFetched, Project, fetch, python_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.program import Program
 
 SOURCE = Project("transformers-5.23.0", "pypi", "transformers", "5.23.0")
 SHARES = (0, 12, 25, 50, 100)
@@ -89,7 +89,7 @@ def check_in_project(folder: Path, files: Sequence[Path]) -> None:
 
 
 def _program(folder: Path) -> Program:
-    from torchperf_lint.engine.gather import gather
+    from torchperf_lint.engine.project_snapshot import gather
     from torchperf_lint.knowledge.hints import Hints
 
     os.chdir(folder)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
 
-from torchperf_lint.engine import stamp
+from torchperf_lint.engine import tool_fingerprint
 from torchperf_lint.engine.cluster import judge
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def judge_or_end(jobs: Sequence[Job], *shared: Any) -> list[Result]:
     return judge(jobs, *shared)
 
 
-_own = stamp.portable_stamp
+_own = tool_fingerprint.portable_stamp
 
 
 def pretend(other: str | None) -> None:
     """Have this process say that it is another program; None: itself again."""
-    stamp.portable_stamp = _own if other is None else lambda: other
+    tool_fingerprint.portable_stamp = _own if other is None else lambda: other

@@ -15,7 +15,7 @@ from torchperf_lint.config import Settings
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.fixer import fix_source
-from torchperf_lint.engine.gather import gather
+from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Diagnostic
-    from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.knowledge.versions import Target
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_lint.engine import gather, registry
+from torchperf_lint.engine import project_snapshot, registry
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
@@ -188,7 +188,7 @@ def lost(here: Path, files: dict[str, str]) -> tuple[set[tuple[str, str]], int]:
     for path, text in files.items():
         (here / path).parent.mkdir(exist_ok=True)
         (here / path).write_text(text, encoding="utf-8")
-    program = gather.gather(sorted(files), hints).program()
+    program = project_snapshot.gather(sorted(files), hints).program()
     gone, all_alone = set(), 0
     for path, text in files.items():
         alone = check_source(path, text.encode(), rules, target, hints).diagnostics

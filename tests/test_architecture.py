@@ -79,9 +79,9 @@ INSIDE_OF_MODEL = frozenset(
     "ast_of function_of heats index loops seeds site_at sites source statement_of unit world".split()
 )
 BY_LEVEL = {
-    ("model.running.calling", "MOST_CALLS"),
-    ("model.unit", "FARTHEST"),
-    ("model.meaning.answers", "MOST_WAITING"),
+    ("model.callgraph.calling", "MOST_CALLS"),
+    ("model.analyzed_file", "FARTHEST"),
+    ("model.values.query_cache", "MOST_WAITING"),
 }
 RANGES = {("idioms.transfer.construction", "_LARGEST_BYTE")}  # bounds of dtypes, not of searches
 DECIDE = ("model.", "idioms.", "rules.")

@@ -17,13 +17,13 @@ from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model import Model, bounds
-from torchperf_lint.model.index import Index
-from torchperf_lint.model.meaning.choices import alternatives
-from torchperf_lint.model.meaning.values import Kind, Value
-from torchperf_lint.model.project.facts import facts_of
-from torchperf_lint.model.running.branches import _can_hold
-from torchperf_lint.model.running.terms import negated
-from torchperf_lint.model.unit import Unit
+from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.callgraph.class_unions import alternatives
+from torchperf_lint.model.domain.values import Kind, Value
+from torchperf_lint.model.frequency.branches import _can_hold
+from torchperf_lint.model.frequency.path_conditions import negated
+from torchperf_lint.model.project.file_symbols import facts_of
+from torchperf_lint.model.syntax.index import Index
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from linting import RESULTS, ROOT, few
 from torchperf_lint.cli import main
 from torchperf_lint.config import Settings
 from torchperf_lint.engine import cluster as cluster_room
-from torchperf_lint.engine import executors, gather, jobs, stamp, store
+from torchperf_lint.engine import executors, jobs, project_snapshot, store, tool_fingerprint
 from torchperf_lint.engine.cluster import Project, judge
 from torchperf_lint.engine.executors import Unusable, drive
 from torchperf_lint.engine.files import CACHE_FOLDER
@@ -31,7 +31,7 @@ from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import Action, Job, Result, failed
 from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.runner import FileReport
-from torchperf_lint.model.project import facts
+from torchperf_lint.model.project import file_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -188,7 +188,7 @@ def test_results_are_those_of_this_machine(
     here: Path, cluster: LocalCluster, action: Action, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lay_out(here)
-    monkeypatch.setattr(gather, "LARGEST", 50_000)
+    monkeypatch.setattr(project_snapshot, "LARGEST", 50_000)
     local, remote = ([], [])
     for each, results in ((None, local), (cluster, remote)):
         (here / "vanishes.py").write_text(FEEDS)
@@ -226,7 +226,7 @@ def test_what_is_kept_of_a_run_is_that_of_a_run_here(
     known = kept(here)
     shutil.rmtree(CACHE_FOLDER)
     with monkeypatch.context() as patched:
-        for room in (facts, gather):
+        for room in (file_symbols, project_snapshot):
             patched.setattr(room, "facts_of", None)  # facts come from workers
         assert command(capfd, "--executor", f"dask={cluster.scheduler_address}") == plain
     assert kept(here) == known
@@ -453,19 +453,19 @@ def test_workers_that_have_another_version(
             client.run(blind_worker.pretend, None)
     assert (status, error.count("\n")) == (2, 1)
     assert error.startswith("torchperf-lint: error: the worker tcp://127.0.0.1:")
-    assert error.endswith(f" has torchperf-lint 0; this is {stamp.portable_stamp()}\n")
+    assert error.endswith(f" has torchperf-lint 0; this is {tool_fingerprint.portable_stamp()}\n")
 
 
 def test_a_worker_that_comes_later_with_another_version_judges_nothing(here: Path) -> None:
     many(here, 1)
-    snapshot = gather.gather(["m00.py"], HINTS)
+    snapshot = project_snapshot.gather(["m00.py"], HINTS)
     with pytest.raises(Unusable, match=r"a worker has torchperf-lint .* with libcst .*; this is another"):
         judge([], Project("another", snapshot, {}, {}))
 
 
 def test_what_a_worker_has_worked_out_does_not_travel(here: Path) -> None:
     many(here, 1)
-    snapshot = gather.gather(["m00.py"], HINTS)
+    snapshot = project_snapshot.gather(["m00.py"], HINTS)
     (key,) = snapshot.facts
     project = Project("", snapshot, {key: ("digest", None)}, {})
     small = len(pickle.dumps(project))

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from torchperf_lint.model.code import Code
-from torchperf_lint.model.index import Index
+from torchperf_lint.model.syntax.code import Code
+from torchperf_lint.model.syntax.index import Index
 
 SAID = '''"""Calls manual_seed() and cuda.graph."""
 x = 1  # manual_seed(0), cuda.graph, fp16, x.bias

@@ -14,7 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from linting import fixture_paths, label, load_fixture
-from torchperf_lint.engine.compose import apply_edits
+from torchperf_lint.engine.edit_merge import apply_edits
 from torchperf_lint.engine.trial import written
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.site import statement_tree

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from linting import ROOT
 from torchperf_lint.knowledge.topics import OTHER_ACCELERATORS, TRACED
-from torchperf_lint.model.project.facts import Facts, facts_of
+from torchperf_lint.model.project.file_symbols import Facts, facts_of
 from torchperf_lint.syntax.identity import digest_of
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z_0-9]{0,8}", fullmatch=True)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fake_rules import HINTS, TARGET, finds, swaps, text_of, to
 from torchperf_lint.engine import jobs, trial
-from torchperf_lint.engine.compose import BadEdits, apply_edits, compatible, moved
 from torchperf_lint.engine.declare import Rule
+from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible, moved
 from torchperf_lint.engine.findings import Diagnostic, Edit, Fix, Safety
 from torchperf_lint.engine.fixer import FixReport, fix_source
 from torchperf_lint.engine.runner import FileReport, check_source

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_lint.cli import main
-from torchperf_lint.engine import gather as gathering
-from torchperf_lint.engine import layout
+from torchperf_lint.engine import project_root
+from torchperf_lint.engine import project_snapshot as gathering
 from torchperf_lint.engine.files import CACHE_FOLDER
-from torchperf_lint.engine.gather import gather
-from torchperf_lint.engine.layout import root_of
+from torchperf_lint.engine.project_root import root_of
+from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.project.facts import Facts, facts_of
+from torchperf_lint.model.project.file_symbols import Facts, facts_of
 from torchperf_lint.syntax.identity import key_of, keys_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_without_a_marker_packages_are_left_upwards(tmp_path: Path, here: Path) 
 def test_the_project_of_one_file_stays_where_it_is_whatever_is_linted_with_it(here: Path, tmp_path: Path) -> None:
     write(tmp_path, "elsewhere/generated.py")
     write(here, "a/setup.py", "a/train.py")
-    found = layout.layout_of(["a/train.py", str(tmp_path / "elsewhere/generated.py")], member="a/train.py")
+    found = project_root.layout_of(["a/train.py", str(tmp_path / "elsewhere/generated.py")], member="a/train.py")
     assert os.path.relpath(found.root) == "a"
     assert [os.path.relpath(key) for key in found.keys] == ["../elsewhere/generated.py", "a/setup.py", "a/train.py"]
 
@@ -174,7 +174,7 @@ def test_what_git_ignores_does_not_belong_to_it_unless_it_is_linted(here: Path) 
 def test_a_folder_with_too_many_files_is_no_project(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / ".git").mkdir()
     write(here, "a.py", "b.py", "c.py")
-    monkeypatch.setattr(layout, "MOST_FILES", 2)
+    monkeypatch.setattr(project_root, "MOST_FILES", 2)
     assert files("a.py") == ["a.py"]
 
 

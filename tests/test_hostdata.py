@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from torchperf_lint.model.hostdata import is_host_data
+from torchperf_lint.model.syntax.hostdata import is_host_data
 
 HOST = """
 1

@@ -27,7 +27,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
-from torchperf_lint.model.project.facts import facts_of
+from torchperf_lint.model.project.file_symbols import facts_of
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ EXPRESSIONS = expressions()
 
 
 def test_the_expressions_are_found() -> None:
-    assert "model.project.facts._FROM" in EXPRESSIONS
+    assert "model.project.file_symbols._FROM" in EXPRESSIONS
     assert any(name.startswith("knowledge.versions:") for name in EXPRESSIONS)
 
 

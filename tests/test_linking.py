@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.index import ClassInfo, FunctionInfo
+from torchperf_lint.model.program import Program
 from torchperf_lint.model.project.exports import LibraryName, ModuleName, Variable
-from torchperf_lint.model.project.facts import facts_of
-from torchperf_lint.model.project.linking import Modules
-from torchperf_lint.model.project.links import Links
-from torchperf_lint.model.project.program import Program
+from torchperf_lint.model.project.file_symbols import facts_of
+from torchperf_lint.model.project.module_resolver import Modules
+from torchperf_lint.model.project.symbol_index import Links
+from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
 if TYPE_CHECKING:
     from torchperf_lint.model.project.exports import Meaning

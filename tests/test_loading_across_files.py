@@ -9,7 +9,7 @@ import pytest
 
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.findings import Safety
-from torchperf_lint.engine.gather import gather
+from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target

@@ -16,9 +16,9 @@ from expectations import read_comments
 from linting import ROOT, label
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import Model
-from torchperf_lint.model.index import Index
+from torchperf_lint.model.analyzed_file import Unit
 from torchperf_lint.model.reveal import reveal_all
-from torchperf_lint.model.unit import Unit
+from torchperf_lint.model.syntax.index import Index
 from torchperf_lint.syntax.source import Source
 
 FILES = sorted((ROOT / "fixtures" / "model").rglob("*.py"))

@@ -15,9 +15,9 @@ import pytest
 
 from fake_rules import HINTS
 from torchperf_lint import cli
-from torchperf_lint.engine import gather, jobs, layout, registry, store
+from torchperf_lint.engine import jobs, project_root, project_snapshot, registry, store
 from torchperf_lint.engine.files import CACHE_FOLDER
-from torchperf_lint.engine.layout import root_of
+from torchperf_lint.engine.project_root import root_of
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.flake8_plugin import Plugin, _data_of
 from torchperf_lint.knowledge.versions import Target
@@ -213,7 +213,7 @@ def test_a_file_that_changed_a_moment_ago_is_read_again(here: Path, monkeypatch:
     imports = []
     for name in ("record", "repeat"):
         (here / "train.py").write_text(FILES["train.py"].replace("record", name))
-        snapshot = gather.gather(["lib/helper.py"], HINTS, CACHE_FOLDER)
+        snapshot = project_snapshot.gather(["lib/helper.py"], HINTS, CACHE_FOLDER)
         imports.append(snapshot.facts[key].imports)
     assert imports == [("lib.base.BaseTrainer", f"lib.helper.{name}") for name in ("record", "repeat")]
 
@@ -230,7 +230,7 @@ def test_what_is_not_saved_counts_and_is_not_kept(
 
 def test_what_is_fixed_in_a_file_does_not_count_for_the_others(here: Path) -> None:
     (here / "loop.py").write_text(LOOP)
-    program = functools.cache(gather.gather(["loop.py", "train.py"], HINTS).program)
+    program = functools.cache(project_snapshot.gather(["loop.py", "train.py"], HINTS).program)
     job = jobs.Job("loop.py", ("TPL102",), Target(), HINTS, jobs.Action.FIX)
     result = jobs.run_on(job, LOOP.encode(), program)
     assert len(result.applied) == 1
@@ -321,7 +321,7 @@ def test_no_project_is_looked_at_for_a_file_that_no_rule_is_about(
     def forbidden(*_: object) -> None:
         raise AssertionError("the project is looked at")
 
-    monkeypatch.setattr(layout, "_files_below", forbidden)
+    monkeypatch.setattr(project_root, "_files_below", forbidden)
     (here / "idle.py").write_text("import torch\n\nx = 1\n")
     assert lint(capfd, "idle.py") == []
     assert lint_input(capfd, monkeypatch, "x = 1\n", "--stdin-filename", "idle.py") == []
@@ -337,19 +337,19 @@ def test_home_and_the_top_are_no_projects(here: Path, monkeypatch: pytest.Monkey
     for variable in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(variable, str(here))
     assert root_of([key_of("lib/helper.py")]) == key_of("lib/helper.py").removesuffix("/lib/helper.py")
-    snapshot = gather.gather(["train.py"], HINTS, CACHE_FOLDER)
+    snapshot = project_snapshot.gather(["train.py"], HINTS, CACHE_FOLDER)
     assert list(snapshot.facts) == [key_of("train.py")]
     assert not (here / CACHE_FOLDER).exists()
     top = os.path.abspath(os.sep).replace(os.sep, "/")
-    assert layout._files_below(top) == set()
+    assert project_root._files_below(top) == set()
 
 
 def test_flake8_looks_at_a_project_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    real = layout._files_below
-    monkeypatch.setattr(layout, "_files_below", lambda root: asked.append(root) or real(root))
+    real = project_root._files_below
+    monkeypatch.setattr(project_root, "_files_below", lambda root: asked.append(root) or real(root))
     lay_out(here.parent / "other")
-    projects = gather.Projects(HINTS, None)
+    projects = project_snapshot.Projects(HINTS, None)
     first = projects.around("train.py")
     assert projects.around("lib/helper.py") is first
     assert projects.around("../other/train.py") is not first
@@ -384,16 +384,16 @@ def test_where_there_is_too_much_only_what_is_linted_is_looked_at(
 ) -> None:
     linted = ["lib/helper.py", "train.py"]
     room = gather if name == "MOST_UNKEPT" else layout
-    assert len(gather.gather(linted, HINTS, cache).facts) == len(FILES)
+    assert len(project_snapshot.gather(linted, HINTS, cache).facts) == len(FILES)
     monkeypatch.setattr(room, name, most)
-    assert list(gather.gather(linted, HINTS, cache).facts) == [key_of(path) for path in linted]
+    assert list(project_snapshot.gather(linted, HINTS, cache).facts) == [key_of(path) for path in linted]
     monkeypatch.setattr(room, name, 10 * most)
-    assert len(gather.gather(linted, HINTS, cache).facts) == len(FILES)
+    assert len(project_snapshot.gather(linted, HINTS, cache).facts) == len(FILES)
 
 
 def test_all_files_of_a_run_without_a_cache_are_looked_at(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "MOST_UNKEPT", 0)
-    assert len(gather.gather(list(FILES), HINTS).facts) == len(FILES)
+    monkeypatch.setattr(project_snapshot, "MOST_UNKEPT", 0)
+    assert len(project_snapshot.gather(list(FILES), HINTS).facts) == len(FILES)
 
 
 # -- what is kept --------------------------------------------------------------------------------------------------
@@ -479,8 +479,8 @@ def test_runs_at_the_same_time_do_no_harm(here: Path, capfd: pytest.CaptureFixtu
 
 
 def test_a_cache_that_another_run_has_replaced_is_left(here: Path) -> None:
-    entry = gather._looked_up(key_of("train.py"), None)
-    first, second = (gather._Store(key_of("."), CACHE_FOLDER) for _ in range(2))
+    entry = project_snapshot._looked_up(key_of("train.py"), None)
+    first, second = (project_snapshot._Store(key_of("."), CACHE_FOLDER) for _ in range(2))
     assert first.read() == second.read() == {}
     second.write({key_of("train.py"): entry})
     first.write({key_of("lib/base.py"): entry})
@@ -494,17 +494,17 @@ def test_a_project_that_is_moved_keeps_its_cache(
     moved = here.parent / "moved"
     here.rename(moved)
     monkeypatch.chdir(moved)
-    monkeypatch.setattr(gather, "facts_of", None)
+    monkeypatch.setattr(project_snapshot, "facts_of", None)
     assert lint(capfd, ".") == whole
 
 
 def test_a_process_that_stays_says_what_a_fresh_one_says(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def report(projects: gather.Projects, path: str) -> FileReport:
+    def report(projects: project_snapshot.Projects, path: str) -> FileReport:
         data = (here / path).read_bytes()
         return check_source(path, data, registry.select(), Target(), HINTS, program=lambda: projects.around(path))
 
     helper, base, train = (FILES[path] for path in ("lib/helper.py", "lib/base.py", "train.py"))
-    staying = gather.Projects(HINTS, None)
+    staying = project_snapshot.Projects(HINTS, None)
     seen = {report(staying, "train.py")}
     for path, text in (
         ("train.py", train.replace(".item()", "")),
@@ -519,13 +519,13 @@ def test_a_process_that_stays_says_what_a_fresh_one_says(here: Path, monkeypatch
         (here / path).write_text(text)
         for each in (path, "train.py", "lib/helper.py"):
             now = report(staying, each)
-            assert now == report(gather.Projects(HINTS, None), each), f"{each}, after a change of {path}"
+            assert now == report(project_snapshot.Projects(HINTS, None), each), f"{each}, after a change of {path}"
             seen.add(now)
     assert len(seen) >= 5, "the changes change hardly anything"
 
     read = []
-    monkeypatch.setattr(gather, "read_file", lambda key: read.append(key) or Path(key).read_bytes())
-    staying = gather.Projects(HINTS, None)
+    monkeypatch.setattr(project_snapshot, "read_file", lambda key: read.append(key) or Path(key).read_bytes())
+    staying = project_snapshot.Projects(HINTS, None)
     for end in range(3):
         (here / "train.py").write_text(f"{train}\nEND = {end}\n")
         report(staying, "train.py")

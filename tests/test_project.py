@@ -17,9 +17,9 @@ from fake_rules import HINTS, TARGET, end_process, end_process_at_poison, finds,
 from torchperf_lint.engine import executors, files, jobs, pool, registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.findings import Failure
-from torchperf_lint.engine.gather import gather
 from torchperf_lint.engine.jobs import Action, Result, failed
 from torchperf_lint.engine.project import check_paths
+from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.replacing import write_atomically
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ _PARENT = """\
 import multiprocessing, time
 from concurrent.futures import ProcessPoolExecutor
 from torchperf_lint.engine import pool as room
-from torchperf_lint.engine.gather import gather
+from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.knowledge.hints import Hints
 
 if __name__ == "__main__":

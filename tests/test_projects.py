@@ -21,7 +21,7 @@ import pytest
 from expectations import Commented, comments_of, disagreements, read_comments, unaccounted
 from linting import RESULTS, ROOT, assert_pair, bless_pair
 from torchperf_lint.config import Settings
-from torchperf_lint.engine import executors, gather, registry
+from torchperf_lint.engine import executors, project_snapshot, registry
 from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.jobs import Action
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.engine.project import Result
-    from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.program import Program
 
 PROJECTS = ROOT / "fixtures" / "projects"
 CASES = sorted(each.name for each in PROJECTS.iterdir() if each.is_dir())
@@ -247,7 +247,7 @@ def test_fixes_are_sound(name: str, unsafe: bool, here: Path, tried: Callable[[s
 def test_every_fix_can_be_made_alone_and_a_file_beside_is_judged_as_the_changed_one(name: str, here: Path) -> None:
     case = load_case(name)
     case.lay_out(here)
-    program = functools.cache(gather.gather(sorted(case.comments), case.hints).program)
+    program = functools.cache(project_snapshot.gather(sorted(case.comments), case.hints).program)
 
     def check(path: str, data: bytes, around: Callable[[], Program]) -> FileReport:
         return check_source(path, data, case.rules, Target(), case.hints, program=around)
@@ -310,7 +310,7 @@ def test_the_order_of_files_changes_nothing(name: str, here: Path, whole: Callab
     case.lay_out(here)
     paths = sorted(case.comments)
     for seed in range(2):
-        program = functools.cache(gather.gather(paths, case.hints).program)
+        program = functools.cache(project_snapshot.gather(paths, case.hints).program)
         for path in random.Random(seed).sample(paths, len(paths)):
             report = check_source(path, case.files[path], case.rules, Target(), case.hints, program=program)
             assert report.diagnostics == whole(name)[path], f"{path} is judged otherwise in another order"
@@ -322,7 +322,7 @@ def test_a_file_that_is_too_large_to_be_asked_is_so_in_any_order(here: Path, mon
     write(here / "train.py", IN_EVERY_STEP)
 
     def codes(*paths: str) -> set[str]:
-        program = functools.cache(gather.gather(paths, case.hints).program)
+        program = functools.cache(project_snapshot.gather(paths, case.hints).program)
         reports = [
             check_source(path, (here / path).read_bytes(), case.rules, Target(), case.hints, program=program)
             for path in paths
@@ -380,7 +380,7 @@ def test_facts_from_the_cache_give_the_same(
     def forbidden(data: bytes) -> None:
         raise AssertionError("the facts of an unchanged file are taken again")
 
-    monkeypatch.setattr(gather, "facts_of", forbidden)
+    monkeypatch.setattr(project_snapshot, "facts_of", forbidden)
     assert case.findings(cache=CACHE_FOLDER) == without
 
 
@@ -503,7 +503,7 @@ def test_an_edit_that_is_not_saved_counts_for_files_that_are_asked_after_it(trai
     case = _plain_case()
     write(here / "helper.py", HELPER)
     write(here / "train.py", train)
-    program = functools.cache(gather.gather(["helper.py", "train.py"], case.hints).program)
+    program = functools.cache(project_snapshot.gather(["helper.py", "train.py"], case.hints).program)
 
     def codes(path: str, data: bytes) -> list[str]:
         report = check_source(path, data, case.rules, Target(), case.hints, program=program)

@@ -11,12 +11,12 @@ import sys
 import pytest
 
 from linting import ROOT
-from torchperf_lint.engine.gather import MOST_UNKEPT
-from torchperf_lint.engine.layout import MOST_ENTRIES, MOST_FILES
+from torchperf_lint.engine.project_root import MOST_ENTRIES, MOST_FILES
+from torchperf_lint.engine.project_snapshot import MOST_UNKEPT
 from torchperf_lint.engine.results import MOST_SETTINGS
 from torchperf_lint.engine.store import SETTLED
 from torchperf_lint.model.bounds import MOST_CALLS_UP
-from torchperf_lint.model.unit import FARTHEST
+from torchperf_lint.model.domain.interfaces import FARTHEST
 
 README = ROOT / "README.md"
 RUN = re.compile(r"<!-- run: (?P<command>.+?) -->\n```(?P<language>\w+)\n(?P<shown>.*?)```\n", re.DOTALL)

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from torchperf_lint.model.index import Index
-from torchperf_lint.model.scope import binds
+from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.scope import binds
 
 BINDING = """
 iter = 1

@@ -8,8 +8,8 @@ import pytest
 
 from linting import PROJECTS, ROOT, few, label, laid_out
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.index import Index
-from torchperf_lint.model.unit import Unit
+from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.syntax.index import Index
 from torchperf_lint.syntax.source import Source
 
 PROGRAMS = sorted([*(ROOT / "fixtures").glob("model/*.py"), *(ROOT / "fixtures").glob("rules/*/*/*.py")])

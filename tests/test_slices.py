@@ -10,17 +10,17 @@ import pytest
 
 from linting import few
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.index import Index
-from torchperf_lint.model.meaning.slices import slices_of
-from torchperf_lint.model.meaning.values import UNKNOWN
-from torchperf_lint.model.unit import Unit
+from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.domain.values import UNKNOWN
+from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import FunctionInfo
-    from torchperf_lint.model.meaning.interpret import Frame
-    from torchperf_lint.model.meaning.slices import Slice
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.domain.frames import Frame
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.syntax.slices import Slice
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PROGRAMS = sorted([*FIXTURES.glob("model/*.py"), *FIXTURES.glob("rules/*/*/*.py")])

@@ -11,22 +11,22 @@ import pytest
 
 from linting import PROJECTS, few, laid_out
 from torchperf_lint.config import Settings
-from torchperf_lint.engine.gather import gather
+from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model import bounds
-from torchperf_lint.model.project.facts import facts_of
-from torchperf_lint.model.project.links import QUESTIONS, Links
-from torchperf_lint.model.project.trail import Trail
+from torchperf_lint.model.project.dependencies import Trail
+from torchperf_lint.model.project.file_symbols import facts_of
+from torchperf_lint.model.project.symbol_index import QUESTIONS, Links
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from torchperf_lint.engine.findings import FileReport
-    from torchperf_lint.engine.gather import Snapshot
-    from torchperf_lint.model.project.program import Program
-    from torchperf_lint.model.project.trail import Basis, Question
+    from torchperf_lint.engine.project_snapshot import Snapshot
+    from torchperf_lint.model.program import Program
+    from torchperf_lint.model.project.dependencies import Basis, Question
 
 
 def judge(path: str, project: Program) -> tuple[Basis | None, FileReport]:

@@ -13,11 +13,9 @@ from linting import ROOT, label
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import Index
-from torchperf_lint.model.meaning import evidence
-from torchperf_lint.model.meaning.interpret import World
-from torchperf_lint.model.meaning.numbers import is_certain
-from torchperf_lint.model.meaning.values import (
+from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.domain import provenance
+from torchperf_lint.model.domain.values import (
     UNKNOWN,
     Device,
     Kind,
@@ -26,7 +24,9 @@ from torchperf_lint.model.meaning.values import (
     join,
     located,
 )
-from torchperf_lint.model.unit import Unit
+from torchperf_lint.model.frequency.numbers import is_certain
+from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.values.inference import World
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
@@ -61,26 +61,26 @@ SHOWN = st.builds(lambda value, because: value._replace(because=because), VALUES
 
 @given(st.dictionaries(st.sampled_from("xyz"), SHOWN))
 def test_evidence_that_is_set_apart_comes_back(values: dict[str, Value]) -> None:
-    bare, shown = evidence.set_apart(values)
-    assert {name: evidence.put_back(value, shown) for name, value in bare.items()} == values
+    bare, shown = provenance.set_apart(values)
+    assert {name: provenance.put_back(value, shown) for name, value in bare.items()} == values
 
 
 @given(VALUES, SOME_STEPS, SOME_STEPS)
 def test_values_that_differ_in_evidence_alone_are_the_same_without_it(
     value: Value, one: tuple[Because, ...], other: tuple[Because, ...]
 ) -> None:
-    bare = [evidence.set_apart({"x": value._replace(because=because)})[0] for because in (one, other)]
+    bare = [provenance.set_apart({"x": value._replace(because=because)})[0] for because in (one, other)]
     assert bare[0] == bare[1]
     pair = {"x": value._replace(because=one), "y": value._replace(because=other)}
-    apart = evidence.set_apart(pair)[0]
+    apart = provenance.set_apart(pair)[0]
     assert (apart["x"] == apart["y"]) is (one == other)
 
 
 def test_evidence_keeps_the_file_that_a_token_was_seen_from() -> None:
     step = Because(3, "moved here")
-    bare, shown = evidence.set_apart({"x": Value(Kind.TENSOR, because=(step,))})
+    bare, shown = provenance.set_apart({"x": Value(Kind.TENSOR, because=(step,))})
     elsewhere = located(bare["x"], "other.py")
-    assert evidence.put_back(elsewhere, shown).because == (Because(3, "moved here", "other.py"),)
+    assert provenance.put_back(elsewhere, shown).because == (Because(3, "moved here", "other.py"),)
 
 
 @given(VALUES)

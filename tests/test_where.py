@@ -34,9 +34,9 @@ def room(where: ModuleType, path: str) -> str | None:
 
 
 def test_time_is_counted_for_the_room_that_a_file_lies_in(where: ModuleType) -> None:
-    assert room(where, str(PACKAGE / "model/meaning/values.py")) == "values"
-    assert room(where, str(PACKAGE / "model/project/facts.py")) == "facts of each file"
-    assert room(where, str(PACKAGE / "model/project/links.py")) == "links between files"
+    assert room(where, str(PACKAGE / "model/domain/values.py")) == "values"
+    assert room(where, str(PACKAGE / "model/project/file_symbols.py")) == "facts of each file"
+    assert room(where, str(PACKAGE / "model/project/symbol_index.py")) == "links between files"
     assert room(where, str(PACKAGE / "cli.py")) == "the rest: engine, command line"
     assert room(where, "/usr/lib/site-packages/libcst/_nodes/expression.py") == where.LIBCST
     assert where.room_of(ast.parse.__code__) == where.PARSE

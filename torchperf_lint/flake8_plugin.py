@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.gather import Projects
+    from torchperf_lint.engine.project_snapshot import Projects
 
 PREFIX = "TPL"
 
@@ -150,7 +150,7 @@ class OptIn(_Checker):
 @functools.cache
 def _projects(hints: Hints, cache: str | None) -> Projects:
     """The projects that this process has looked at."""
-    from torchperf_lint.engine.gather import Projects
+    from torchperf_lint.engine.project_snapshot import Projects
 
     return Projects(hints, cache)
 

@@ -10,9 +10,9 @@ from collections import Counter
 import pytest
 
 from torchperf_lint.measurements import Device, Measurement
-from torchperf_lint.verify import agreement, programs
-from torchperf_lint.verify.agreement import Disagreement, compare, disagreements
+from torchperf_lint.verify import device_comparison, programs
 from torchperf_lint.verify.counters.disagreement import Step
+from torchperf_lint.verify.device_comparison import Disagreement, compare, disagreements
 from torchperf_lint.verify.programs import Observed, Outcome, program
 
 SIMULATED = {"scalars.item": {"waits": 1, "error": ""}, "copies.cpu": {"waits": 1, "to_device": 0}}
@@ -27,13 +27,13 @@ def _measured(**waits):
 
 
 def test_the_simulated_device_agrees_with_the_gpu():
-    known = agreement.read()
+    known = device_comparison.read()
     if known is None:
-        assert agreement.status() == "simulated only"
-        assert agreement.read_reasons() == {}, "there is nothing to disagree with"
+        assert device_comparison.status() == "simulated only"
+        assert device_comparison.read_reasons() == {}, "there is nothing to disagree with"
     else:
-        assert known["gpu"] in agreement.status()
-        assert compare(agreement.simulate(), agreement.measured(known), agreement.read_reasons()) == []
+        assert known["gpu"] in device_comparison.status()
+        assert compare(device_comparison.simulate(), device_comparison.measured(known), device_comparison.read_reasons()) == []
 
 
 # ---- the comparison
@@ -72,14 +72,14 @@ def test_only_what_both_have_counted_is_compared():
 def test_every_count_of_a_program_is_compared_but_copies_to_the_host():
     entry = {**dict.fromkeys(programs.COUNTED, 0), "error": "", "debug_mode": 7}
     known = {**GPU, "programs": {"a.b": entry}, "experiments": {}}
-    assert agreement.measured(known) == {
+    assert device_comparison.measured(known) == {
         "a.b": {"waits": 0, "synchronizations": 0, "staged": 0, "pins": 0, "to_device": 0, "error": ""}
     }
 
 
 def test_a_program_that_the_simulated_device_refuses_is_not_compared():
     entry = {**dict.fromkeys(programs.COUNTS, 0), "error": ""}
-    assert list(agreement.simulated_programs({"a.b": entry, "a.c": {**entry, "error": "NotSimulated"}})) == ["a.b"]
+    assert list(device_comparison.simulated_programs({"a.b": entry, "a.c": {**entry, "error": "NotSimulated"}})) == ["a.b"]
 
 
 # ---- what both detectors counted
@@ -92,14 +92,14 @@ def _outcome():
 
 def test_copies_to_the_device_are_the_profilers():
     profiled = Counter({"cudaStreamSynchronize": 3, "Memcpy HtoD (Pageable -> Device)": 2})
-    entry = agreement.entry(_outcome(), Step(7, 1, Counter({"read": 1}), profiled))
+    entry = device_comparison.entry(_outcome(), Step(7, 1, Counter({"read": 1}), profiled))
     assert (entry["waits"], entry["debug_mode"], entry["to_device"], entry["runtime"]) == (1, 1, 2, dict(profiled))
     assert entry["detectors"][0] == "The runtime saw 3 cudaStreamSynchronize per step, the debug mode reported 1."
 
 
 @pytest.mark.parametrize("step", [None, Step(7, 1, Counter(), None)])
 def test_without_a_profile_copies_to_the_device_are_unknown(step):
-    entry = agreement.entry(_outcome(), step)
+    entry = device_comparison.entry(_outcome(), step)
     assert (entry["waits"], entry["to_device"], entry["runtime"], entry["detectors"]) == (1, None, None, [])
 
 
@@ -108,30 +108,30 @@ def test_without_a_profile_copies_to_the_device_are_unknown(step):
 
 def test_status_names_the_gpu(monkeypatch, tmp_path):
     monkeypatch.setattr(programs, "folder", lambda: tmp_path)
-    assert agreement.status() == agreement.SIMULATED_ONLY == "simulated only"
-    agreement.write(tmp_path / agreement.NAME, {**GPU, "programs": {}})
-    assert agreement.read() == {**GPU, "programs": {}}
-    assert agreement.status() == "held against a GPU with torch 2.11.0 on 2026-01-02"
-    assert [path.name for path in tmp_path.iterdir()] == [agreement.NAME]
+    assert device_comparison.status() == device_comparison.SIMULATED_ONLY == "simulated only"
+    device_comparison.write(tmp_path / device_comparison.NAME, {**GPU, "programs": {}})
+    assert device_comparison.read() == {**GPU, "programs": {}}
+    assert device_comparison.status() == "held against a GPU with torch 2.11.0 on 2026-01-02"
+    assert [path.name for path in tmp_path.iterdir()] == [device_comparison.NAME]
 
 
 def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path):
-    path = tmp_path / agreement.NAME
-    agreement.write(path, GPU)
+    path = tmp_path / device_comparison.NAME
+    device_comparison.write(path, GPU)
     with pytest.raises(TypeError):
-        agreement.write(path, {"programs": object()})
+        device_comparison.write(path, {"programs": object()})
     assert json.loads(path.read_text(encoding="utf-8")) == GPU
-    assert [each.name for each in tmp_path.iterdir()] == [agreement.NAME]
+    assert [each.name for each in tmp_path.iterdir()] == [device_comparison.NAME]
 
 
 def test_each_part_is_kept_as_it_comes_from_the_same_circumstances(monkeypatch, tmp_path):
-    path = tmp_path / agreement.NAME
-    agreement.keep(path, "programs", {"a": {}}, "a GPU")
-    agreement.keep(path, "experiments", {"c": {}}, "a GPU")
+    path = tmp_path / device_comparison.NAME
+    device_comparison.keep(path, "programs", {"a": {}}, "a GPU")
+    device_comparison.keep(path, "experiments", {"c": {}}, "a GPU")
     kept = json.loads(path.read_text(encoding="utf-8"))
     assert (kept["programs"], kept["experiments"], kept["gpu"]) == ({"a": {}}, {"c": {}}, "a GPU")
     monkeypatch.setattr(programs, "versions", lambda: {"torch": "2.12.0", "torchmetrics": "1.9.0"})
-    agreement.keep(path, "programs", {"b": {}}, "a GPU")
+    device_comparison.keep(path, "programs", {"b": {}}, "a GPU")
     kept = json.loads(path.read_text(encoding="utf-8"))
     assert (kept["programs"], kept["experiments"], kept["torch"]) == ({"b": {}}, {}, "2.12.0")
 
@@ -139,13 +139,13 @@ def test_each_part_is_kept_as_it_comes_from_the_same_circumstances(monkeypatch, 
 def test_the_workloads_of_a_gpu_are_those_that_the_rules_pages_have(monkeypatch):
     row = Measurement("sum", None, {"unfixed": 2.0, "safe": 0.0}, {"unfixed": 1.0, "safe": 1.0}, "equal")
     devices = {"a GPU": Device("a GPU", "2.11.0", "2026-01-02", {"TPL102": (row,)})}
-    monkeypatch.setattr(agreement.pages, "measured", lambda: devices)
+    monkeypatch.setattr(device_comparison.pages, "measured", lambda: devices)
     counts = {"unfixed waits": 2.0, "safe waits": 0.0, "unfixed staged": 1.0, "safe staged": 1.0}
-    assert agreement.measured({**GPU, "programs": {}, "experiments": {}}) == {"TPL102 sum": counts}
+    assert device_comparison.measured({**GPU, "programs": {}, "experiments": {}}) == {"TPL102 sum": counts}
 
 
 def test_without_a_gpu_nothing_is_written(tmp_path):
-    path = tmp_path / agreement.NAME
+    path = tmp_path / device_comparison.NAME
     code = (
         "import sys, torch; torch.cuda.is_available = lambda: False;"
         "from torchperf_lint.verify import agreement; sys.exit(agreement.main(sys.argv[1:]))"
@@ -157,8 +157,8 @@ def test_without_a_gpu_nothing_is_written(tmp_path):
 
 
 def test_an_installation_is_not_written_into(monkeypatch, capsys):
-    monkeypatch.setattr(agreement.pages, "in_checkout", lambda: False)
-    assert agreement.main([]) == 2
+    monkeypatch.setattr(device_comparison.pages, "in_checkout", lambda: False)
+    assert device_comparison.main([]) == 2
     assert capsys.readouterr().err == "agreement: an installation is not written into; name a file with --out\n"
 
 

@@ -14,13 +14,13 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
-from torchperf_lint.verify import claims, environments, experiments
+from torchperf_lint.verify import article_claims, environments, experiments
 from torchperf_lint.verify.experiments import FAILS, HOLDS, NOT_COUNTABLE, NOT_VERIFIABLE, Row
 from torchperf_lint.verify.workloads import fixtures_root
 
 SCRIPTS = sorted((fixtures_root() / "experiments").glob("*.py"))
-PROGRAMS = {program.script for claim in claims.CLAIMS for program in claim.programs.values()}
-GOAL = next(claim for claim in claims.METRIC_COLLECTION if claim.ours)
+PROGRAMS = {program.script for claim in article_claims.CLAIMS for program in claim.programs.values()}
+GOAL = next(claim for claim in article_claims.METRIC_COLLECTION if claim.ours)
 
 
 def _rows(asked, folder, *, device="sim"):
@@ -49,7 +49,7 @@ def test_one_command_takes_the_naive_metric_loop_to_the_baseline(row):
 
 @pytest.mark.slow
 def test_metrics_by_hand_and_timers(row):
-    asked = (row(claim) for claim in claims.METRIC_COLLECTION if claim is not GOAL)
+    asked = (row(claim) for claim in article_claims.METRIC_COLLECTION if claim is not GOAL)
     eight, weight, unchecked, on_host, on_device, nccl = asked
     assert (eight.verdict, eight.counts["naive"]) == (FAILS, 2)
     assert (weight.verdict, weight.counts["weight given"]) == (FAILS, 2), "the default weight costs nothing since 1.6.2"
@@ -61,7 +61,7 @@ def test_metrics_by_hand_and_timers(row):
 
 @pytest.mark.slow
 def test_digits(row):
-    rows = [row(claim) for claim in claims.DIGITS]
+    rows = [row(claim) for claim in article_claims.DIGITS]
     assert [row.verdict for row in rows] == [HOLDS, FAILS, HOLDS, HOLDS]
     assert rows[1].counts == {"naive": 5, "advised": 7}
     assert rows[2].counts == {"naive": 5, "fixed": 0, "baseline": 0}
@@ -70,7 +70,7 @@ def test_digits(row):
 
 @pytest.mark.slow
 def test_tips(row):
-    rows = [row(claim) for claim in claims.TIPS]
+    rows = [row(claim) for claim in article_claims.TIPS]
     together, pinned, reads, built, gradients = rows[:5]
     assert together.counts == {"ignored": 6, "fixed": 1, "followed": 0}
     assert pinned.counts == {"ignored": 2, "fixed": 0, "followed": 0}
@@ -106,8 +106,8 @@ def _waits(number, **more):
 
 
 def _claim(*scripts, **more):
-    programs = {name: claims.Program(f"{name}.py") for name in scripts}
-    return claims.Claim("000", "claimed", programs, lambda waits: waits[scripts[0]] == 2, **more)
+    programs = {name: article_claims.Program(f"{name}.py") for name in scripts}
+    return article_claims.Claim("000", "claimed", programs, lambda waits: waits[scripts[0]] == 2, **more)
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ def test_what_cannot_be_run_is_not_verified(laboratory, tmp_path):
 
 @pytest.mark.usefixtures("scripts")
 def test_a_program_that_is_to_fail_must_fail_as_claimed(laboratory, tmp_path):
-    programs = {"asks": claims.Program("one.py", fails="No backend")}
-    claim = claims.Claim("000", "claimed", programs, lambda waits: not waits)
+    programs = {"asks": article_claims.Program("one.py", fails="No backend")}
+    claim = article_claims.Claim("000", "claimed", programs, lambda waits: not waits)
     laboratory["one.py"] = _waits(0, status="failed", error="RuntimeError: No backend here")
     assert _judged(claim, tmp_path) == (HOLDS, "")
     laboratory["one.py"] = _waits(0)
@@ -173,7 +173,7 @@ def test_a_missing_release_is_not_verified(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("scripts")
 def test_operators_are_counted_on_the_simulated_device_only(tmp_path):
-    claim = _claim("one", unit=claims.OPERATORS)
+    claim = _claim("one", unit=article_claims.OPERATORS)
     assert _judged(claim, tmp_path, device="cuda") == (
         NOT_COUNTABLE,
         "operators are counted on the simulated device only",
@@ -182,7 +182,7 @@ def test_operators_are_counted_on_the_simulated_device_only(tmp_path):
 
 def test_figures_of_the_input_pipeline_are_judged_by_the_median_of_the_rounds_ratios():
     slow, shifts = [2.0, 4.0, 6.0], [1.0, 2.0, 9.0]
-    seconds = dict.fromkeys((saving.variant for saving in claims.SAVINGS), slow) | {"slow": slow}
+    seconds = dict.fromkeys((saving.variant for saving in article_claims.SAVINGS), slow) | {"slow": slow}
     here = seconds | {"dilation by shifts": shifts}
     rows = experiments.judged_savings({"here": here, "in all processes": here | {"two workers": [4.0, 8.0, 12.0]}})
     assert rows[0].counts == {"slow": 1, "dilation by shifts": 0.5}
@@ -194,7 +194,7 @@ def test_figures_of_the_input_pipeline_are_judged_by_the_median_of_the_rounds_ra
 
 
 def test_what_was_not_measured_is_a_dash():
-    simulated = Row("000", "claimed", True, "1.9.0", claims.WAITS, "sim", {"naive": 3}, {}, HOLDS, "so it is")
+    simulated = Row("000", "claimed", True, "1.9.0", article_claims.WAITS, "sim", {"naive": 3}, {}, HOLDS, "so it is")
     heading, rule, *lines = [line for line in experiments.table([simulated]).splitlines() if line.strip()]
     assert heading.split("  ")[0].strip() == "article"
     assert set(rule.strip()) == {"─"}
@@ -211,12 +211,12 @@ def test_what_was_not_measured_is_a_dash():
 
 
 def test_every_script_belongs_to_a_claim():
-    assert {path.name for path in SCRIPTS} == {*PROGRAMS, claims.PIPELINE}
+    assert {path.name for path in SCRIPTS} == {*PROGRAMS, article_claims.PIPELINE}
 
 
 def test_every_tip_is_marked_where_it_can_be_followed():
     texts = {path.name: path.read_text(encoding="utf-8") for path in SCRIPTS}
-    for tip in filter(None, (claim.at_tip for claim in claims.TIPS)):
+    for tip in filter(None, (claim.at_tip for claim in article_claims.TIPS)):
         assert experiments.marked_rows(texts["tips_ignored.py"], tip), tip
     assert experiments.marked_rows("a\nb  # tip: x\n# tip: x y\n", "x") == {2}
 

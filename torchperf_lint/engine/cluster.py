@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.engine.executors import Unusable, calm_collector, drive
 from torchperf_lint.engine.jobs import Disk, requirements, run_job
-from torchperf_lint.engine.stamp import portable_stamp
 from torchperf_lint.engine.store import settled, status_of
+from torchperf_lint.engine.tool_fingerprint import portable_stamp
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.engine.jobs import Job, Result
+    from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.engine.store import Status
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.project.facts import Facts
-    from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.program import Program
+    from torchperf_lint.model.project.file_symbols import Facts
 
 CONNECTING = 10.0
 """Seconds in which the scheduler has to be reached, and in which it has to have a worker."""
@@ -110,7 +110,7 @@ def judge(jobs: Sequence[Job], project: Project, *packs: dict[str, bytes]) -> li
 
 def facts_in(pack: dict[str, bytes]) -> list[Facts]:
     """The facts of all contents of a pack, which name them by their digests."""
-    from torchperf_lint.model.project.facts import facts_of
+    from torchperf_lint.model.project.file_symbols import facts_of
 
     return [facts_of(data) for data in pack.values()]
 
@@ -186,7 +186,7 @@ class Cluster:
 
     def _files(self, snapshot: Snapshot) -> dict[str, tuple[str, Status | None]]:
         """The project's files as they are now, by their keys; what of them was not sent yet is."""
-        from torchperf_lint.engine.gather import read_file
+        from torchperf_lint.engine.project_snapshot import read_file
 
         found = {}
         for key in snapshot.facts:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Executor, Future
 
-    from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.engine.jobs import Job, Result
-    from torchperf_lint.model.project.facts import Facts
+    from torchperf_lint.engine.project_snapshot import Snapshot
+    from torchperf_lint.model.project.file_symbols import Facts
 
 WORTH_A_POOL = 5_000_000
 """Bytes of source below which starting worker processes takes longer than it saves."""
@@ -78,7 +78,7 @@ class Processes:
 
     def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[Facts]:
         """As Workers says."""
-        from torchperf_lint.model.project.facts import facts_of
+        from torchperf_lint.model.project.file_symbols import facts_of
 
         return map(facts_of, contents)
 

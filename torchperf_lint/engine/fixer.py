@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.compose import compatible, moved
+from torchperf_lint.engine.edit_merge import compatible, moved
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import Rejected, edits_of, has_lessened, offered, written
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.program import Program
 
 MOST_PASSES = 10
 

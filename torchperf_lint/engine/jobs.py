@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.fixer import Applied, Withdrawn
-    from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.engine.requirements import Requirements
     from torchperf_lint.engine.store import Status
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.program import Program
 
 
 class Action(enum.Enum):

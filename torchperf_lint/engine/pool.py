@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
     from concurrent.futures import Future
 
-    from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.engine.jobs import Job, Result, Surroundings
+    from torchperf_lint.engine.project_snapshot import Snapshot
 
 _around: Surroundings | None = None
 """What a worker process knows besides its jobs."""

@@ -11,7 +11,7 @@ from torchperf_lint.engine.executors import PROCESSES, Processes, calm_collector
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.jobs import Action, Job, Result, failed, name_of_target, requirements, run_on
-from torchperf_lint.engine.layout import folder_left_out, layout_of, root_of
+from torchperf_lint.engine.project_root import folder_left_out, layout_of, root_of
 from torchperf_lint.engine.replacing import remove_leftover, write_atomically
 from torchperf_lint.engine.results import Results
 from torchperf_lint.engine.runner import FileReport
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.executors import Workers
-    from torchperf_lint.engine.gather import Snapshot
+    from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
 
@@ -87,7 +87,7 @@ def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:
 
 
 def _gathered(paths: Sequence[str], hints: Hints, cache: str | None, workers: Workers) -> Snapshot:
-    from torchperf_lint.engine.gather import gather
+    from torchperf_lint.engine.project_snapshot import gather
 
     return gather(paths, hints, cache, workers.facts_of_all)
 

@@ -43,7 +43,7 @@ class Requirements:
             return target
         folder = os.path.dirname(key_of(path))
         if folder not in self._known:
-            from torchperf_lint.engine.layout import root_of
+            from torchperf_lint.engine.project_root import root_of
 
             self._look_up(folder, root_of([key_of(path)]))
         stated = self._known[folder]

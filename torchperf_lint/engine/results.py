@@ -3,7 +3,7 @@
 Why that holds. A report is worked out from the file's bytes and path, from its job, from what requirement files state
 of versions, from this program and its interpreter, and, if a rule has asked the project, from what `Program` gave: the
 content of other files with the paths that they are shown by, and answers of `Links` to questions, which are texts. All
-of these are noted with the report (`model/project/trail.py`), those under answers that were kept for another file as
+of these are noted with the report (`model/project/dependencies.py`), those under answers that were kept for another file as
 well. The model takes the same steps where it is given the same, so a report whose every ground is as it was is the
 report that would be made. What is not noted is not relied on: a file that changed while it was judged, or could not
 be read, leaves no report behind.
@@ -18,20 +18,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_lint.engine.plain import plain_report, report_of
-from torchperf_lint.engine.stamp import program_stamp
+from torchperf_lint.engine.json_codec import plain_report, report_of
 from torchperf_lint.engine.store import Document, as_status, settled, status_of
+from torchperf_lint.engine.tool_fingerprint import program_stamp
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from torchperf_lint.engine.gather import Snapshot
-    from torchperf_lint.engine.layout import Layout
+    from torchperf_lint.engine.project_root import Layout
+    from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.engine.runner import FileReport
     from torchperf_lint.engine.store import Status
-    from torchperf_lint.model.project.links import Links
-    from torchperf_lint.model.project.trail import Basis
+    from torchperf_lint.model.project.dependencies import Basis
+    from torchperf_lint.model.project.symbol_index import Links
 
 MOST_SETTINGS = 4
 """For how many sets of settings a project's reports are kept."""
@@ -292,7 +292,7 @@ class _Table:
     def _answered(self, questions: Iterable[tuple[str, ...]], snapshot: Snapshot) -> dict[tuple[str, ...], str]:
         """What facts answer now, each as a short text; one project is asked in a run, and everything once."""
         if self._links is None:
-            from torchperf_lint.model.project.links import Links
+            from torchperf_lint.model.project.symbol_index import Links
 
             self._links = Links(snapshot.facts, snapshot.layout.root)
         for question in questions:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because, Finding
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.program import Program
 
 LARGEST = 20_000_000
 """Bytes of the largest file that is parsed; a tree takes about a hundred times its source in memory."""
@@ -93,8 +93,8 @@ def _checked(
             source.parse()
             unit = None
         elif around is None:
-            from torchperf_lint.model.index import Index
-            from torchperf_lint.model.unit import Unit
+            from torchperf_lint.model.analyzed_file import Unit
+            from torchperf_lint.model.syntax.index import Index
 
             unit = Unit(source, Index(source.parse(), source.path), hints)
         else:

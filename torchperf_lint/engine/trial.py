@@ -7,7 +7,7 @@ import functools
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.compose import BadEdits, apply_edits, compatible
+from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
 from torchperf_lint.engine.runner import check_source
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.runner import FileReport
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.project.program import Program
+    from torchperf_lint.model.program import Program
 
 MOST_ROUNDS = 20
 """Fixes that clash are tried in turn, and those that clash with so many others are not offered."""

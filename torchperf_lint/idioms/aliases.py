@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import pure_functions
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
-from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 MAY_BE_ITSELF = VIEW_METHODS | frozenset(
     "detach contiguous to cpu cuda type type_as float double half bfloat16 long int short bool numpy chunk split "

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.model.index import dotted
-from torchperf_lint.model.meaning.values import Kind, Value
+from torchperf_lint.model.domain.values import Kind, Value
+from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
-    from torchperf_lint.model.index import Index
+    from torchperf_lint.model.syntax.index import Index
 
 _CHANGES = frozenset("update setdefault pop popitem clear".split())
 

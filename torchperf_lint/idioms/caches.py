@@ -6,14 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import dotted
+from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo, Place
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Place
 
 _LEAVES = (ast.Return, ast.Continue)
 

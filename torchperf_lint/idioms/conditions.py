@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning.narrowing import asks_about_accelerator
-from torchperf_lint.model.running import calling
-from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.domain.frequency import LoopKind
+from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.values.narrowing import asks_about_accelerator
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import FunctionInfo, Index
-    from torchperf_lint.model.meaning.interpret import World
-    from torchperf_lint.model.running.heat import HeatMap
-    from torchperf_lint.model.unit import Unit
+    from torchperf_lint.model.domain.interfaces import FileQuestions, FrequencyQuestions, ValueQuestions
+    from torchperf_lint.model.syntax.index import FunctionInfo, Index
 
 _EVERY_RUN = re.compile(r"rank|main_process|master|global_zero|sync_gradients|^__name__$", re.IGNORECASE)
 _CHOICE = re.compile(r"empty|clear|flush|free|offload|low_|save|memory|debug|tight|limit", re.IGNORECASE)
@@ -64,7 +62,7 @@ def in_any_case(model: Model, site: Site) -> bool:
     return _reached(model.heats, model.statement_of(site.node), function, frozenset({function}))
 
 
-def _reached(heat: HeatMap, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
+def _reached(heat: FrequencyQuestions, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
     within = heat.within(statement)
     if within is None or not all(map(is_for_every_run, tests_around(statement, function.index, within.loop))):
         return False
@@ -86,7 +84,7 @@ def in_every_run(model: Model, site: Site) -> bool:
     return _in_every_run(model.world, model.statement_of(site.node), function, frozenset({function}))
 
 
-def _in_every_run(world: World, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
+def _in_every_run(world: ValueQuestions, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
     places = function.index.places
     current: ast.stmt | None = statement
     while current is not None:
@@ -117,7 +115,7 @@ def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | No
     """What shows that each step of training runs the site; None if a condition but that of a rank may prevent it."""
     unit, statement = model.unit, model.statement_of(site.node)
     start = unit.index.places[statement].function
-    pending: deque[tuple[Unit, ast.stmt, FunctionInfo, tuple[Because, ...]]] = deque([(unit, statement, start, ())])
+    pending: deque[tuple[FileQuestions, ast.stmt, FunctionInfo, tuple[Because, ...]]] = deque([(unit, statement, start, ())])
     seen = {start}
     while pending and len(seen) <= bounds.MOST_CALLERS_OF_HELPER:
         there, place, function, way = pending.popleft()
@@ -142,7 +140,7 @@ def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | No
     return None
 
 
-def _climbed(unit: Unit, statement: ast.stmt, function: FunctionInfo) -> tuple[Because, ...] | None:
+def _climbed(unit: FileQuestions, statement: ast.stmt, function: FunctionInfo) -> tuple[Because, ...] | None:
     """The training loop around the statement; () where only the function itself is; None where a condition is."""
     current = statement
     while True:

@@ -11,8 +11,8 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchperf_lint.model.code import Code
-    from torchperf_lint.model.index import Index
+    from torchperf_lint.model.syntax.code import Code
+    from torchperf_lint.model.syntax.index import Index
 
 
 def replays_graphs(code: Code) -> bool:

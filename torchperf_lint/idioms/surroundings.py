@@ -6,15 +6,15 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms import writes
-from torchperf_lint.model.flow import names_bound_in
-from torchperf_lint.model.index import last_name, names_in
-from torchperf_lint.model.meaning.values import Kind
-from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.model.domain.frequency import LoopKind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import last_name, names_in
+from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
 
 _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from torchperf_lint.idioms.aliases import memory_of
 from torchperf_lint.knowledge import pure_functions
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
-from torchperf_lint.model.flow import names_bound_in
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import FunctionInfo
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import FunctionInfo
     from torchperf_lint.syntax import cst
 
 _MOVERS = ("to", "cuda", "type_as")

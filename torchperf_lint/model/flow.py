@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.loggers import DISPLAYS, LOG_OBJECTS
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
-from torchperf_lint.model.index import FunctionInfo, dotted, last_name
-from torchperf_lint.syntax.tree import children, subtree
+from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
+from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.index import Index
-    from torchperf_lint.model.running.heat import HeatMap
+    from torchperf_lint.model.domain.interfaces import FrequencyQuestions
+    from torchperf_lint.model.syntax.index import Index
     from torchperf_lint.syntax.source import Source
 
 
@@ -209,7 +209,7 @@ class Occurrences:
             self.hidden.update(name for name in (bound, getattr(node, "rest", None)) if name is not None)
 
 
-def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, heat: HeatMap) -> NameUses:
+def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, heat: FrequencyQuestions) -> NameUses:
     """All uses of `name` (or of a path such as `self.total`) in the function, related to `loop`.
 
     A name counts as local only where this sees every use of it: no `global`, no `locals()`, no binding that is
@@ -302,8 +302,3 @@ def _note_constants(target: ast.expr, value: ast.expr, found: dict[int, object])
                 _note_constants(part, given, found)
 
 
-def names_bound_in(loop: ast.stmt) -> set[str]:
-    """Every name that the loop binds, its targets included."""
-    return {
-        node.id for node in subtree(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
-    }

@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import topics
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
-from torchperf_lint.model import flow, scope
-from torchperf_lint.model.index import FunctionInfo, dotted, last_name
-from torchperf_lint.model.meaning import numbers
-from torchperf_lint.model.meaning.devices import named_device
-from torchperf_lint.model.meaning.statements import names_sent_backward
-from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
-from torchperf_lint.model.project.facts import topics_of
-from torchperf_lint.model.running import frameworks, programs
-from torchperf_lint.model.running.frequency import Frequency, Heat
+from torchperf_lint.model import flow, programs
+from torchperf_lint.model.callgraph import frameworks
+from torchperf_lint.model.domain.frequency import Frequency, Heat
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.frequency import numbers
+from torchperf_lint.model.project.file_symbols import topics_of
 from torchperf_lint.model.sites import SiteModel
+from torchperf_lint.model.syntax import scope
+from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.values.devices import named_device
+from torchperf_lint.model.values.statements import names_sent_backward
 from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
+    from torchperf_lint.model.domain.loaders import Route, Samples
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.code import Code
-    from torchperf_lint.model.meaning.objects import Objects
-    from torchperf_lint.model.running.loading import Route, Samples
-    from torchperf_lint.model.unit import Unit
+    from torchperf_lint.model.domain.interfaces import FileQuestions
+    from torchperf_lint.model.syntax.code import Code
+    from torchperf_lint.model.values.objects import Objects
     from torchperf_lint.syntax import cst
 
 __all__ = ["Because", "Device", "Frequency", "Heat", "Kind", "Model", "Site", "Value"]
@@ -35,7 +36,7 @@ __all__ = ["Because", "Device", "Frequency", "Heat", "Kind", "Model", "Site", "V
 class Model(SiteModel):
     """Answers questions about one file. Nothing is computed before it is asked for."""
 
-    def __init__(self, unit: Unit, target: Target) -> None:
+    def __init__(self, unit: FileQuestions, target: Target) -> None:
         """`target` says which torch and torchmetrics the project runs on."""
         super().__init__(unit, target)
         self._objects: Objects | None = None
@@ -95,7 +96,7 @@ class Model(SiteModel):
         if value.created is None:
             return [], Because(1, "it is not known where the object is made")
         if self._objects is None:
-            from torchperf_lint.model.meaning.objects import Objects
+            from torchperf_lint.model.values.objects import Objects
 
             self._objects = Objects(self.world)
         calls, escape = self._objects.trace(value.created)

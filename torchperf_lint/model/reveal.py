@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.meaning.values import Device, Kind, Origin, Value
+from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model

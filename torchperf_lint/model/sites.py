@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.versions import Stated
-from torchperf_lint.model import scope
-from torchperf_lint.model.hostdata import is_host_data
-from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value
+from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value
+from torchperf_lint.model.syntax import scope
+from torchperf_lint.model.syntax.hostdata import is_host_data
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
-    from torchperf_lint.model.unit import Unit
+    from torchperf_lint.model.domain.interfaces import FileQuestions, ValueQuestions
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
     from torchperf_lint.syntax import cst
 
 _Answer = TypeVar("_Answer")
@@ -29,12 +29,12 @@ _BRIEF = 60
 class SiteModel:
     """The part of the model that finds sites and says what their nodes mean."""
 
-    def __init__(self, unit: Unit, target: Target) -> None:
+    def __init__(self, unit: FileQuestions, target: Target) -> None:
         """`target` says which torch and torchmetrics the project runs on."""
         self.target = target
         self.source = unit.source
         self.index = unit.index
-        self.world = unit.world()
+        self.world: ValueQuestions = unit.world()
         self.loops = unit.loops
         self.seeds = unit.seeds
         self.heats = unit.heat

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.files import discover
-from torchperf_lint.engine.layout import MOST_ENTRIES
+from torchperf_lint.engine.project_root import MOST_ENTRIES
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:

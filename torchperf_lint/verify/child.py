@@ -77,10 +77,10 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     recorder.count_operators = options.operators
     finish = _install(options.device, options.mode, recorder)
     from torchperf_lint.verify.host_side import HostBytes, Started, WorkerThreads
+    from torchperf_lint.verify.memory_growth import Upkeep
     from torchperf_lint.verify.outputs import Outputs
     from torchperf_lint.verify.rows import RowsThatRan
     from torchperf_lint.verify.steps import EnoughSteps, Steps
-    from torchperf_lint.verify.upkeep import Upkeep
 
     steps = Steps(recorder, options.steps)
     upkeep = Upkeep()

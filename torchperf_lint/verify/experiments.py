@@ -17,8 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.verify import apart, environments, results
+from torchperf_lint.verify.article_claims import (
+    CLAIMS,
+    EVERYWHERE,
+    HERE,
+    OPERATORS,
+    PIPELINE,
+    SAVINGS,
+    SLOW,
+    Claim,
+    Program,
+)
 from torchperf_lint.verify.child import OK
-from torchperf_lint.verify.claims import CLAIMS, EVERYWHERE, HERE, OPERATORS, PIPELINE, SAVINGS, SLOW, Claim, Program
 from torchperf_lint.verify.environments import Release
 from torchperf_lint.verify.events import Place
 from torchperf_lint.verify.runs import run_program
@@ -28,7 +38,7 @@ from torchperf_lint.verify.workloads import fixtures_root
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from torchperf_lint.verify.claims import Counted, Saving
+    from torchperf_lint.verify.article_claims import Counted, Saving
     from torchperf_lint.verify.runs import Launch, Run
 
 HOLDS, FAILS, NOT_COUNTABLE, NOT_VERIFIABLE = "holds", "does not hold", "not countable", "not verifiable here"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint import measurements, pages
 from torchperf_lint.engine import registry
-from torchperf_lint.verify import agreement, apart, environments, keeping, pairs, step_times, tables
+from torchperf_lint.verify import apart, device_comparison, environments, keeping, pairs, step_times, tables
 from torchperf_lint.verify.workloads import workloads_of
 
 if TYPE_CHECKING:
@@ -62,17 +62,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=4, metavar="N", help="programs at a time, but for those timed")
     parser.add_argument("--releases", type=Path, default=environments.default_folder(), metavar="DIR")
     options = parser.parse_args(arguments)
-    if options.device == "cuda" and agreement.gpu_name() is None:
+    if options.device == "cuda" and device_comparison.gpu_name() is None:
         return _complain("there is no CUDA GPU here")
     if not pages.in_checkout():
         return _complain("the results are written into a checkout, and this is an installation")
     clock = Clock(options.minutes)
-    amiss = _run(agreement.__name__, "--only", agreement.PROGRAMS, clock=clock)
+    amiss = _run(device_comparison.__name__, "--only", device_comparison.PROGRAMS, clock=clock)
     shown = list(_count(options.device, options.releases, options.jobs, clock))
     amiss += [f"{proof.case.name}: {proof.verdict}" for each in shown for proof in each.proofs if not _is_sound(proof)]
     amiss += _left_out(shown)
     amiss += _real_programs(options.device, options.jobs, clock)
-    amiss += _run(agreement.__name__, "--only", agreement.EXPERIMENTS, "--releases", str(options.releases), clock=clock)
+    amiss += _run(device_comparison.__name__, "--only", device_comparison.EXPERIMENTS, "--releases", str(options.releases), clock=clock)
     amiss += _disagreements()
     if options.device == "cuda":
         _time(shown, options.releases, clock)
@@ -131,10 +131,10 @@ def _real_programs(device: str, jobs: int, clock: Clock) -> list[str]:
 
 def _disagreements() -> list[str]:
     """What the GPU counted otherwise than the simulated device, and nobody has given a reason for."""
-    known = agreement.read()
+    known = device_comparison.read()
     if known is None:
         return ["no GPU's counts are there to hold the simulated device against"]
-    return agreement.compare(agreement.simulate(), agreement.measured(known), agreement.read_reasons())
+    return device_comparison.compare(device_comparison.simulate(), device_comparison.measured(known), device_comparison.read_reasons())
 
 
 def _time(shown: Sequence[Shown], releases: Path, clock: Clock) -> None:

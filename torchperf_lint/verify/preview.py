@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE
 from torchperf_lint.engine.jobs import Action
-from torchperf_lint.engine.layout import root_of
+from torchperf_lint.engine.project_root import root_of
 from torchperf_lint.syntax.identity import key_of
 from torchperf_lint.verify import effects
 from torchperf_lint.verify.child import OK

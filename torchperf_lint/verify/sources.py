@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.config import load
 from torchperf_lint.engine.executors import Processes
-from torchperf_lint.engine.gather import look_at
 from torchperf_lint.engine.jobs import Action, Job
-from torchperf_lint.engine.layout import layout_at, layout_of
+from torchperf_lint.engine.project_root import layout_at, layout_of
+from torchperf_lint.engine.project_snapshot import look_at
 from torchperf_lint.syntax.identity import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_lint.engine.findings import Diagnostic
-    from torchperf_lint.engine.gather import Snapshot
     from torchperf_lint.engine.jobs import Result
+    from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.verify.events import Place
     from torchperf_lint.verify.runs import Run
 

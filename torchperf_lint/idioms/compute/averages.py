@@ -7,8 +7,8 @@ import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Device
+from torchperf_lint.model.domain.values import Device
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _Names = tuple[str, str]
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.model import bounds
-from torchperf_lint.model.code import Vocabulary
-from torchperf_lint.model.index import dotted, last_name, names_in
-from torchperf_lint.model.meaning.values import Kind
-from torchperf_lint.model.running import calling
-from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.domain.frequency import LoopKind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.code import Vocabulary
+from torchperf_lint.model.syntax.index import dotted, last_name, names_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _SETS_MODE = re.compile(r"grad|inference|infer_", re.IGNORECASE)
 _NEUTRAL = re.compile(

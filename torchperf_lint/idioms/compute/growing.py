@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.index import dotted
+from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:

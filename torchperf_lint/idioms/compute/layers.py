@@ -6,14 +6,14 @@ import ast
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
 
 class Pair(NamedTuple):

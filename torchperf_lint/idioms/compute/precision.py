@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import amp_api, torch_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning.values import Kind
-from torchperf_lint.model.running import calling
-from torchperf_lint.model.running.frequency import Frequency
+from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.domain.frequency import Frequency
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _SEEDS = re.compile(r"seed|determin|reproduc|repeatab", re.IGNORECASE)
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import transforms
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import names_in
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import names_in
 from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
 Branch = tuple[tuple[ast.stmt, str], ...]
 

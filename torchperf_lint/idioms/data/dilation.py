@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data import masks
 from torchperf_lint.idioms.placing import beside
-from torchperf_lint.model.index import dotted
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Edit
     from torchperf_lint.idioms.arguments import Given
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _CONVOLVE = "scipy.signal.convolve2d"
 _CORRELATE = "scipy.signal.correlate2d"

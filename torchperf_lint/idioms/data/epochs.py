@@ -9,20 +9,19 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.writes import paths_bound_in
 from torchperf_lint.knowledge import conventions, loading
 from torchperf_lint.model import bounds
-from torchperf_lint.model.flow import names_bound_in
-from torchperf_lint.model.index import dotted, given_to, last_name, names_in
-from torchperf_lint.model.running import frameworks
-from torchperf_lint.model.running.loading import all_sources, sources_of
-from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.model.callgraph import frameworks
+from torchperf_lint.model.domain.frequency import LoopKind
+from torchperf_lint.model.loaders.loader_flow import all_sources, sources_of
+from torchperf_lint.model.syntax.index import dotted, given_to, last_name, names_in
+from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
-    from torchperf_lint.model.meaning.interpret import World
-    from torchperf_lint.model.unit import Unit
+    from torchperf_lint.model.domain.interfaces import FileQuestions, ValueQuestions
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _ONE: tuple[object, ...] = (0, 1)
 _Loop = ast.For | ast.AsyncFor | ast.While
@@ -82,7 +81,7 @@ def _paths_in(node: ast.expr) -> list[str]:
 
 
 def _repeated(
-    there: Unit, loader: ast.Call, given: ast.expr, statement: ast.stmt, function: FunctionInfo, calls_up: int
+    there: FileQuestions, loader: ast.Call, given: ast.expr, statement: ast.stmt, function: FunctionInfo, calls_up: int
 ) -> Rewalk | None:
     """The loop that runs the statement again with the loader that `given` names: around it, or around a call."""
     path = _kept_in(there.world(), loader, given, function)
@@ -117,7 +116,7 @@ def _repeated(
     return None
 
 
-def _kept_in(world: World, loader: ast.Call, node: ast.expr, function: FunctionInfo) -> str | None:
+def _kept_in(world: ValueQuestions, loader: ast.Call, node: ast.expr, function: FunctionInfo) -> str | None:
     """The name or attribute that keeps the loader (or its owner) where an expression gives it, wrapped or not.
 
     None where the expression makes the loader, or what walks over it, only now.
@@ -182,7 +181,7 @@ def _receiver(record: CallRecord) -> ast.expr | None:
     return func.value if isinstance(func, ast.Attribute) else None
 
 
-def _argument(world: World, record: CallRecord, loader: ast.Call) -> ast.expr | None:
+def _argument(world: ValueQuestions, record: CallRecord, loader: ast.Call) -> ast.expr | None:
     """The argument that gives the loader."""
     given = [
         each for each in given_to(record.call) if loader in all_sources([world.frame_value(record.function, each)])
@@ -190,7 +189,7 @@ def _argument(world: World, record: CallRecord, loader: ast.Call) -> ast.expr | 
     return given[0] if len(given) == 1 else None
 
 
-def _of_file(unit: Unit, index: Index) -> Unit:
+def _of_file(unit: FileQuestions, index: Index) -> FileQuestions:
     return unit if index is unit.index or unit.program is None else unit.program.unit_of(index)
 
 
@@ -217,7 +216,7 @@ _SETTINGS = frozenset(
 _ONLY_OF_LOADERS = ("collate_fn", "worker_init_fn")
 
 
-def is_set_later(unit: Unit, loader: ast.Call) -> bool:
+def is_set_later(unit: FileQuestions, loader: ast.Call) -> bool:
     """Whether a file that knows the loader sets what its workers read when they start, and never again."""
     for index in unit.loading.files(loader):
         world = _of_file(unit, index).world()
@@ -283,7 +282,7 @@ _CHANGES = ("set", "update", "resample", "shuffle", "reset", "next_", "step", "a
 """How the names of methods begin that change what a dataset gives."""
 
 
-def _by_lightning(unit: Unit, loader: ast.Call) -> Iterator[Rewalk]:
+def _by_lightning(unit: FileQuestions, loader: ast.Call) -> Iterator[Rewalk]:
     """Lightning walks over the loaders of its training hooks, and over those given to `fit`, in every epoch."""
     world = unit.world()
     trainers = [record for record in unit.index.calls_named("Trainer") if _is_trainer(world, record, record.call.func)]
@@ -316,6 +315,6 @@ def _is_few(keyword: ast.keyword) -> bool:
     return keyword.arg != "max_epochs" or (isinstance(keyword.value, ast.Constant) and keyword.value.value in _ONE)
 
 
-def _is_trainer(world: World, record: CallRecord, node: ast.expr) -> bool:
+def _is_trainer(world: ValueQuestions, record: CallRecord, node: ast.expr) -> bool:
     ref = world.frame_value(record.function, node).ref or ""
     return ref.startswith("lightning.") and ref.endswith(".Trainer")

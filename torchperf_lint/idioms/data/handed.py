@@ -6,14 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.writes import gives_new, writes_in_place
-from torchperf_lint.model.index import last_name, names_in
+from torchperf_lint.model.syntax.index import last_name, names_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
     from torchperf_lint.syntax import cst
 
 

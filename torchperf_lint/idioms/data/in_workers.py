@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning.devices import as_device
-from torchperf_lint.model.meaning.evidence import ByName
-from torchperf_lint.model.meaning.values import NONE, Kind, Value
-from torchperf_lint.model.running import frameworks
+from torchperf_lint.model.callgraph import frameworks
+from torchperf_lint.model.domain.provenance import ByName
+from torchperf_lint.model.domain.values import NONE, Kind, Value
+from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.values.devices import as_device
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
-    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
 _READERS = ("__getitem__", "__getitems__", "__iter__", "__next__")
 _CALLED = ("__call__", "forward")
@@ -87,7 +87,7 @@ def _left_out(function: FunctionInfo, given: Collection[str | None]) -> _Passed:
     }
 
 
-def _passed(world: World, record: CallRecord, callee: FunctionInfo, passed: _Passed) -> _Passed:
+def _passed(world: ValueQuestions, record: CallRecord, callee: FunctionInfo, passed: _Passed) -> _Passed:
     """What the call passes of devices, in a function to which `passed` was passed."""
     call = record.call
     if any(isinstance(given, ast.Starred) for given in call.args) or any(each.arg is None for each in call.keywords):
@@ -101,7 +101,7 @@ def _passed(world: World, record: CallRecord, callee: FunctionInfo, passed: _Pas
     }
 
 
-def _value(world: World, record: CallRecord, node: ast.expr, passed: _Passed) -> Value:
+def _value(world: ValueQuestions, record: CallRecord, node: ast.expr, passed: _Passed) -> Value:
     """The value of an expression in the call, on the way on which that was passed to the function around it."""
     function = record.function
     if isinstance(node, ast.Name) and node.id in passed and function.index.bound_names(function).count(node.id) == 1:
@@ -109,7 +109,7 @@ def _value(world: World, record: CallRecord, node: ast.expr, passed: _Passed) ->
     return world.frame_value(function, node)
 
 
-def _entries(world: World, loader: ast.Call, function: FunctionInfo) -> Iterator[tuple[FunctionInfo, _Way]]:
+def _entries(world: ValueQuestions, loader: ast.Call, function: FunctionInfo) -> Iterator[tuple[FunctionInfo, _Way]]:
     """The functions that the workers call for each sample or batch."""
     keywords = {each.arg: each.value for each in loader.keywords}
     dataset = loader.args[0] if loader.args else keywords.get("dataset")
@@ -128,7 +128,7 @@ def _entries(world: World, loader: ast.Call, function: FunctionInfo) -> Iterator
             yield each, (_runs(each, f"the workers call `{_named(each)}` for each batch"),)
 
 
-def _transforms(world: World, dataset: Value, function: FunctionInfo, levels: int = 3) -> Iterator[FunctionInfo]:
+def _transforms(world: ValueQuestions, dataset: Value, function: FunctionInfo, levels: int = 3) -> Iterator[FunctionInfo]:
     """The project's functions and objects that a library's dataset, or a transform in it, is made with.
 
     Of what a dataset of the project is made with, those that it takes as transforms.
@@ -149,7 +149,7 @@ def _all_given(made: ast.Call) -> Iterator[ast.expr]:
     yield from (each.value for each in made.keywords)
 
 
-def _taken_as_transforms(world: World, cls: ClassInfo, made: ast.Call) -> Iterator[ast.expr]:
+def _taken_as_transforms(world: ValueQuestions, cls: ClassInfo, made: ast.Call) -> Iterator[ast.expr]:
     """What the call that made an object of the class gives for parameters such as `transform`."""
     constructor = world.method(cls, "__init__")
     names = [] if constructor is None else constructor.parameter_names[1:]
@@ -159,7 +159,7 @@ def _taken_as_transforms(world: World, cls: ClassInfo, made: ast.Call) -> Iterat
     yield from (given for name, given in named if "transform" in name)
 
 
-def _called(world: World, value: Value) -> list[FunctionInfo]:
+def _called(world: ValueQuestions, value: Value) -> list[FunctionInfo]:
     """What runs when the value is called: a function of the project, or the method of an object."""
     if value.function is not None:
         return [value.function]
@@ -168,7 +168,7 @@ def _called(world: World, value: Value) -> list[FunctionInfo]:
     return [each for each in (world.method(value.cls, name) for name in _CALLED) if each is not None][:1]
 
 
-def _use(world: World, record: CallRecord, passed: _Passed) -> str | None:
+def _use(world: ValueQuestions, record: CallRecord, passed: _Passed) -> str | None:
     """What a call does with the accelerator, if it is shown to do something where that was passed."""
     call, func = record.call, record.call.func
     named = [each.value for each in call.keywords if each.arg == "device"]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _FOR_LABELS = ("target", "label", "mask")
 """In the name of a parameter: what it takes transforms no image."""

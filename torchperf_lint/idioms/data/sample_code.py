@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import given_to, last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import given_to, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
-    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 _READERS = ("__getitem__", "__getitems__")
 _CALLED = ("__call__", "forward", "transform", "_transform")
@@ -43,7 +43,7 @@ def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
     return None
 
 
-def _is_entry(world: World, function: FunctionInfo) -> Because | None:
+def _is_entry(world: ValueQuestions, function: FunctionInfo) -> Because | None:
     """A dataset's `__getitem__`, a transform in a pipeline, a function that a loader or a dataset is given."""
     if isinstance(function.node, ast.Module):
         return None
@@ -78,7 +78,7 @@ def _is_entry(world: World, function: FunctionInfo) -> Because | None:
     return None
 
 
-def _held(world: World, function: FunctionInfo) -> Iterator[Because]:
+def _held(world: ValueQuestions, function: FunctionInfo) -> Iterator[Because]:
     """What shows that an object with this method is handed over by a name: `collate_fn=collate`."""
     cls, own = function.cls, world.home(function.index)
     assert cls is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import loading
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _KEEPS_LOSS = frozenset("detach clone data repeat expand mean sum unsqueeze view reshape float half item".split())
 

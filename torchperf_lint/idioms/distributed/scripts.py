@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.idioms.placing import has_rows_to_itself
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import Block, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import Block, FunctionInfo, Index
     from torchperf_lint.syntax.source import Source
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

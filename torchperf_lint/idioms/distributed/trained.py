@@ -6,11 +6,11 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.syntax.index import dotted, last_name
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import FunctionInfo, Index
 
 _GOES_BACKWARD = frozenset({"backward", "manual_backward"})
 _RECORDS_NOTHING = frozenset({"no_grad", "inference_mode"})

@@ -6,15 +6,15 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.model.flow import names_bound_in
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _BACKWARD = ("backward", "manual_backward")
 _KEEPS_GRAPH = frozenset(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 _BACKWARD = ("backward", "manual_backward")
 _USES_GRAPHS = ("grad", "jacobian", "hessian", "jvp", "vjp", "register_hook")

@@ -11,7 +11,7 @@ from torchperf_lint.engine.findings import Safety
 from torchperf_lint.idioms.metrics.metric_calls import aggregates, class_name, descent, made, tests_itself
 from torchperf_lint.idioms.sync.reads import Role, hot_reads
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.edits import code_of
 

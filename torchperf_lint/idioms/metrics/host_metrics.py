@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.metrics.metric_calls import FORWARD, hot_metric_calls
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model.meaning.values import UNKNOWN, Kind, Value
+from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value
 from torchperf_lint.syntax import shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.metrics.metric_calls import MetricCall
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 LIBRARIES = ("sklearn.metrics.", "skimage.metrics.")
 _NO_SCORES = ("pairwise", "distances", "kernel", "scorer", "similarity.", "make_", "get_", "check_")

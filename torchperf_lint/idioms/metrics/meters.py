@@ -6,13 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Value
-    from torchperf_lint.model.index import ClassInfo, FunctionInfo
-    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast.Tuple, ast.keyword)
@@ -48,7 +48,7 @@ def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) 
 class _Walk:
     """A walk over one method and the methods of its class that it calls."""
 
-    def __init__(self, world: World, cls: ClassInfo) -> None:
+    def __init__(self, world: ValueQuestions, cls: ClassInfo) -> None:
         self._world = world
         self._cls = cls
         self._stored: set[str] = set()  # attributes that hold what was given

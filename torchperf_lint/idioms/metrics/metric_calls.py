@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Heat, Model, Site, Value
-    from torchperf_lint.model.index import CallRecord
+    from torchperf_lint.model.syntax.index import CallRecord
 
 METHODS = ("update", "forward", "__call__", "compute", "reset")
 FORWARD = ("forward", "__call__")

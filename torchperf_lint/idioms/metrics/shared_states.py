@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.metrics.metric_calls import FORWARD, made
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model.flow import names_bound_in
+from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:

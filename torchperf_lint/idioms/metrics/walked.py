@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.index import names_in
-from torchperf_lint.model.meaning.values import Kind, Value
+from torchperf_lint.model.domain.values import Kind, Value
+from torchperf_lint.model.syntax.index import names_in
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import subtree
 

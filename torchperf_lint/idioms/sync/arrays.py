@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading, numpy_api
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.running import calling
+from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
     from torchperf_lint.syntax import cst
 
 _LISTS = frozenset("list List tuple Tuple Sequence".split())

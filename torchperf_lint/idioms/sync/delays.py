@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.idioms import habits, writes
 from torchperf_lint.idioms.sync.scalars import is_read
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _BUILTINS = frozenset(f"builtins.{name}" for name in "float int bool len min max round abs sum str isinstance".split())
 _SAME_MEMORY = frozenset("detach data view reshape squeeze unsqueeze float to cpu cuda contiguous".split())

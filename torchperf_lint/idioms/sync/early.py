@@ -11,7 +11,7 @@ from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import delayed, relies_on_waits
 from torchperf_lint.idioms.sync.reads import HostRead, Role, hot_reads
 from torchperf_lint.idioms.sync.waiting import Run, statements_around
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.site import first_row
 from torchperf_lint.syntax.tree import subtree
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.sync.delays import Delayed
     from torchperf_lint.model import Model
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _COPIES = ("cpu", "tolist", "numpy")
 _PARTS_OF_COPY = frozenset({*_COPIES, "detach"})

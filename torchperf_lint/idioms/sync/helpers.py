@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.loggers import DISPLAY_WORDS, DISPLAYS, READER_ENDINGS
-from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning import narrowing
-from torchperf_lint.model.running.throttles import throttles
+from torchperf_lint.model.frequency.sampling_guards import throttles
+from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.values import narrowing
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
     from torchperf_lint.syntax import cst
 
 _COPIES = frozenset({"cpu", "numpy", "tolist"})

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.host_work import HOST_LIBRARIES, NEEDS_HOST, PUTS_TOGETHER, WRITES_OUT
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import dotted, last_name
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import FunctionInfo
-    from torchperf_lint.model.meaning.interpret import World
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _ABOUT = frozenset({"shape", "size", "ndim", "dtype", "device"})
 _COLLECTS = frozenset({"append", "extend", "add", "insert", "update", "appendleft"})
@@ -112,7 +112,7 @@ class _Held:
             self.names.add(path)
 
 
-def _needs_host(world: World, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
+def _needs_host(world: ValueQuestions, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
     """Whether a call in the function works on the host on what it is given of that."""
     given = [place for place, each in enumerate(_given(call)) if held.has(each)]
     if not given:

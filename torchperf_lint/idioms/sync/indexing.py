@@ -7,15 +7,15 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.shown import is_shown
-from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.sites import _own_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import FunctionInfo
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _HEADERS_ONLY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 

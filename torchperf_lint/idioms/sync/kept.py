@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.aliases import HANDS_OUT, MAY_BE_ITSELF, bound_by
 from torchperf_lint.idioms.writes import only_computes, written_in
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import ClassInfo, FunctionInfo
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
     from torchperf_lint.syntax import cst
 
 _ONLY_READS = frozenset("len print append extend isinstance float int range zip enumerate list tuple str repr".split())

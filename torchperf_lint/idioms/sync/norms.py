@@ -6,14 +6,14 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit
-from torchperf_lint.model.flow import names_bound_in
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.running.loops import LoopKind
+from torchperf_lint.model.domain.frequency import LoopKind
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
     from torchperf_lint.syntax import cst
 
 _NORMS = frozenset({"norm", "vector_norm"})

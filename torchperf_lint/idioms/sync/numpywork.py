@@ -9,14 +9,14 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import numpy_api, torch_api
 from torchperf_lint.model import bounds
-from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _PACKS = frozenset({"torch.from_numpy", *torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES})
 _CARRIES = torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"contiguous", "clone", "to", "type"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.indexing import Use, hot_subscripts, parts_of
 from torchperf_lint.knowledge.torch_api import NEEDS_SIZES
-from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.idioms.sync.indexing import Indexed
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import CallRecord
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import CallRecord
 
 _WHOLE = ("int", "uint")
 _BY_LIST = ("list",)

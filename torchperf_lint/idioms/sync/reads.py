@@ -23,8 +23,8 @@ from torchperf_lint.knowledge.loggers import (
     WARNINGS,
 )
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
-from torchperf_lint.model.meaning.values import Kind
-from torchperf_lint.model.running.frequency import Frequency, Heat
+from torchperf_lint.model.domain.frequency import Frequency, Heat
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, NOT_TENSOR_MODULES, SCALAR_LOSSES
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning import numbers
-from torchperf_lint.model.meaning.tensors import is_whole
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.frequency import numbers
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.values.tensors import is_whole
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Value
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 FLOAT, WHOLE = "float", "whole"
 _GIVES_FLOATS = frozenset("mean std var norm logsumexp nanmean".split())

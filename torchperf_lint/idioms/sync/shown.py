@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.torch_api import GIVES_TENSOR, ONLY_TENSORS_HAVE
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import last_name, names_in
-from torchperf_lint.model.meaning.statements import names_sent_backward
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import last_name, names_in
+from torchperf_lint.model.values.statements import names_sent_backward
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 
 _GIVE_WHAT_THEY_GET = ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs")

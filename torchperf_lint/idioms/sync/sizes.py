@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS, SIZED_BY_DATA
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+from torchperf_lint.model.domain.values import UNKNOWN, Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import CallRecord, FunctionInfo
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 _BIND_A_NAME = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),

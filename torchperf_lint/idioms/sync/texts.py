@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.hostdata import is_host_data
-from torchperf_lint.model.index import last_name
+from torchperf_lint.model.syntax.hostdata import is_host_data
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import children
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
-from torchperf_lint.model.hostdata import is_host_data
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import UNKNOWN, Kind
+from torchperf_lint.model.domain.values import UNKNOWN, Kind
+from torchperf_lint.model.syntax.hostdata import is_host_data
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import FunctionInfo
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _ASKS_ITS_ARGUMENT = frozenset({"builtins.bool"})
 _ASKS_ITS_ELEMENTS = frozenset({"builtins.any", "builtins.all", "builtins.sorted"})

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from torchperf_lint.idioms import habits, surroundings, writes
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.timing import TIMING_NAMES
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.sync.delays import Delayed
     from torchperf_lint.model import Model
-    from torchperf_lint.model.index import FunctionInfo, Place
+    from torchperf_lint.model.syntax.index import FunctionInfo, Place
 
 _ASKS = torch_api.GIVES_TENSOR | {"item", "tolist", "cpu", "size", "dim", "numel"}
 _BUILTINS = frozenset(f"builtins.{name}" for name in "float int bool len min max round abs sum str isinstance".split())

@@ -9,13 +9,13 @@ from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.idioms.transfer.transfers import MOVERS
 from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Device, Kind
+from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.index import AttributeStore, ClassInfo, FunctionInfo
+    from torchperf_lint.model.syntax.index import AttributeStore, ClassInfo, FunctionInfo
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")

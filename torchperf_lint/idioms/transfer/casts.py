@@ -8,7 +8,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.transfer.construction import built_on_host, makers_on_host
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.meaning.values import Device, Kind, Origin
+from torchperf_lint.model.domain.values import Device, Kind, Origin
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:

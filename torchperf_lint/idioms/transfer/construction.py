@@ -11,8 +11,8 @@ from torchperf_lint.idioms.caches import guards
 from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packed_kind, packs_host_data
 from torchperf_lint.idioms.transfer.tables import is_table
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning.values import Device, Kind
+from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
 

@@ -11,8 +11,8 @@ from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.transfer import spending
 from torchperf_lint.idioms.writes import writes_in_place
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.index import dotted, last_name
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 _SAME_EACH_TIME = (
     torch_api.HOST_DATA_FACTORIES

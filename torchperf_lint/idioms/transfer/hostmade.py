@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import FunctionInfo, dotted, last_name
-from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from torchperf_lint.model.meaning.interpret import World
-    from torchperf_lint.model.running.heat import HeatMap
+    from torchperf_lint.model.domain.interfaces import FrequencyQuestions, ValueQuestions
 
 PLAIN_KEYWORDS = frozenset("dtype size fill_value start end step n m steps low high base data window_length".split())
 """What a factory may be asked for without being tied to the host: no generator, no pinning, no leaf for autograd."""
@@ -97,7 +96,7 @@ def gives_size(node: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | 
 class HostMade:
     """Answers for one file: what its moves move is either made here on the host, or is not spoken of."""
 
-    def __init__(self, world: World, heat: HeatMap) -> None:
+    def __init__(self, world: ValueQuestions, heat: FrequencyQuestions) -> None:
         self._world = world
         self._heat = heat
         self._functions: dict[FunctionInfo, _Tracer] = {}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.index import last_name
-from torchperf_lint.model.meaning.values import Device, Kind
+from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
 

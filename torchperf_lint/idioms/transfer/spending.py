@@ -6,13 +6,13 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.writes import gives_new
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.index import FunctionInfo
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 VIEWS = frozenset("view reshape unsqueeze squeeze expand expand_as permute t transpose flatten view_as detach".split())
 """Methods that may give the tensor itself, seen in another shape."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.caches import runs_in_every_step
 from torchperf_lint.model import bounds
-from torchperf_lint.model.index import dotted
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
-    from torchperf_lint.model.index import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
 
 _WRITERS = frozenset("fill sort partition put resize itemset setfield byteswap".split())
 

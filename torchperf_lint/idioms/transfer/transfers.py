@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.model.meaning.devices import named_device
-from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.values.devices import named_device
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Heat, Model, Site
-    from torchperf_lint.model.index import CallRecord
-    from torchperf_lint.model.meaning.values import Value
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import CallRecord
 
 MOVERS = ("to", "cuda", "type_as")
 

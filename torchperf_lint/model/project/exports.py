@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from torchperf_lint.model.index import ClassInfo, FunctionInfo, Index
+from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
 from torchperf_lint.syntax.tree import children
 
 

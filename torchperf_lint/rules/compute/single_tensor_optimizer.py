@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severi
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.compute.precision import live_scalers, scaled_steps
 from torchperf_lint.knowledge import amp_api, optimizer_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:

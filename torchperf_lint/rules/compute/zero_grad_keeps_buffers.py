@@ -10,7 +10,7 @@ from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.compute.gradmode import filled_gradients
 from torchperf_lint.knowledge import optimizer_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits, shape
 
 if TYPE_CHECKING:

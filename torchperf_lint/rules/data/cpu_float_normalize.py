@@ -10,7 +10,7 @@ from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.pipelines import fed_loader, move_of_images
 from torchperf_lint.knowledge import transforms
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

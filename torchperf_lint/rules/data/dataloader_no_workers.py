@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severi
 from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import loading, torch_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:

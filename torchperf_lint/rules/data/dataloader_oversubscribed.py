@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.workers import takes_every_cpu, workers_of
 from torchperf_lint.knowledge import loading, torch_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.copied import written_while_copied
 from torchperf_lint.idioms.data.workers import none_by_default
 from torchperf_lint.knowledge import loading, torch_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:
+    from torchperf_lint.model.domain.loaders import Route, Samples
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.arguments import Given
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.running.loading import Route, Samples
 
 
 @rule(

@@ -10,7 +10,7 @@ from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.composed import pipelines
 from torchperf_lint.idioms.data.handed import handed_only_to
 from torchperf_lint.knowledge import transforms
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.data import epochs
 from torchperf_lint.idioms.data.workers import workers_of
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from torchperf_lint.idioms import habits, placing
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.distributed import scripts
 from torchperf_lint.idioms.distributed.trained import is_unwrapped, training_place
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import habits, placing, surroundings
 from torchperf_lint.knowledge.timing import TIMING_NAMES
-from torchperf_lint.model.running.frequency import names_training
+from torchperf_lint.model.domain.frequency import names_training
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from torchperf_lint.idioms.sync.reads import hot_reads
 from torchperf_lint.idioms.transfer.roundtrips import goes_back
 from torchperf_lint.knowledge.host_work import NEEDS_HOST, WRITES_OUT
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from torchperf_lint.idioms import habits, placing, surroundings, writes
 from torchperf_lint.idioms.sync.reads import Role, hot_reads, may_lack_float64
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge.conventions import SCALER_NAMES
 from torchperf_lint.knowledge.optimizer_api import CLIPS_TO_NORM, NONFINITE_POSITION
-from torchperf_lint.model.meaning.values import UNKNOWN, Device, Kind
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.syntax import edits, shape
 
 if TYPE_CHECKING:

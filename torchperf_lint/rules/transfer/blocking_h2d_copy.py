@@ -16,7 +16,7 @@ from torchperf_lint.idioms.writes import (
     is_host_batch,
     is_written_after,
 )
-from torchperf_lint.model.meaning.values import Kind, Origin
+from torchperf_lint.model.domain.values import Kind, Origin
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

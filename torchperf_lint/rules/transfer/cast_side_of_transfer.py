@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.transfer.casts import cast_copies
 from torchperf_lint.idioms.writes import host_batch_written_after, writes_in_place
-from torchperf_lint.model.meaning.values import Origin
+from torchperf_lint.model.domain.values import Origin
 from torchperf_lint.syntax import edits, shape
 
 if TYPE_CHECKING:

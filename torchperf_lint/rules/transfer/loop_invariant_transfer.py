@@ -10,7 +10,7 @@ from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.idioms.writes import handed_to_writer, taken_back, writes_in_place
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.meaning.values import Device, Kind
+from torchperf_lint.model.domain.values import Device, Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

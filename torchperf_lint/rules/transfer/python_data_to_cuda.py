@@ -20,7 +20,7 @@ from torchperf_lint.idioms.transfer.construction import (
     type_is_asked,
 )
 from torchperf_lint.idioms.transfer.transfers import hot_moves
-from torchperf_lint.model.meaning.values import Kind
+from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:

@@ -1,0 +1,213 @@
+"""The project that rules are asked about: the facts of all its files, kept between runs by content."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint.engine.project_root import Layout, layout_at, layout_of, root_of
+from torchperf_lint.engine.store import Document, Status, as_status, settled, status_of
+from torchperf_lint.engine.tool_fingerprint import program_stamp
+from torchperf_lint.model.program import Program
+from torchperf_lint.model.project.file_symbols import Facts, facts_of
+from torchperf_lint.syntax.identity import digest_of, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from torchperf_lint.knowledge.hints import Hints
+
+MOST_UNKEPT = 25_000_000
+"""Bytes of Python files, besides those that are linted, that are read for a run that may not keep what it learns."""
+
+LARGEST = 20_000_000
+"""Bytes of the largest file that has facts."""
+
+_FORMAT = 7
+
+
+def read_file(key: str) -> bytes:
+    """The bytes of a file of this machine."""
+    with open(key, "rb") as file:
+        return file.read()
+
+
+class Snapshot(NamedTuple):
+    """The files of a project and what is known of them: plain data that can be sent to other processes."""
+
+    layout: Layout
+    facts: dict[str, Facts]
+    hints: Hints
+    statuses: dict[str, Status | None]  # when the facts were taken; None: they would not show a later change
+
+    def program(self, read: Callable[[str], bytes] | None = None) -> Program:
+        """The project, ready to be asked; `read` gives a file's bytes and may raise OSError (None: from this machine).
+
+        Where all linted files are among its own, nothing of it but `read` asks this machine for any file.
+        """
+        keys = {path: key for key, path in self.layout.shown.items()}
+        layout = self.layout
+        return Program(
+            self.facts,
+            layout.root,
+            self.hints,
+            read or read_file,
+            layout.name,
+            lambda path: keys.get(path) or key_of(path),
+        )
+
+
+class Projects:
+    """The projects around files that come one by one, each looked at when its first file comes."""
+
+    def __init__(self, hints: Hints, cache: str | None) -> None:
+        """`hints` and `cache` are `gather`'s."""
+        self._hints = hints
+        self._cache = cache
+        self._known: dict[str, tuple[Snapshot, Program]] = {}
+
+    def around(self, path: str) -> Program:
+        """The project that the file belongs to, whatever files came before it."""
+        key = key_of(path)
+        root = root_of([key])
+        if root not in self._known:
+            snapshot = look_at(layout_at(root, {}), self._hints, self._cache)
+            self._known[root] = snapshot, snapshot.program()
+        snapshot, program = self._known[root]
+        left_out = None if key in snapshot.facts else _looked_up(key, None)
+        if left_out is None:
+            return program
+        return snapshot._replace(facts={**snapshot.facts, key: left_out.facts}).program()
+
+
+def gather(
+    linted: Iterable[str],
+    hints: Hints,
+    cache: str | None = None,
+    facts_of_all: Callable[[Iterator[bytes]], Iterable[Facts]] | None = None,
+) -> Snapshot:
+    """Look at the whole project that the files belong to.
+
+    `cache` is the folder to keep facts in, CACHE_FOLDER for that in the project's root (None: nothing is read or
+    written); a folder that cannot be used costs only time. `facts_of_all` gives the facts of files' contents, in their
+    order; without it, this process works them out.
+    """
+    return look_at(layout_of(linted), hints, cache, facts_of_all)
+
+
+def look_at(
+    layout: Layout,
+    hints: Hints,
+    cache: str | None,
+    facts_of_all: Callable[[Iterator[bytes]], Iterable[Facts]] | None = None,
+) -> Snapshot:
+    """The same where it is known already which files those are."""
+    store = None if cache is None else _Store(layout.root, cache)
+    kept = {} if store is None else store.read()
+    if store is None and _size(layout.found - layout.shown.keys()) > MOST_UNKEPT:
+        layout = layout._replace(found=frozenset())
+    found: dict[str, _Entry | Status | None] = {}
+
+    def unknown() -> Iterator[bytes]:
+        for key in layout.keys:
+            seen = _seen(key, kept.get(key))
+            if isinstance(seen, _Entry):
+                found[key] = seen
+            elif seen is not None:
+                found[key], data = seen
+                yield data
+
+    new = iter(list((facts_of_all or _facts_here)(unknown())))
+    entries = {key: each if isinstance(each, _Entry) else _Entry(each, next(new)) for key, each in found.items()}
+    if store is not None and layout.found:
+        store.write({key: entry for key, entry in entries.items() if key in layout.found})
+    facts = {key: entry.facts for key, entry in entries.items()}
+    return Snapshot(layout, facts, hints, {key: entry.status for key, entry in entries.items()})
+
+
+def _facts_here(contents: Iterator[bytes]) -> Iterator[Facts]:
+    return map(facts_of, contents)
+
+
+def _size(keys: Iterable[str]) -> int:
+    size = 0
+    for key in keys:
+        with contextlib.suppress(OSError):
+            size += os.stat(key).st_size
+    return size
+
+
+# -- facts kept on disk --------------------------------------------------------------------------------------------
+
+
+class _Entry(NamedTuple):
+    """The facts of a file, with what its status was when they were taken."""
+
+    status: Status | None
+    facts: Facts
+
+
+def _looked_up(key: str, kept: _Entry | None) -> _Entry | None:
+    """The entry of a file as it is now; None if it cannot be read."""
+    seen = _seen(key, kept)
+    return seen if seen is None or isinstance(seen, _Entry) else _Entry(seen[0], facts_of(seen[1]))
+
+
+def _seen(key: str, kept: _Entry | None) -> _Entry | tuple[Status | None, bytes] | None:
+    """The same, but where the facts have to be worked out the file's status and bytes."""
+    try:
+        status = status_of(os.stat(key))
+        if kept is not None and kept.status == status:
+            return kept
+        if status[0] > LARGEST:
+            return None
+        data = read_file(key)
+    except OSError:
+        return None
+    if kept is not None and kept.facts.digest == digest_of(data):
+        return _Entry(settled(status), kept.facts)
+    return settled(status), data
+
+
+class _Store(Document):
+    """The document that keeps the facts of a project."""
+
+    def __init__(self, root: str, cache: str) -> None:
+        super().__init__(root, cache, "facts")
+        self._root = root
+        self._kept: dict[str, _Entry] = {}
+
+    def read(self) -> dict[str, _Entry]:
+        """What an earlier run has kept."""
+        try:
+            document = self.load()
+            if document is not None and document["stamp"] == _stamp():
+                files = document["files"].items()
+                self._kept = {f"{self._root}/{place}": _entry(plain) for place, plain in files}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self._kept = {}
+        return self._kept
+
+    def write(self, entries: dict[str, _Entry]) -> None:
+        """Keep these entries and no others, unless that is so already."""
+        if entries == self._kept:
+            return
+        skipped = len(self._root) + 1
+        files = {
+            key[skipped:]: [None if entry.status is None else list(entry.status), entry.facts.plain()]
+            for key, entry in entries.items()
+        }
+        self.save({"stamp": _stamp(), "files": files})
+
+
+def _stamp() -> list[object]:
+    return [_FORMAT, digest_of(program_stamp().encode())]
+
+
+def _entry(plain: Any) -> _Entry:
+    """The entry that was written like this; raise ValueError for anything else."""
+    match plain:
+        case [status, facts]:
+            return _Entry(as_status(status), Facts.from_plain(facts))
+    raise ValueError("this is no entry")

@@ -1,0 +1,1 @@
+"""Who calls what: by names, by class hierarchy, by values."""

@@ -1,0 +1,72 @@
+"""Classes and objects where a name or a branch chooses one of several classes: what is true of each is true of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph.registries import is_in
+from torchperf_lint.model.domain.values import Kind, Registry, Value, join_all
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable
+
+    from torchperf_lint.model.domain.interfaces import ExpressionValues, ValueQuestions
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+
+
+def alternatives(world: ValueQuestions, value: Value) -> list[Value]:
+    """What a class or an object may be, class by class; nothing where that is one class, or too many."""
+    classes = [each for each in value.among if not isinstance(each, Registry)]
+    if not 0 < len(classes) <= bounds.MOST_CHOICES or len(classes) < len(value.among) or value.kind is Kind.METHOD:
+        return []
+    if value.kind is Kind.UNKNOWN:
+        return [world.instance(cls)._replace(device=value.device, because=value.because) for cls in classes]
+    return [value._replace(cls=cls, among=()) for cls in classes]
+
+
+def joined(world: ValueQuestions, value: Value, answer: Callable[[Value], Value]) -> Value | None:
+    """What an answer comes to for each class that the value may have; None where it may not be of several."""
+    found = [answer(each) for each in alternatives(world, value)]
+    return join_all(found) if found else None
+
+
+def attribute(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST) -> Value | None:
+    """`base.name`, where the classes tell, or where the object is moved, whatever it is."""
+    if base.kind is Kind.UNKNOWN and name in ("to", "cuda", "cpu"):
+        return Value(Kind.METHOD, element=base, ref=name)
+    return joined(evaluator.world, base, lambda each: evaluator.attribute_of(each, name, node))
+
+
+def made(world: ValueQuestions, classes: tuple[ClassInfo | Registry, ...], call: ast.Call) -> Value:
+    """A new object of one of the classes."""
+    known = [cls for cls in classes if not isinstance(cls, Registry)]
+    if len(known) < len(classes):
+        return Value(among=classes)
+    return join_all(world.instance(cls)._replace(created=call) for cls in known)
+
+
+def may_mean(world: ValueQuestions, receiver: Value, function: FunctionInfo, stands_for: Callable[..., bool]) -> bool:
+    """Whether a method of the function's name, called on the receiver, is the function for one of its classes."""
+    for cls in receiver.among:
+        if isinstance(cls, Registry):
+            if _is_registered(world, cls, function):
+                return True
+            continue
+        method = world.method(cls, function.name)
+        if method is function or (method is not None and stands_for(world, method, function)):
+            return True
+    return False
+
+
+def _is_registered(world: ValueQuestions, registry: Registry, function: FunctionInfo) -> bool:
+    """Whether the function is a method of a class in the registry, or of one that such a class inherits it from."""
+    program, cls = world.program, function.cls
+    if program is None or cls is None:
+        return False
+    if is_in(program, cls, registry):
+        return True
+    return any(
+        is_in(program, heir, registry) and world.method(heir, function.name) is function for heir in program.heirs(cls)
+    )

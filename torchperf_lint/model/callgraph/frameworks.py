@@ -1,0 +1,336 @@
+"""Contracts with frameworks: which functions they call for every batch, and where they have put the data by then."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import hooks, torchmetrics_api
+from torchperf_lint.knowledge.accelerators import ACCELERATOR_STEMS, CPU_TUNING
+from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.domain.contracts import Contract
+from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
+from torchperf_lint.model.syntax.index import last_name, names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.code import Code
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
+
+_PACKAGES = {
+    "pytorch_lightning": "lightning.pytorch",
+    "lightning": "lightning.pytorch",
+    "lightning.pytorch": "lightning.pytorch",
+    "lightning.pytorch.pytorch": "lightning.pytorch",  # `lightning.pytorch`, where `lightning` has become that
+    "lightning_fabric": "lightning.fabric",
+    "lightning.fabric": "lightning.fabric",
+    "lightning.pytorch.fabric": "lightning.fabric",
+}
+
+_PREFIXES = (
+    ("pytorch_lightning.", "lightning.pytorch."),
+    ("lightning.fabric.", "lightning.fabric."),
+    ("lightning_fabric.", "lightning.fabric."),
+    ("lightning.pytorch.pytorch.", "lightning.pytorch."),
+    ("lightning.pytorch.fabric.", "lightning.fabric."),
+    ("lightning.pytorch.", "lightning.pytorch."),
+    ("lightning.", "lightning.pytorch."),
+    ("torch.utils.data.dataloader.", "torch.utils.data."),
+    ("torch.utils.data.distributed.", "torch.utils.data."),
+    ("torch.nn.parallel.data_parallel.", "torch.nn."),
+    ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
+    ("torch.nn.parameter.", "torch.nn."),
+    ("torch._tensor.", "torch."),
+)
+
+
+_NO_OPTIMIZERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
+_IN_HOOK_TABLES = frozenset[str]().union(*(table.hot for table in hooks.HOOK_TABLES))
+
+
+def is_optimizer(refs: list[str]) -> bool:
+    """Whether one of these base classes makes a class a torch optimizer."""
+    return any(
+        ref.startswith("torch.optim.") and ref.rpartition(".")[2][:1].isupper() and not ref.startswith(_NO_OPTIMIZERS)
+        for ref in refs
+    )
+
+
+def canonical(ref: str) -> str:
+    """One name for each public path to the same library object."""
+    if ref in _PACKAGES:
+        return _PACKAGES[ref]
+    for prefix, replacement in _PREFIXES:
+        if ref.startswith(prefix):
+            return replacement + ref[len(prefix) :]
+    if ref.startswith("torch.nn.modules."):
+        return "torch.nn." + ref.rpartition(".")[2]
+    return ref
+
+
+def star_import(root: str) -> dict[str, Value]:
+    """The names that `from root import *` binds, as far as rules ask about them."""
+    names = hooks.STAR_IMPORTS.get(canonical(root), "")
+    return {name: Value(Kind.LIBRARY, ref=canonical(f"{root}.{name}")) for name in names.split()}
+
+
+def speaks_of_accelerator(code: Code) -> bool:
+    """Whether the file's code names an accelerator, or a framework that would use one."""
+    return code.calls(".to") or code.speaks_of(*ACCELERATOR_STEMS)
+
+
+def transforms_samples(code: Code) -> bool:
+    """Whether the file's modules are a dataset's transforms, which run on the host: they handle PIL images."""
+    return code.speaks_of("pil_image", "PILToTensor")
+
+
+def trains_on_cpu(code: Code) -> bool:
+    """Whether the file tunes its training for the CPU, whatever device names it passes around."""
+    return code.names(*CPU_TUNING)
+
+
+def is_module(refs: list[str]) -> bool:
+    """Whether one of these base classes makes a class an nn.Module."""
+    return any(
+        ref.rpartition(".")[2] in hooks.MODULE_BASES or (ref.startswith("torch.nn.") and "functional" not in ref)
+        for ref in refs
+    )
+
+
+def is_lightning_module(world: ValueQuestions, cls: ClassInfo) -> bool:
+    """A LightningModule, or a class shaped like one whose base is in another file."""
+    refs = world.library_bases(cls)
+    if any(ref.rpartition(".")[2] == "LightningModule" for ref in refs):
+        return True
+    shaped = {"training_step", "configure_optimizers"} <= set(cls.methods)
+    return shaped and any(not ref.startswith("torch.") for ref in refs)
+
+
+def contract_of(world: ValueQuestions, function: FunctionInfo) -> Contract | None:
+    """The contract under which a framework calls the function, or None."""
+    cls = function.cls
+    if cls is not None:
+        contract = _method_contract(world, function, cls)
+        if contract is not None:
+            return contract
+    return _callback_contract(world, function)
+
+
+def _method_contract(world: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
+    name = function.name
+    refs = world.library_bases(cls)
+    if name in hooks.LIGHTNING_MODULE_HOOKS and is_lightning_module(world, cls):
+        first = frozenset(function.parameter_names[1:2])
+        placed = first if name in hooks.LIGHTNING_STEPS else hooks.LIGHTNING_PLACED
+        if name in hooks.LIGHTNING_BEFORE_TRANSFER:
+            return Contract(True, f"Lightning calls `{name}` for every batch")
+        says = f"Lightning calls `{name}` for every batch, with the batch on the device"
+        return Contract(True, says, Device.LIKELY, tensors=placed, origin=Origin.BATCH)
+    tables = [table for table in hooks.HOOK_TABLES if name in table.hot] if name in _IN_HOOK_TABLES else ()
+    names = world.base_names(cls) if tables else ()
+    for table in tables:
+        if any(_is_a(ref, table) for ref in names):
+            return Contract(
+                True,
+                f"{table.framework} calls `{name}` for every batch",
+                Device.LIKELY,
+                tensors=table.placed,
+                origin=Origin.BATCH,
+            )
+    if world.cpu_only:
+        return None
+    if name == "forward" and not world.transforms_samples and (is_module(refs) or _looks_like_module(refs)):
+        return Contract(True, "`forward` runs for every batch, where the module lives", Device.LIKELY, all_tensors=True)
+    if name in ("forward", "backward") and "torch.autograd.Function" in refs:
+        return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
+    if name == torchmetrics_api.UPDATE and any(map(torchmetrics_api.metric_class, refs)):
+        says = "a metric's `update` runs for every batch, on the model's predictions"
+        return Contract(True, says, Device.LIKELY, tensors=torchmetrics_api.INPUTS, origin=Origin.BATCH)
+    if name == "step" and (is_optimizer(refs) or any(ref.endswith(".Optimizer") for ref in refs)):
+        return Contract(True, "an optimizer's `step` runs for every batch")
+    return _process_contract(world, function, cls)
+
+
+def _process_contract(world: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
+    """A method that a subclass of ignite's Engine hands to `super().__init__` as its process function."""
+    for record in calling.handed_over(world, function, ("__init__",)):
+        maker = record.function
+        if maker.name != "__init__" or maker.cls is None:
+            continue
+        if any(name.rpartition(".")[2] == "Engine" for name in world.base_names(maker.cls)):
+            says = "ignite's Engine calls this method for every batch"
+            return _processes(function, says)._replace(row=record.call.lineno, path=maker.index.path)
+    return None
+
+
+def _processes(function: FunctionInfo, says: str) -> Contract:
+    """What ignite promises to a process function: it gets the engine, and a batch as the loader gives it."""
+    given = function.parameter_names[function.self_name is not None :]
+    return Contract(True, says, tensors=frozenset(given[1:2]))
+
+
+def _by_annotation(world: ValueQuestions, function: FunctionInfo) -> Contract | None:
+    """A function or method `f(engine: Engine, batch)`: only a process function of ignite gets these two."""
+    annotation = of_engine_and_batch(function)
+    if annotation is None:
+        return None
+    engine = next(filter(None, (_engine(world, name) for name in names_in(annotation))), None)
+    if engine is None:
+        return None
+    says = "ignite's Engine calls a function of this and a batch for every batch"
+    contract = _processes(function, says)
+    cls = engine.cls
+    return contract if cls is None else contract._replace(row=cls.node.lineno, path=cls.index.path)
+
+
+def of_engine_and_batch(function: FunctionInfo) -> ast.expr | None:
+    """The annotation of the first of two parameters, of which the second has the name of a batch."""
+    arguments = function.arguments
+    given = [] if arguments is None else arguments.args[function.self_name is not None :]
+    is_so = len(given) == 2 and given[1].arg.startswith("batch") and not given[1].arg.startswith("batches")
+    return given[0].annotation if is_so else None
+
+
+def _engine(world: ValueQuestions, name: str) -> Value | None:
+    """What the name stands for, if that is ignite's Engine or a class that descends from it."""
+    value = world.names.at_top(name)
+    names = [value.ref or ""] if value.cls is None else world.library_bases(value.cls)
+    is_engine = any(each.startswith("ignite.") and each.endswith(".Engine") for each in names)
+    return value if is_engine else None
+
+
+def _is_a(ref: str, table: hooks.HookTable) -> bool:
+    return ref.rpartition(".")[2] in table.bases and (not table.roots or ref.startswith(table.roots))
+
+
+def _looks_like_module(refs: list[str]) -> bool:
+    """A base class from elsewhere whose name says module, model, net, head ..."""
+    names = [ref.rpartition(".")[2] for ref in refs]
+    return any(
+        re.search(r"(Module|Model|Net|Head|Backbone|Block|Layer|Loss|Encoder|Decoder|Attention)$", n) for n in names
+    )
+
+
+def _callback_contract(world: ValueQuestions, function: FunctionInfo) -> Contract | None:
+    """Functions handed to a framework by name: ignite's process functions and handlers, torch's hooks."""
+    for decorator in function.decorators:
+        handled = decorator.args if isinstance(decorator, ast.Call) and last_name(decorator.func) == "on" else []
+        if any(map(_is_hot_event, handled)):
+            return Contract(True, "ignite calls this handler at every iteration")
+    if takes_gradients(function):
+        return Contract(True, "DistributedDataParallel calls its communication hook in every backward pass")
+    taken = next(filter(None, (_handed_over(home, function) for home in _handing_on(world, function))), None)
+    return taken or _by_annotation(world, function)
+
+
+def _handing_on(world: ValueQuestions, function: FunctionInfo) -> Sequence[ValueQuestions]:
+    """The files that may hand the function to a framework: as it is, in an object, or as what another one makes."""
+    cls, outer = function.cls, function.outer
+    if cls is None and outer is function.index.module:
+        return world.handing_on(function)
+    if cls is not None and function.name != "__call__":
+        homes = (world.home(index) for index in dict.fromkeys(owner.index for owner in world.lineage(cls)))
+        return [home for home in homes if home is not None]
+    return [world, *world.making(cls or outer, "Engine")]
+
+
+def takes_gradients(function: FunctionInfo) -> bool:
+    """Whether a parameter is annotated as a bucket of gradients: a communication hook, or a part of one."""
+    arguments = function.arguments
+    named = [] if arguments is None else [*arguments.posonlyargs, *arguments.args]
+    return any(
+        hooks.GRADIENT_BUCKET in (last_name(each.annotation), getattr(each.annotation, "value", None))
+        for each in named
+        if each.annotation is not None
+    )
+
+
+def without_partial(node: ast.expr) -> ast.expr:
+    """`f` of `partial(f, ...)`."""
+    return node.args[0] if isinstance(node, ast.Call) and last_name(node.func) == "partial" and node.args else node
+
+
+def _is_taken_off(record: CallRecord) -> bool:
+    """Whether a hook stays for a look at the model only: registered in a context, or removed where it is registered."""
+    caller = record.function
+    in_context = caller.cls is not None and "__exit__" in caller.cls.methods
+    return in_context or any(last_name(each.call.func) == "remove" and not each.call.args for each in caller.calls_made)
+
+
+def _of_registrar(registrar: str, record: CallRecord, path: str) -> Contract:
+    says = f"`{registrar}` has it called for every batch"
+    return Contract(True, says, Device.LIKELY, all_tensors=True, row=record.call.lineno, path=path)
+
+
+def _handed_over(world: ValueQuestions, function: FunctionInfo) -> Contract | None:
+    """The contract under which the file of `world` hands the function to a framework."""
+    calls = world.index.calls
+
+    def means(node: ast.expr, record: CallRecord) -> bool:
+        if isinstance(node, ast.IfExp):
+            return means(node.body, record) or means(node.orelse, record)
+        if function.cls is not None and function.name != "__call__":
+            return calling.is_meant(world, node, record, function)
+        if function.cls is None and function.index is world.index and not isinstance(node, ast.Call):
+            return isinstance(node, ast.Name) and node.id == function.name and _is_seen(function, record.function)
+        given = world.frame_value(record.function, node)
+        if given.cls is not None and given.kind is Kind.INSTANCE:
+            return world.method(given.cls, "__call__") is function
+        return given.function is function
+
+    def contract(record: CallRecord, says: str) -> Contract:
+        return Contract(True, says, row=record.call.lineno, path=world.index.path)
+
+    for record in calls.get("Engine", ()):
+        if record.call.args and means(record.call.args[0], record):
+            ref = world.frame_value(record.function, record.call.func).ref or ""
+            if ref.startswith("ignite."):
+                made = _processes(function, "ignite's Engine calls this function for every batch")
+                return made._replace(row=record.call.lineno, path=world.index.path)
+    for record in calls.get("add_event_handler", ()):
+        given = record.call.args
+        if len(given) > 1 and _is_hot_event(given[0]) and means(given[1], record):
+            return contract(record, "ignite calls this handler at every iteration")
+    for taker, words in hooks.FUNCTION_KEYWORDS.items():
+        for record in calls.get(taker, ()):
+            if any(keyword.arg in words and means(keyword.value, record) for keyword in record.call.keywords):
+                return contract(record, f"`{taker}` has it called for every batch")
+    if _evaluates_by_batch(world):
+        for record in calls.get("Trainer", ()):
+            if any(given.arg == "compute_metrics" and means(given.value, record) for given in record.call.keywords):
+                says = "the Trainer calls `compute_metrics` for every batch under `batch_eval_metrics=True`"
+                return contract(record, says)
+    for registrar in hooks.FORWARD_HOOK_REGISTRARS:
+        for record in calls.get(registrar, ()):
+            is_meant = any(means(without_partial(given), record) for given in record.call.args[:1])
+            if is_meant and not _is_taken_off(record):
+                return _of_registrar(registrar, record, world.index.path)
+    return None
+
+
+def _is_seen(function: FunctionInfo, caller: FunctionInfo) -> bool:
+    """Whether the function stands where the caller finds it by its name."""
+    around: FunctionInfo | None = caller
+    while around is not None and around is not function.outer:
+        around = around.outer
+    return around is not None
+
+
+def _evaluates_by_batch(world: ValueQuestions) -> bool:
+    """Whether some arguments of a Trainer here say `batch_eval_metrics=True`."""
+    return any(
+        keyword.arg == "batch_eval_metrics" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for name in ("TrainingArguments", "Seq2SeqTrainingArguments")
+        for record in world.index.calls.get(name, ())
+        for keyword in record.call.keywords
+    )
+
+
+def _is_hot_event(event: ast.expr) -> bool:
+    """`Events.ITERATION_COMPLETED`, but not `Events.ITERATION_COMPLETED(every=100)`."""
+    if isinstance(event, ast.BinOp):
+        return _is_hot_event(event.left) or _is_hot_event(event.right)
+    return isinstance(event, ast.Attribute) and event.attr in hooks.IGNITE_HOT_EVENTS

@@ -1,0 +1,246 @@
+"""Registries: dicts and objects that classes are put into by decorators, and that give one of them by its name.
+
+All is told by the text of files and by what names stand for, so that it holds at any level.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge.other_libraries import REGISTRARS, REGISTRIES
+from torchperf_lint.model.domain.values import UNKNOWN, Kind, Registry, Value, container
+from torchperf_lint.model.project.exports import Imported, LibraryName, Variable
+from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.domain.interfaces import ProjectQuestions
+    from torchperf_lint.model.project.exports import Meaning
+    from torchperf_lint.model.syntax.index import Index
+
+_NEW_DICTS = ("dict", "OrderedDict")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+class _Holder(NamedTuple):
+    """What a decorator puts classes into: a dict of its file, or of the object that it is a method of."""
+
+    cls: ClassInfo | None
+    name: str
+
+
+def seen_as(program: ProjectQuestions, meaning: Variable) -> Value | None:
+    """What the text alone tells of a name at the top of a file, if that is a registry or a table of classes."""
+    bound = _bound_once(meaning.home, meaning.name)
+    if isinstance(bound, ast.Call) and not _makes_dict(bound):
+        meant = meaning_of(program, meaning.home, bound.func)
+        if isinstance(meant, LibraryName) and meant.name in REGISTRIES:
+            return Value(Kind.INSTANCE, ref=meant.name, created=bound)
+        if isinstance(meant, ClassInfo) and any(holder.cls is meant for holder in registrars(meant.index).values()):
+            return Value(Kind.INSTANCE, cls=meant, created=bound)
+        return None
+    filled = entries(meaning.home, meaning.name)
+    if filled is not None:
+        return filled
+    return _table(program, meaning.home, bound) if isinstance(bound, ast.Dict) and bound.values else None
+
+
+def entries(index: Index, name: str) -> Value | None:
+    """The dict at the top of a file that decorators of this file put classes into; None if it is no such dict."""
+    bound = _bound_once(index, name)
+    if bound is None or not _makes_dict(bound) or _Holder(None, name) not in registrars(index).values():
+        return None
+    return container(Value(Kind.CLASS, among=(Registry((index, name)),)), None, "dict")
+
+
+def _table(program: ProjectQuestions, index: Index, bound: ast.Dict) -> Value | None:
+    """A dict of classes by literal names, as it is written."""
+    found = [(key, meaning_of(program, index, value)) for key, value in zip(bound.keys, bound.values, strict=True)]
+    classes = [(key.value, cls) for key, cls in found if isinstance(key, ast.Constant) and isinstance(cls, ClassInfo)]
+    if len(classes) < len(found):
+        return None
+    element = Value(Kind.CLASS, among=tuple(dict.fromkeys(cls for _, cls in classes)))
+    return container(element, [(key, Value(Kind.CLASS, cls=cls)) for key, cls in classes], "dict")
+
+
+def held(owner: Value, name: str) -> Value | None:
+    """What an attribute of a registry object holds, if that is where it keeps the classes."""
+    if owner.created is None or owner.cls is None:
+        return None
+    if _Holder(owner.cls, name) not in registrars(owner.cls.index).values():
+        return None
+    return container(Value(Kind.CLASS, among=(Registry(owner.created),)), None, "dict")
+
+
+def given_by(registry: Value, method: str, arguments: list[Value]) -> Value:
+    """What a method of a library's registry gives."""
+    if registry.created is None or method not in ("build", "get"):
+        return UNKNOWN
+    asked = arguments[0] if arguments else UNKNOWN
+    if method == "build":
+        asked = next((value for key, value in asked.items or () if key == "type"), UNKNOWN)
+    return named(Value(Kind.CLASS if method == "get" else Kind.UNKNOWN, among=(Registry(registry.created),)), asked)
+
+
+def named(value: Value, name: Value) -> Value:
+    """Of what a registry holds, what it has under a name."""
+    if not value.among or not isinstance(name.constant, str):
+        return value
+    asked = (each._replace(asked=name.constant) if isinstance(each, Registry) else each for each in value.among)
+    return value._replace(among=tuple(asked))
+
+
+# -- what is in a registry ---------------------------------------------------------------------------------------------
+
+
+def registries_of(program: ProjectQuestions, cls: ClassInfo) -> dict[Registry, Index]:
+    """The registries that the decorators of a class put it into, each with its file; none for one that is wrapped."""
+    found: dict[Registry, Index] = {}
+    for decorator in cls.node.decorator_list:
+        call = decorator if isinstance(decorator, ast.Call) else None
+        func = decorator if call is None else call.func
+        registry = _registry_of(program, cls.index, func, call is not None)
+        if registry is None:
+            return {}
+        found[registry[0]._replace(asked=_name_in(cls, call))] = registry[1]
+    return found
+
+
+def _name_in(cls: ClassInfo, call: ast.Call | None) -> str | None:
+    """The name under which a decorator registers a class: what it is given, else the class's own; None if unclear."""
+    given = [] if call is None else [*call.args[:1], *(k.value for k in call.keywords if k.arg in (None, "name"))]
+    if not given:
+        return cls.name
+    return given[0].value if isinstance(given[0], ast.Constant) and isinstance(given[0].value, str) else None
+
+
+def is_in(program: ProjectQuestions, cls: ClassInfo, registry: Registry) -> bool:
+    """Whether the class is in the registry, and may be what was asked for there."""
+    return any(
+        each.made == registry.made and (registry.asked is None or each.asked in (None, registry.asked))
+        for each in registries_of(program, cls)
+    )
+
+
+def _registry_of(program: ProjectQuestions, index: Index, func: ast.expr, called: bool) -> tuple[Registry, Index] | None:
+    meant = meaning_of(program, index, func)
+    if isinstance(meant, FunctionInfo):
+        holder = registrars(meant.index).get((meant, called))
+        if holder is None or holder.cls is not None or _bound_once(meant.index, holder.name) is None:
+            return None
+        return Registry((meant.index, holder.name)), meant.index
+    owner = meaning_of(program, index, func.value) if isinstance(func, ast.Attribute) else None
+    if not isinstance(owner, Variable):
+        return None
+    value = seen_as(program, owner)
+    if value is None or value.created is None:
+        return None
+    if value.cls is None:
+        known = called and func.attr in REGISTRARS  # type: ignore[attr-defined]
+    else:
+        method = value.cls.methods.get(func.attr)  # type: ignore[attr-defined]
+        known = method is not None and (method, called) in registrars(value.cls.index)
+    return (Registry(value.created), owner.home) if known else None
+
+
+def registrars(index: Index) -> dict[tuple[FunctionInfo, bool], _Holder]:
+    """The functions of a file that put what they decorate into a dict and give it back; True: called to decorate."""
+    return index.note("registrars", lambda: dict(_find_registrars(index)))
+
+
+def _find_registrars(index: Index) -> Iterator[tuple[tuple[FunctionInfo, bool], _Holder]]:
+    for function in index.functions:
+        returned = _returned(function)
+        for name in function.parameter_names:
+            if name == function.self_name or not returned or returned != {name}:
+                continue
+            holder = _put_into(function, name, True)
+            maker = function.outer
+            if holder is None or maker is None:
+                continue
+            if function.cls is not None or maker is index.module:
+                yield (function, False), holder
+            elif function.name in _returned(maker):
+                yield (maker, True), holder
+
+
+def _returned(function: FunctionInfo) -> set[str | None]:
+    """The names that a function returns; None among them for anything else."""
+    given = [each.value for each in function.statements if isinstance(each, ast.Return) and each.value is not None]
+    return {node.id if isinstance(node, ast.Name) else None for node in given}
+
+
+def _put_into(function: FunctionInfo, parameter: str, by_helper: bool) -> _Holder | None:
+    """The dict that a function puts its parameter into, by itself or by a helper that it hands it to."""
+    outer = function.outer
+    around = function if function.cls is not None or outer is None else outer
+    for node in function.nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == parameter:
+            target = node.targets[0]
+            path = dotted(target.value) if isinstance(target, ast.Subscript) else None
+            root, _, rest = (path or "").partition(".")
+            if rest and root == around.self_name and around.cls is not None:
+                return _Holder(around.cls, rest)
+            if path is not None and not rest and root not in function.index.bound_names(around):
+                return _Holder(None, root)
+    for record in function.calls_made if by_helper else ():
+        helper = _helper(record.call, around)
+        names = [] if helper is None else helper.parameter_names[helper.self_name is not None :]
+        given = [*zip(names, record.call.args, strict=False), *((k.arg, k.value) for k in record.call.keywords)]
+        for name, node in given:
+            if helper is not None and name in names and isinstance(node, ast.Name) and node.id == parameter:
+                return _put_into(helper, name, False)
+    return None
+
+
+def _helper(call: ast.Call, around: FunctionInfo) -> FunctionInfo | None:
+    root, _, name = (dotted(call.func) or "").partition(".")
+    return around.cls.methods.get(name) if around.cls is not None and root == around.self_name else None
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def meaning_of(program: ProjectQuestions, index: Index, node: ast.expr) -> Meaning | None:
+    """What a dotted name at the top of a file stands for, by its imports and definitions."""
+    root, _, rest = (dotted(node) or "").partition(".")
+    bound = index.bound_names(index.module)
+    if not root or bound.count(root) > 1 or root in index.rebound_elsewhere:
+        return None
+    exports = program.unit_of(index).exports
+    found = exports.meanings.get(root)
+    if isinstance(found, Imported):
+        return program.meaning(f"{found.ref}.{rest}" if rest else found.ref, index)
+    if found is None and root not in bound:
+        starred = program.starred(root, index)
+        return None if starred is None else program.meaning(f"{starred}.{rest}" if rest else starred, index)
+    if rest:
+        return None
+    return found or (Variable(index, root) if root in exports.variables else None)
+
+
+def _bound_once(index: Index, name: str) -> ast.expr | None:
+    """What the name is bound to at the top of the file, if that is done once, and nowhere else."""
+    return index.note(("bound once", name), lambda: _find_bound(index, name))
+
+
+def _find_bound(index: Index, name: str) -> ast.expr | None:
+    if index.bound_names(index.module).count(name) != 1 or name in index.rebound_elsewhere:
+        return None
+    for statement in index.module.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and any(
+            isinstance(target, ast.Name) and target.id == name for target in targets
+        ):
+            return statement.value
+    return None
+
+
+def _makes_dict(node: ast.expr) -> bool:
+    """A dict that is empty at first."""
+    if isinstance(node, ast.Dict):
+        return not node.keys
+    is_call = isinstance(node, ast.Call) and not node.args and not node.keywords
+    return is_call and (dotted(node.func) or "").rpartition(".")[2] in _NEW_DICTS  # type: ignore[attr-defined]

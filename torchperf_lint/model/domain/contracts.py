@@ -1,0 +1,23 @@
+"""What frameworks promise about functions that they call."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torchperf_lint.model.domain.values import Device, Origin
+
+
+class Contract(NamedTuple):
+    """What a framework promises about a function: it is called for every batch, with these data placed."""
+
+    hot: bool
+    says: str
+    device: Device = Device.UNKNOWN
+    all_tensors: bool = False
+    tensors: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset(
+        {"batch_idx", "dataloader_idx", "optimizer_idx", "batch_index", "batch_nb", "step", "epoch", "idx", "i"}
+    )
+    origin: Origin | None = None
+    row: int | None = None  # of the call that hands the function to the framework, and its file
+    path: str | None = None

@@ -1,0 +1,117 @@
+"""How often a place runs: what repeats it in every step, and the words in which messages tell of that."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Because
+
+Loop = ast.For | ast.AsyncFor | ast.While
+_EVALUATES = re.compile(
+    r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|infer|inference|predict|prediction)(_|$)"
+)
+_TRAINS = re.compile(r"(^|_)(pre|re)?train|Train")
+
+
+class Frequency(enum.Enum):
+    """What repeats a place."""
+
+    TRAINING_LOOP = enum.auto()
+    """A loop that takes a training step in every pass."""
+
+    EVALUATION_LOOP = enum.auto()
+    """A loop over batches that names say to be an evaluation."""
+
+    BATCH_LOOP = enum.auto()
+    """Any other loop over batches."""
+
+    HOOK = enum.auto()
+    """A framework calls the function in every step."""
+
+    FUNCTION = enum.auto()
+    """The function is called in every step, as the user has configured or as its callers show."""
+
+    SELDOM = enum.auto()
+    """Nothing repeats it in every step."""
+
+
+_LOOPS = {
+    Frequency.TRAINING_LOOP: "training loop",
+    Frequency.EVALUATION_LOOP: "evaluation loop",
+    Frequency.BATCH_LOOP: "batch loop",
+}
+
+
+class Heat(NamedTuple):
+    """A place that runs in every step.
+
+    `loop` is the batch loop around it in the same function (None: the function itself is called per step);
+    `frequency` says what repeats it, and `because` what shows that. `function` names the hook or function that is
+    called in every step, where no loop in sight repeats it. `each` names what a loop inside the step binds, if the
+    place stands in one and so runs several times per step.
+    """
+
+    loop: ast.For | ast.AsyncFor | ast.While | None
+    frequency: Frequency
+    because: tuple[Because, ...]
+    function: str = ""
+    each: str = ""
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether it is an evaluation, as far as names tell, that repeats the place."""
+        return self.frequency is Frequency.EVALUATION_LOOP or names_evaluation(self.function)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is training, as far as names tell, that repeats the place."""
+        return self.frequency is Frequency.TRAINING_LOOP or names_training(self.function)
+
+    @property
+    def where(self) -> str:
+        """When the place runs, for a message: `on every pass of the training loop`, `in every call of `forward``.
+
+        Or, in a loop over parameters: `for each `p` in every call of `step``.
+        """
+        return f"for each `{self.each}` {self.step}" if self.each else self.step
+
+    @property
+    def step(self) -> str:
+        """The same without the loop inside the step, for a message that tells of it by itself."""
+        preposition = "on every pass of the" if self.frequency in _LOOPS else "in every call of"
+        return f"{preposition} {self.repeated}"
+
+    @property
+    def repeated(self) -> str:
+        """The loop or function that is repeated, for a message: `training loop`, `` `forward` ``."""
+        return _LOOPS.get(self.frequency) or f"`{self.function}`"
+
+
+def names_evaluation(name: str) -> bool:
+    """Whether a function or loader of this name belongs to an evaluation."""
+    return _EVALUATES.search(name.lower().replace(".", "_")) is not None
+
+
+def names_training(name: str) -> bool:
+    """Whether a function of this name belongs to training: `train_epoch`, `on_train_batch_end`, `pretrain`."""
+    return _TRAINS.search(name) is not None
+
+
+class LoopKind(enum.Enum):
+    """BATCH runs once per batch, EPOCH holds batch loops, OTHER is neither."""
+
+    BATCH = "batch"
+    EPOCH = "epoch"
+    OTHER = "other"
+
+
+class LoopInfo(NamedTuple):
+    """A classified loop, with what shows its kind."""
+
+    kind: LoopKind
+    says: str
+    trains: bool

@@ -1,0 +1,60 @@
+"""Evidence apart from values: a call is followed once for all arguments that differ only in what shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_lint.model.domain.values import Value
+
+_TOKEN = "\0"
+"""The text of a step that stands for the evidence whose number is its row."""
+
+Evidence = tuple[Because, ...]
+
+
+class ByName(Because):
+    """A step that rests on what something is called, and on nothing that the program does."""
+
+    __slots__ = ()
+
+
+def set_apart(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[Evidence]]:
+    """The values with tokens for their evidence, numbered as they come, and the evidence by number."""
+    numbers: dict[Evidence, int] = {}
+    bare = {name: _bare(value, numbers) for name, value in values.items()}
+    return bare, list(numbers)
+
+
+def _bare(value: Value, numbers: dict[Evidence, int]) -> Value:
+    if not value.because and value.element is None and not value.items:
+        return value
+    because = value.because
+    if because:
+        because = (Because(numbers.setdefault(because, len(numbers)), _TOKEN),)
+    element = None if value.element is None else _bare(value.element, numbers)
+    items = value.items and tuple((key, _bare(item, numbers)) for key, item in value.items)
+    return value._replace(because=because, element=element, items=items)
+
+
+def put_back(value: Value, evidence: list[Evidence]) -> Value:
+    """The value with the evidence that its tokens stand for."""
+    if not value.because and value.element is None and not value.items:
+        return value
+    because = value.because
+    if any(step.text == _TOKEN for step in because):
+        because = tuple(each for step in because for each in _meant(step, evidence))
+    element = None if value.element is None else put_back(value.element, evidence)
+    items = value.items and tuple((key, put_back(item, evidence)) for key, item in value.items)
+    return value._replace(because=because, element=element, items=items)
+
+
+def _meant(step: Because, evidence: list[Evidence]) -> Evidence:
+    if step.text != _TOKEN:
+        return (step,)
+    # A token that has been seen from another file names the file that steps without a path stand in.
+    return tuple(each if each.path is not None else each._replace(path=step.path) for each in evidence[step.row])

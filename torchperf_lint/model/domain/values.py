@@ -1,0 +1,316 @@
+"""The value lattice: what an expression may be, where its data live, and what shows it.
+
+A Value is a claim about every execution that reaches the expression. UNKNOWN kind or device means just that;
+joins lose what the two sides do not share, so that an unknown never turns into a yes.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from torchperf_lint.model import bounds
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterable
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+
+_T = TypeVar("_T")
+
+
+class Kind(enum.Enum):
+    """What sort of object an expression evaluates to."""
+
+    UNKNOWN = "unknown"
+    NONE = "None"
+    NUMBER = "number"
+    STRING = "string"
+    TENSOR = "tensor"
+    STRUCTURE = "tensors"  # a tensor, or a (nested) structure of tensors: what a model or a loader gives
+    NUMPY = "numpy"
+    DEVICE = "device"
+    DTYPE = "dtype"
+    MODULE = "module"
+    OPTIMIZER = "optimizer"
+    SCALER = "scaler"
+    LOADER = "loader"
+    METRIC = "metric"
+    CONTAINER = "container"
+    LIBRARY = "library"  # a module, class or function of a library: `ref` is its qualified name
+    FUNCTION = "function"
+    CLASS = "class"
+    INSTANCE = "instance"
+    METHOD = "method"  # a bound method: `element` is the object, `ref` the method's name
+
+    __hash__ = object.__hash__  # Enum's own is Python code, and Values are hashed by the thousand
+
+
+class Device(enum.Enum):
+    """Where a tensor's data live, a module's parameters live, or a device object points to."""
+
+    UNKNOWN = "unknown"
+    CPU = "cpu"
+    LIKELY = (
+        "cuda-likely"  # an accelerator, if there is one, of whatever kind the program, its user or a framework picks
+    )
+    AVAILABLE = "cuda-available"  # CUDA where there is it, otherwise the CPU
+    CUDA = "cuda"
+
+    __hash__ = object.__hash__
+
+    def __init__(self, name: str) -> None:
+        """`on_accelerator`: it is one where there is one. `is_cuda`: no accelerator but CUDA is meant."""
+        self.on_accelerator = name.startswith("cuda")
+        self.is_cuda = name in ("cuda", "cuda-available")
+
+    def join(self, other: Device) -> Device:
+        """What holds whichever of the two is the case."""
+        if self is other:
+            return self
+        if self.on_accelerator and other.on_accelerator:
+            return Device.AVAILABLE if self.is_cuda and other.is_cuda else Device.LIKELY
+        return Device.UNKNOWN
+
+    def or_host(self) -> Device:
+        """What it is to the program that picks it, or else leaves things on the host."""
+        return Device.AVAILABLE if self.is_cuda else Device.LIKELY
+
+
+class Origin(enum.Enum):
+    """How what comes from a loader's batch lies in memory."""
+
+    BATCH = "batch"  # where the loader put it, every tensor in one piece
+    DERIVED = "derived"  # taken or made from a batch: there may be gaps in it, or it may lie in memory of its own
+
+    __hash__ = object.__hash__
+
+
+class Registry(NamedTuple):
+    """A registry of the program, by what makes it: a call, or the file and the name of a dict.
+
+    `asked` is the name that is looked up there, where it is known.
+    """
+
+    made: object
+    asked: str | None = None
+
+
+class Value(NamedTuple):
+    """One element of the lattice."""
+
+    kind: Kind = Kind.UNKNOWN
+    device: Device = Device.UNKNOWN
+    scalar: bool | None = None  # tensors: exactly one element and no dimension
+    vector: bool | None = None  # tensors: exactly one dimension
+    dtype: str | None = None  # float32, float64, float16, bfloat16, int64, int, bool, uint8 ... as far as evident
+    origin: Origin | None = None  # of what a loader yields, and of what is taken from it
+    element: Value | None = None  # containers: any element; loaders: a batch; methods: the object
+    items: tuple[tuple[object, Value], ...] | None = None  # containers built literally: key or position -> value
+    ref: str | None = None  # qualified name of a library object, or of the library class of an instance
+    function: FunctionInfo | None = None
+    cls: ClassInfo | None = None
+    constant: object = None  # numbers and strings written literally
+    created: ast.Call | None = None  # the call that made a loader, metric, module ...
+    mixed: bool = False  # a tensor on some paths and a Python number on others
+    because: tuple[Because, ...] = ()
+    sources: tuple[ast.Call, ...] = ()  # loaders and batches: every call that may have built the loader
+    among: tuple[ClassInfo | Registry, ...] = ()  # classes and objects: the class is one of these, or in one of these
+
+    @property
+    def is_tensor(self) -> bool:
+        """A tensor on every path."""
+        return self.kind is Kind.TENSOR and not self.mixed
+
+    @property
+    def holds_tensors(self) -> bool:
+        """A tensor or a structure of tensors."""
+        return self.kind is Kind.TENSOR or self.kind is Kind.STRUCTURE
+
+
+UNKNOWN = Value()
+NONE = Value(Kind.NONE)
+NUMBER = Value(Kind.NUMBER)
+INTEGER = Value(Kind.NUMBER, dtype="int")
+STRING = Value(Kind.STRING)
+
+
+def join(left: Value, right: Value, lean: bool = False) -> Value:
+    """The least claim that covers both values.
+
+    `lean` says that the paths part on a question about the accelerator (`if use_cuda: x = x.cuda()`): what is there
+    on one of them is there if there is an accelerator.
+    """
+    if left is right:
+        return left
+    if left.kind is not right.kind and Kind.NONE in (left.kind, right.kind):
+        return right if left.kind is Kind.NONE else left
+    if left.kind is not right.kind:
+        return _join_kinds(left, right, lean)
+    if left.kind is Kind.LIBRARY and left.ref != right.ref:
+        return UNKNOWN
+    if left.kind is Kind.STRING and left.constant != right.constant:
+        left, right = _as_place(left), _as_place(right)
+    device = left.device.join(right.device)
+    if device is Device.UNKNOWN and (left.device.on_accelerator or right.device.on_accelerator):
+        names_place = left.kind in (Kind.DEVICE, Kind.STRING) and Device.CPU in (left.device, right.device)
+        if lean or names_place:  # on one path or another the program picks an accelerator
+            device = (left if left.device.on_accelerator else right).device.or_host()
+    return Value(
+        left.kind,
+        device,
+        _same(left.scalar, right.scalar),
+        _same(left.vector, right.vector),
+        _same(left.dtype, right.dtype),
+        _join_origins(left.origin, right.origin),
+        _join_optional(left.element, right.element, lean),
+        _join_items(left.items, right.items, lean),
+        _same(left.ref, right.ref),
+        left.function if left.function is right.function else None,
+        left.cls if left.cls is right.cls else None,
+        _same(left.constant, right.constant) if type(left.constant) is type(right.constant) else None,
+        left.created if left.created is right.created else None,
+        left.mixed or right.mixed,
+        _shown_by(left, right),
+        _union(left.sources, right.sources),
+        _join_classes(left, right),
+    )
+
+
+def _shown_by(left: Value, right: Value) -> tuple[Because, ...]:
+    """The evidence of the value that lies on the accelerator: the other's speaks of another path."""
+    if right.device.on_accelerator and not left.device.on_accelerator:
+        return right.because or left.because
+    return left.because or right.because
+
+
+_OBJECTS = (Kind.MODULE, Kind.INSTANCE, Kind.OPTIMIZER, Kind.UNKNOWN)
+
+
+def _join_classes(left: Value, right: Value) -> tuple[ClassInfo | Registry, ...]:
+    """The classes that either may have, if the class of both is known to be one of some."""
+    if left.cls is right.cls and left.among == right.among:
+        return left.among
+    ones, others = left.among or (left.cls,), right.among or (right.cls,)
+    both = tuple(dict.fromkeys(cls for cls in (*ones, *others) if cls is not None))
+    return both if None not in (*ones, *others) and len(both) <= bounds.MOST_CLASSES else ()
+
+
+def _as_place(text: Value) -> Value:
+    """A text that may name a device, with the device that it names."""
+    device = text_names(text.constant)
+    return text if device is None else text._replace(device=device)
+
+
+def text_names(constant: object) -> Device | None:
+    """The device that a text names: the host, or CUDA."""
+    if not isinstance(constant, str):
+        return None
+    return Device.CPU if constant.startswith("cpu") else Device.CUDA if constant.startswith("cuda") else None
+
+
+def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
+    kinds = {left.kind, right.kind}
+    if kinds == {Kind.TENSOR, Kind.NUMBER}:
+        tensor = left if left.kind is Kind.TENSOR else right
+        return tensor._replace(mixed=True)
+    if kinds == {Kind.TENSOR, Kind.STRUCTURE}:
+        return join(left._replace(kind=Kind.STRUCTURE), right._replace(kind=Kind.STRUCTURE), lean)
+    if kinds == {Kind.STRUCTURE, Kind.CONTAINER}:
+        structure, held = (left, right.element) if left.kind is Kind.STRUCTURE else (right, left.element)
+        if held is not None and held.holds_tensors:
+            return join(structure._replace(ref=None), held._replace(kind=Kind.STRUCTURE), lean)
+    if kinds == {Kind.MODULE, Kind.INSTANCE} and left.cls is right.cls:
+        return left if left.kind is Kind.MODULE else right
+    known = left if right.kind is Kind.UNKNOWN else right
+    if lean and Kind.UNKNOWN in kinds and known.device.on_accelerator:
+        # `if use_cuda: model.cuda()` leaves the object what it was: only its device differs.
+        return known._replace(device=known.device.or_host())
+    device = left.device.join(right.device)
+    if device.on_accelerator:
+        return Value(Kind.UNKNOWN, device, because=_shown_by(left, right))
+    sources = _union(left.sources, right.sources)
+    among = _join_classes(left, right) if left.kind in _OBJECTS and right.kind in _OBJECTS else ()
+    return Value(sources=sources, among=among) if sources or among else UNKNOWN
+
+
+def located(value: Value, path: str) -> Value:
+    """The value as another file sees it: its evidence names the file at `path`, where it names none."""
+    if value.because or value.element is not None or value.items:
+        because = tuple(step if step.path is not None else step._replace(path=path) for step in value.because)
+        element = None if value.element is None else located(value.element, path)
+        items = None if value.items is None else tuple((key, located(item, path)) for key, item in value.items)
+        return value._replace(because=because, element=element, items=items)
+    return value
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """The join of several values; UNKNOWN for none."""
+    result: Value | None = None
+    for value in values:
+        result = value if result is None else join(result, value)
+    return UNKNOWN if result is None else result
+
+
+def _same(left: _T | None, right: _T | None) -> _T | None:
+    return left if left == right else None
+
+
+def _join_origins(left: Origin | None, right: Origin | None) -> Origin | None:
+    return left if left is right else Origin.DERIVED if left is not None and right is not None else None
+
+
+def _union(left: tuple[ast.Call, ...], right: tuple[ast.Call, ...]) -> tuple[ast.Call, ...]:
+    if not right or left == right:
+        return left
+    return (*left, *(call for call in right if call not in left))
+
+
+def _join_optional(left: Value | None, right: Value | None, lean: bool) -> Value | None:
+    if left is None or right is None:
+        return left or right
+    return join(left, right, lean)
+
+
+def _join_items(
+    left: tuple[tuple[object, Value], ...] | None, right: tuple[tuple[object, Value], ...] | None, lean: bool
+) -> tuple[tuple[object, Value], ...] | None:
+    if left is None or right is None or [key for key, _ in left] != [key for key, _ in right]:
+        return None
+    return tuple((key, join(a, b, lean)) for (key, a), (_, b) in zip(left, right, strict=True))
+
+
+def derived(value: Value) -> Value:
+    """What is taken or made from the value, where nothing shows that it lies as a loader put it."""
+    return value if value.origin is None else value._replace(origin=Origin.DERIVED)
+
+
+def container(element: Value | None, items: Iterable[tuple[object, Value]] | None = None, ref: str = "list") -> Value:
+    """A list, tuple, set or dict; `ref` says which."""
+    inside = bounds.MOST_NESTED - 1
+    held = None if items is None else tuple((key, _clipped(value, inside)) for key, value in items)
+    if held is not None and len(held) > bounds.MOST_ITEMS:
+        held = None
+    return Value(Kind.CONTAINER, element=None if element is None else _clipped(element, inside), items=held, ref=ref)
+
+
+def _clipped(value: Value, levels: int) -> Value:
+    """The value without what lies deeper in it than so many levels."""
+    if _fits(value, levels):
+        return value
+    if levels == 0:
+        return UNKNOWN
+    element = None if value.element is None else _clipped(value.element, levels - 1)
+    items = None if value.items is None else tuple((key, _clipped(item, levels - 1)) for key, item in value.items)
+    return value._replace(element=element, items=items)
+
+
+def _fits(value: Value, levels: int) -> bool:
+    if value.element is None and not value.items:
+        return True
+    if levels == 0:
+        return False
+    inner = [*(() if value.element is None else (value.element,)), *(item for _, item in value.items or ())]
+    return all(_fits(item, levels - 1) for item in inner)

@@ -1,0 +1,290 @@
+"""Branches that a chain of calls does not take: what the tests on the way come to for the arguments along it."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model import bounds
+from torchperf_lint.model.frequency import path_conditions
+from torchperf_lint.model.frequency.path_conditions import OUTERMOST, Scope
+from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.syntax.tree import children, subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.frequency.path_conditions import Formula
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
+
+Flags = dict[str, ast.Constant]
+"""Attributes, by the text that terms have for them, and the literals that they are."""
+
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_TYPE_TESTS = ("isinstance", "is_tensor", "hasattr")
+_WITHS = (ast.With, ast.AsyncWith)
+
+
+class Step(NamedTuple):
+    """A call on the way to a statement; `shows` says whether its arguments are those of the called function."""
+
+    record: CallRecord
+    shows: bool
+
+
+def demands(
+    statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...], node: ast.expr | None = None
+) -> frozenset[Formula] | None:
+    """What must hold of the outermost function's parameters for the calls to lead to the statement.
+
+    `steps` leads outwards from the function around the statement; with `node`, to this expression of the statement.
+    None: they do not lead there, whatever is passed.
+    """
+    if not steps and node is None:
+        return function.index.note(("demands", statement), lambda: _demands(statement, function, (), None))
+    return _demands(statement, function, steps, node)
+
+
+def _demands(
+    statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...], node: ast.expr | None
+) -> frozenset[Formula] | None:
+    functions = [function, *(step.record.function for step in steps)]
+    scope = Scope(functions[-1])
+    flags: Flags = {}
+    needed: list[Formula] = []
+
+    def need(asked: Iterator[Formula]) -> None:
+        needed.extend(path_conditions.given_atoms(each, flags) for each in asked)
+
+    for inner, step in zip(reversed(functions[:-1]), reversed(steps), strict=True):
+        need(_conditions(step.record.statement, scope))
+        need(_within(step.record.statement, step.record.call, scope))
+        called, scope = scope, Scope(inner, step.record if step.shows else None, scope)
+        flags = _flags_for(step.record, called, scope, flags)
+    need(_conditions(statement, scope))
+    if node is not None:
+        need(_within(statement, node, scope))
+    open_ones = [each for each in _conjuncts(needed) if each is not True]
+    if any(each is False for each in open_ones) or not _can_hold(open_ones):
+        return None
+    return frozenset(each for each in open_ones if _asks_outermost(each))
+
+
+def _flags_for(record: CallRecord, caller: Scope, called: Scope, flags: Flags) -> Flags:
+    """What attributes of the object are in a call of its own method: `self.fast = True; return super().run()`.
+
+    `flags` is what the caller knows of its own object.
+    """
+    function, own = caller.function, caller.function.self_name
+    if own is None or called.function.self_name is None or not _calls_own_method(record.call.func, own):
+        return {}
+    begins = f"{caller.depth}:{own}."
+    known = {text.removeprefix(begins): value for text, value in flags.items() if text.startswith(begins)}
+    blocks = []
+    statement: ast.stmt | None = record.statement
+    while statement is not None:
+        place = function.index.places[statement]
+        blocks.append(place.block[: place.position])
+        statement = place.parent
+    for earlier in itertools.chain.from_iterable(reversed(blocks)):
+        _note_flags(earlier, own, known)
+    return {f"{called.depth}:{called.function.self_name}.{name}": value for name, value in known.items()}
+
+
+def _calls_own_method(func: ast.expr, own: str) -> bool:
+    """`self.run`, `super().run`."""
+    owner = func.value if isinstance(func, ast.Attribute) else None
+    if isinstance(owner, ast.Call):
+        return isinstance(owner.func, ast.Name) and owner.func.id == "super" and not owner.args
+    return isinstance(owner, ast.Name) and owner.id == own
+
+
+def _note_flags(statement: ast.stmt, own: str, known: dict[str, ast.Constant]) -> None:
+    """What a statement makes of the attributes that are known; a method of the object may change any of them."""
+    bound: list[ast.Attribute] = []
+    for node in subtree(statement):
+        if isinstance(node, ast.Call) and _calls_own_method(node.func, own):
+            known.clear()
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
+            bound += [node] if not isinstance(node.ctx, ast.Load) else []
+    for attribute in bound:
+        known.pop(attribute.attr, None)
+    if isinstance(statement, ast.Assign) and statement.targets == bound and isinstance(statement.value, ast.Constant):
+        known[bound[0].attr] = statement.value
+
+
+def _asks_outermost(asked: Formula) -> bool:
+    return any(OUTERMOST in text for atom in path_conditions.atoms(asked) for text in atom[1:])
+
+
+def _conjuncts(formulas: list[Formula]) -> Iterator[Formula]:
+    for each in formulas:
+        if isinstance(each, tuple) and each[0] == "and":
+            yield from _conjuncts(list(each[1:]))
+        else:
+            yield each
+
+
+def _can_hold(formulas: list[Formula]) -> bool:
+    """Whether the formulas do not contradict each other."""
+    asked = [atom for each in formulas for atom in path_conditions.atoms(each)]
+    told = Counter(atom[:size] for atom in asked for size in range(1, len(atom) + 1))
+    kept = sorted({atom for atom in asked if told[_thing(atom)] > 1})
+    if not kept or len(kept) > bounds.MOST_OPEN_QUESTIONS:
+        return True
+    shared = [each for each in formulas if path_conditions.atoms(each) <= set(kept)]
+    for answers in itertools.product((False, True), repeat=len(kept)):
+        given = dict(zip(kept, answers, strict=True))
+        equal = [atom[1] for atom, answer in given.items() if answer and atom[0] == "="]
+        if len(equal) == len(set(equal)) and all(path_conditions.holds(each, given) for each in shared):
+            return True
+    return False
+
+
+def _thing(atom: tuple[str, ...]) -> tuple[str, ...]:
+    """What it asks of; whether it is one value or another is asked of the same thing."""
+    return atom[:2] if atom[0] == "=" else atom
+
+
+def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
+    """What must hold in a call of the function for its statement to be reached: of many tests, the nearest."""
+    return itertools.islice(_all_conditions(statement, scope), bounds.MOST_CONDITIONS)
+
+
+def _all_conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
+    index = scope.function.index
+    while True:
+        place = index.places[statement]
+        for position, earlier in _passed(place.block, index):
+            if position >= place.position:
+                break
+            if isinstance(earlier, ast.Assert):
+                yield _formula(earlier.test, earlier, scope)
+            else:
+                yield _goes_on([earlier], scope)
+        parent = place.parent
+        if parent is None:
+            return
+        if isinstance(parent, ast.If):
+            test = _formula(parent.test, parent, scope)
+            yield test if place.field == "body" else path_conditions.negated(test)
+        elif isinstance(parent, ast.While) and place.field == "body" and isinstance(parent.test, ast.Constant):
+            yield bool(parent.test.value)
+        statement = parent
+
+
+def _formula(test: ast.expr, statement: ast.stmt, scope: Scope) -> Formula:
+    """What the test comes to; by the function's text alone, that is told once."""
+    if scope.call is not None or scope.caller is not None:
+        return path_conditions.formula(test, statement, scope)
+    return scope.function.index.note(("formula", test), lambda: path_conditions.formula(test, statement, scope))
+
+
+def _passed(block: list[ast.stmt], index: Index) -> list[tuple[int, ast.stmt]]:
+    """The statements of a block, with their positions, that the program does not come past in any case."""
+    return index.note(
+        ("passed", id(block)),
+        lambda: [
+            (position, each)
+            for position, each in enumerate(block)
+            if isinstance(each, (ast.Assert, *_LEAVES)) or _may_leave(each, index)
+        ],
+    )
+
+
+def _within(statement: ast.stmt, inner: ast.expr, scope: Scope) -> Iterator[Formula]:
+    """What must hold for an expression to be worked out in its statement: `f(x) if flag else x`, `flag and f(x)`."""
+    for node in parts(statement):
+        if isinstance(node, ast.IfExp):
+            test = path_conditions.formula(node.test, statement, scope)
+            if _holds(node.body, inner):
+                yield test
+            elif _holds(node.orelse, inner):
+                yield path_conditions.negated(test)
+        elif isinstance(node, ast.BoolOp):
+            place = next((i for i, part in enumerate(node.values) if _holds(part, inner)), 0)
+            for part in node.values[:place]:
+                test = path_conditions.formula(part, statement, scope)
+                yield test if isinstance(node.op, ast.And) else path_conditions.negated(test)
+
+
+def asks_types(statement: ast.stmt, function: FunctionInfo) -> bool:
+    """Whether a test of a type stands on the way to the statement in its function, or to something in it."""
+    return function.index.note(
+        ("asks types", statement),
+        lambda: any(
+            isinstance(node, ast.Call) and last_name(node.func) in _TYPE_TESTS
+            for test in _tests(statement, function.index)
+            for node in subtree(test)
+        ),
+    )
+
+
+def _tests(statement: ast.stmt, index: Index) -> Iterator[ast.expr]:
+    """The tests that may keep the program from the statement, or from something in it."""
+    for node in parts(statement):
+        if isinstance(node, ast.IfExp):
+            yield node.test
+        elif isinstance(node, ast.BoolOp):
+            yield node
+    current: ast.stmt | None = statement
+    while current is not None:
+        place = index.places[current]
+        for position, earlier in _passed(place.block, index):
+            if position < place.position and isinstance(earlier, (ast.If, ast.Assert)):
+                yield earlier.test
+        current = place.parent
+        if isinstance(current, ast.If):
+            yield current.test
+
+
+def parts(statement: ast.stmt) -> Iterator[ast.AST]:
+    """What stands in a statement, without the statements in it."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += [child for child in children(node) if not isinstance(child, ast.stmt)]
+
+
+def _holds(node: ast.expr, inner: ast.expr) -> bool:
+    return any(each is inner for each in subtree(node))
+
+
+def _may_leave(statement: ast.stmt, index: Index) -> bool:
+    """Whether the program may leave the block from within the statement, by a test or by a `with`."""
+    if not isinstance(statement, (ast.If, *_WITHS)):
+        return False
+    function = index.places[statement].function
+    return statement in index.note(("leaving", function), lambda: _around_leaves(function))
+
+
+def _around_leaves(function: FunctionInfo) -> set[ast.stmt]:
+    """The statements that leave a block of the function, and those around them."""
+    found: set[ast.stmt] = set()
+    for statement in function.statements:
+        current: ast.stmt | None = statement if isinstance(statement, _LEAVES) else None
+        while current is not None and current not in found:
+            found.add(current)
+            current = function.index.places[current].parent
+    return found
+
+
+def _goes_on(block: list[ast.stmt], scope: Scope) -> Formula:
+    """What must hold for the program to come to the end of a block."""
+    needed: list[Formula] = []
+    for statement in block:
+        if isinstance(statement, _LEAVES):
+            return False
+        if not _may_leave(statement, scope.function.index):
+            continue
+        if isinstance(statement, ast.If):
+            test = path_conditions.formula(statement.test, statement, scope)
+            taken = path_conditions.joined("and", [test, _goes_on(statement.body, scope)])
+            other = path_conditions.joined("and", [path_conditions.negated(test), _goes_on(statement.orelse, scope)])
+            needed.append(path_conditions.joined("or", [taken, other]))
+        elif isinstance(statement, _WITHS):
+            needed.append(_goes_on(statement.body, scope))
+    return path_conditions.joined("and", needed)

@@ -1,0 +1,184 @@
+"""Where heat may begin at all, told from names alone: a cheap "certainly cold" before any value is computed.
+
+The answer errs on one side only: what may be hot by name is asked about properly (`heat.py`), and what may not
+cannot be hot by any evidence that `heat.py` accepts.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
+from torchperf_lint.model.callgraph import frameworks
+from torchperf_lint.model.frequency.loops import enclosing, step_loop
+from torchperf_lint.model.syntax.index import given_to, last_name
+from torchperf_lint.model.values.batches import items_moved
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.interfaces import ProjectQuestions
+    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
+
+_HOOK_NAMES = frozenset({"forward", "backward", "step", torchmetrics_api.UPDATE}).union(
+    *(table.hot for table in hooks.HOOK_TABLES)
+)
+_BACKWARD = ("backward", "manual_backward")
+_TRAINING_CALLS = ("backward", "manual_backward", "step", "train_step", "training_step", "optimizer_step")
+_LOADER_MAKERS = ("DataLoader", "prepare", "setup_dataloaders", "prepare_data_loader")
+_ITERABLE_WORDS = ("loader", "_dl", "batch", "data", "iter", "dataset")
+_CALLBACK_TAKERS = (
+    *("Engine", "__init__", "step", "add_event_handler"),
+    *hooks.FUNCTION_KEYWORDS,
+    *hooks.FORWARD_HOOK_REGISTRARS,
+)
+
+
+class Seeds:
+    """The loops and functions of one file that may be hot; of a program's file, what others call may be."""
+
+    def __init__(
+        self,
+        index: Index,
+        hot_functions: tuple[str, ...],
+        loader_names: tuple[str, ...],
+        trail: Trail,
+        program: ProjectQuestions | None = None,
+    ) -> None:
+        self._index = index
+        self._program = program
+        self._named = {name.rpartition(".")[2] for name in hot_functions}
+        self._loader_names = loader_names
+        self._any_loop = any(index.calls_named(maker) for maker in _LOADER_MAKERS)
+        self._any_count = "eval" in index.calls and "train" in index.calls
+        self._loops: set[ast.stmt] = {
+            loop for loop, owner in index.loops if self._may_take_batches(loop) or items_moved(loop, owner)
+        }
+        steps = {record.function.name for name in _BACKWARD for record in index.calls.get(name, ())}
+        if program is not None:
+            steps |= program.steps_called_in(index)
+        self._loops |= {
+            loop
+            for name in (*_TRAINING_CALLS, *steps)
+            for record in index.calls.get(name, ())
+            for loop in (step_loop(record),)
+            if loop is not None
+        }
+        self._in_loops: dict[int, bool] = {}
+        self._trail = trail
+        self._functions, self._rests_on = trail.followed(self._reachable)
+
+    def may_be_hot(self, statement: ast.stmt) -> bool:
+        """False only if the statement is certainly cold."""
+        self._trail.here |= self._rests_on
+        return self._index.places[statement].function in self._functions or self.in_loop(statement)
+
+    def in_loop(self, statement: ast.stmt) -> bool:
+        """Whether a loop that may take batches stands around the statement, in its function."""
+        block = id(self._index.places[statement].block)
+        known = self._in_loops.get(block)
+        if known is None:
+            known = not self._loops.isdisjoint(enclosing(statement, self._index))
+            self._in_loops[block] = known
+        return known
+
+    def _may_take_batches(self, loop: ast.stmt) -> bool:
+        """Whether one pass may take one batch, for something else than the training calls in it."""
+        if isinstance(loop, ast.While):
+            return False
+        assert isinstance(loop, (ast.For, ast.AsyncFor))
+        if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange"):
+            given = loop.iter.args
+            if self._any_count or len(given) == 3:
+                return True
+            if not any(isinstance(each, ast.Call) and last_name(each.func) == "len" for each in given):
+                return False
+        if self._any_loop:
+            return True
+        for node in subtree(loop.iter):
+            name = last_name(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+            if name is not None:
+                lower = name.lower()
+                if name in self._loader_names or any(word in lower for word in _ITERABLE_WORDS):
+                    return True
+                if lower.endswith(conventions.LOADER_ENDINGS):
+                    return True
+        return False
+
+    def _reachable(self) -> set[FunctionInfo]:
+        """Functions with a hook's name, and all that a name called in a warm place may mean."""
+        by_name: dict[str, list[FunctionInfo]] = {}
+        for function in self._index.functions:
+            for name in (function.called_as, *self._index.also_called(function.called_as)):
+                by_name.setdefault(name, []).append(function)
+        given = [
+            frameworks.without_partial(argument)
+            for taker in _CALLBACK_TAKERS
+            for record in self._index.calls.get(taker, ())
+            for argument in given_to(record.call)
+        ]
+        handed = {last_name(each.func if isinstance(each, ast.Call) else each) for each in given} - {None}
+        found: set[FunctionInfo] = set()
+        pending = [
+            function
+            for function in self._index.functions
+            if function.name in self._named
+            or function.name in handed
+            or function.name in self._index.defaults
+            or _maker_of(function) in handed
+            or frameworks.takes_gradients(function)
+            or frameworks.of_engine_and_batch(function) is not None
+            or _is_handler(function)
+            or _is_hook(function)
+            or (self._program is not None and self._known_elsewhere(function, self._program))
+        ]
+        for function in self._index.functions:
+            for record in function.calls_made:
+                meant = self._meant(record, by_name)
+                if meant and self.in_loop(record.statement):
+                    pending += meant
+        while pending:
+            function = pending.pop()
+            if function not in found:
+                found.add(function)
+                for record in function.calls_made:
+                    pending += self._meant(record, by_name)
+        return found
+
+    @staticmethod
+    def _known_elsewhere(function: FunctionInfo, program: ProjectQuestions) -> bool:
+        """Whether other files may call the function, or the one around it, which may hand it out."""
+        makes = function.outer is not None and function.outer.name == _maker_of(function)
+        return program.known_elsewhere(function) or (makes and program.known_elsewhere(function.outer))  # type: ignore[arg-type]
+
+    def _meant(self, record: CallRecord, by_name: dict[str, list[FunctionInfo]]) -> list[FunctionInfo]:
+        """The functions of the file that a call may mean by its last name, and those that it is given.
+
+        `x.f()` is a method or what an attribute holds, `f()` is no method.
+        """
+        func = record.call.func
+        meant = by_name.get(last_name(func) or "", ())
+        found = [f for f in meant if f.cls is None or f.name == "__init__" or isinstance(func, ast.Attribute)]
+        if not found and not meant:
+            found = [f for f in by_name.get("__call__", ()) if f.cls is not None]
+        for given in (*record.call.args, *(keyword.value for keyword in record.call.keywords)):
+            found += by_name.get(last_name(given) or "", ())
+        return found
+
+
+def _maker_of(function: FunctionInfo) -> str | None:
+    """The name of what is called to have the function: of the one around it, or of the class with this `__call__`."""
+    if function.cls is not None:
+        return function.cls.name if function.name == "__call__" else None
+    return None if function.outer is None or function.outer is function.index.module else function.outer.name
+
+
+def _is_hook(function: FunctionInfo) -> bool:
+    """A method with a hook's name in a class that descends from something."""
+    return function.name in _HOOK_NAMES and function.cls is not None and bool(function.cls.node.bases)
+
+
+def _is_handler(function: FunctionInfo) -> bool:
+    """Decorated by something like `@trainer.on(...)`."""
+    return any(isinstance(d, ast.Call) and last_name(d.func) == "on" for d in function.decorators)

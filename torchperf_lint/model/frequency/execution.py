@@ -1,0 +1,399 @@
+"""Heat: whether a statement runs in every step, by which loop, hook or call path, or only now and then."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import hooks
+from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.domain.frequency import Frequency, Heat, LoopKind, names_evaluation
+from torchperf_lint.model.frequency import following, may_reach
+from torchperf_lint.model.frequency.branches import Step, asks_types, demands
+from torchperf_lint.model.frequency.first_pass import FirstPass
+from torchperf_lint.model.frequency.sampling_guards import throttles
+from torchperf_lint.model.syntax.index import FunctionInfo, last_name
+from torchperf_lint.syntax.tree import children, subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.frequency.loops import Loops
+    from collections.abc import Callable, Iterator
+
+    from torchperf_lint.model.domain.interfaces import FrequencyQuestions, ValueQuestions
+    from torchperf_lint.model.frequency.entry_points import Seeds
+    from torchperf_lint.model.frequency.path_conditions import Formula
+    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.syntax.index import CallRecord
+
+_CACHING = frozenset({"lru_cache", "cache", "cached_property"})
+_EXITS = frozenset({"exit", "quit", "_exit", "abort"})
+
+
+class _Where(NamedTuple):
+    """A place on the way outwards: how the program leaves, once it has come here, what is around."""
+
+    statement: ast.stmt
+    leaves: type | None
+    ignores_throttles: bool
+
+
+def _targets(target: ast.expr) -> list[ast.expr]:
+    return target.elts if isinstance(target, ast.Tuple) else [target]
+
+
+_AS_THE_FUNCTION = Heat(None, Frequency.FUNCTION, ())
+"""The heat of a statement that is as hot as the function around it."""
+
+
+class HeatMap:
+    """Answers for one file, on demand."""
+
+    def __init__(
+        self,
+        world: ValueQuestions,
+        loops: Loops,
+        seeds: Seeds,
+        hot_functions: tuple[str, ...],
+        trail: Trail,
+        known: may_reach.Warmth,
+    ) -> None:
+        self.world = world
+        self.loops = loops
+        self.seeds = seeds
+        self.hot_functions = hot_functions
+        self.trail = trail
+        self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
+        self._by_function: dict[tuple[FunctionInfo, frozenset[Formula], ast.stmt | None], tuple[Heat | None, int]] = {}
+        self._known: dict[tuple[ast.stmt, bool], tuple[Heat | None, int]] = {}
+        self._warm_blocks: dict[int, tuple[bool, int]] = {}
+        self._first_skips: dict[int, tuple[int, int]] = {}
+        self._guards: dict[tuple[ast.stmt, str], tuple[bool, int]] = {}
+        self._ways: dict[_Where, tuple[Heat | None, int]] = {}
+        self._asked: set[ast.expr] = set()
+        self.warmth = known
+
+    def may_be_hot(self, statement: ast.stmt) -> bool:
+        """False only if the statement is certainly cold; names alone tell that, and are asked before any value."""
+        block = id(self.world.index.places[statement].block)
+        return self.trail.kept(self._warm_blocks, block, lambda: self._may_be_hot(statement))
+
+    def _may_be_hot(self, statement: ast.stmt) -> bool:
+        place = self.world.index.places[statement]
+        if isinstance(place.parent, ast.If) and _leaves(place.block) is ast.Raise:
+            return False  # an error ends the run
+        if not self.seeds.may_be_hot(statement):
+            return False
+        return self.seeds.in_loop(statement) or may_reach.may_be_hot(self, place.function)
+
+    def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+        """The heat of a statement; None where it is cold, unknown, or throttled."""
+        question = (statement, ignore_throttles)
+        return self.trail.kept(self._known, question, lambda: self._of(statement, ignore_throttles))
+
+    def _of(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
+        heat = self._per_step(statement, ignore_throttles)
+        return None if heat is None else heat._replace(each=self._each(statement))
+
+    def _each(self, statement: ast.stmt) -> str:
+        """What the innermost `for` loop around the statement binds, if that is a loop inside the step."""
+        function = self.world.index.places[statement].function
+        for loop in self.loops.enclosing(statement):
+            if self.loops.classify(loop, function).kind is not LoopKind.OTHER:
+                return ""
+            if isinstance(loop, ast.While) or isinstance(loop.body[-1], ast.Break):
+                continue
+            return ", ".join(map(ast.unparse, _targets(loop.target))).removeprefix("_")
+        return ""
+
+    def _per_step(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
+        heat = self.within(statement, ignore_throttles)
+        if heat is None:
+            return None
+        function = self.world.index.places[statement].function
+        asked = demands(statement, function, ())
+        if heat is not _AS_THE_FUNCTION:
+            return heat if asked is not None or ignore_throttles else None
+        if asked is None:
+            return None
+        question = (function, asked, statement if asks_types(statement, function) else None)
+        return self.trail.kept(self._by_function, question, lambda: self._search(statement, function, asked))
+
+    def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+        """What the statement's own function tells of its heat."""
+        where = _Where(statement, None, ignore_throttles)
+        passed: list[tuple[_Where, int]] = []
+        found: Heat | _Where | None = where
+        rests_on = 0
+        while isinstance(found, _Where):
+            where = found
+            if where in self._ways:
+                found, rests_on = self._ways[where]
+                self.trail.here |= rests_on
+            else:
+                found, own = self.trail.followed(lambda: self._outwards(where))  # noqa: B023
+                passed.append((where, own))
+        for where, own in reversed(passed):
+            rests_on |= own
+            self._ways[where] = found, rests_on
+        return found
+
+    def _outwards(self, where: _Where) -> Heat | _Where | None:
+        """What is told by the next block or loop around a statement, or where to go on."""
+        place = self.world.index.places[where.statement]
+        parent, leaves = place.parent, where.leaves
+        if not where.ignores_throttles and self._skipped_before(where.statement):
+            return None
+        if parent is None:
+            return None if leaves is ast.Raise else _AS_THE_FUNCTION
+        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+            if place.field == "body":
+                info = self.loops.classify(parent, place.function)
+                if info.kind is LoopKind.BATCH and leaves is None:
+                    return self._loop_heat(parent, place.function, info.says, info.trains)
+                if info.kind in (LoopKind.BATCH, LoopKind.EPOCH):
+                    return None
+            leaves = None if leaves is ast.Break else leaves
+        elif not where.ignores_throttles and self._guarded(parent, place.field, place.function):
+            return None
+        elif isinstance(parent, ast.If) and leaves is None:
+            leaves = _leaves(place.block)
+            leaves = None if leaves is ast.Continue else leaves
+        return _Where(parent, leaves, where.ignores_throttles)
+
+    def throttled(self, statement: ast.stmt) -> bool:
+        """Whether the statement would run in every step were it not for a throttle around it."""
+        return self.of(statement) is None and self.of(statement, ignore_throttles=True) is not None
+
+    def throttled_on_the_way(self, statement: ast.stmt) -> bool:
+        """Whether it would run in every step were it not for a throttle around it, or around a call that leads here."""
+        if self.throttled(statement):
+            return True
+        if self.of(statement) is not None or self.within(statement, ignore_throttles=True) is not _AS_THE_FUNCTION:
+            return False
+        function = self.world.index.places[statement].function
+        asked = demands(statement, function, ())
+        return asked is not None and self._search(statement, function, asked, ignore_throttles=True) is not None
+
+    def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
+        """Whether the call runs only now and then within its statement: `x.item() if step % n == 0 else None`.
+
+        Or never, as no way leads to it: `flag and x.any()` where all callers leave the flag at False.
+        """
+        function = self.world.index.places[statement].function
+        lookup = self._lookup(function)
+        pending: list[ast.AST] = [child for child in children(statement) if isinstance(child, ast.expr)]
+        while pending:
+            node = pending.pop()
+            branches: list[tuple[ast.expr, bool, list[ast.expr]]] = []
+            if isinstance(node, ast.IfExp):
+                branches = [(node.test, True, [node.body]), (node.test, False, [node.orelse])]
+            elif isinstance(node, ast.BoolOp):
+                taken = isinstance(node.op, ast.And)
+                branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
+            for test, taken, inside in branches:
+                holds = any(inner is call for part in inside for inner in subtree(part))
+                if holds and throttles(test, taken, lookup, self._once(statement, _assigning(statement, inside))):
+                    return True
+            pending.extend(children(node))
+        asked = demands(statement, function, (), call)
+        if asked is None:
+            return True
+        is_asked = asked != demands(statement, function, ()) or asks_types(statement, function)
+        if not is_asked or self.within(statement) is not _AS_THE_FUNCTION:
+            return False
+        if call in self._asked:
+            return True  # functions that call each other so: the way round leads to nothing that is not asked already
+        self._asked.add(call)
+        try:
+            return self._search(statement, function, asked, call) is None
+        finally:
+            self._asked.discard(call)
+
+    def _search(
+        self,
+        statement: ast.stmt,
+        function: FunctionInfo,
+        asked: frozenset[Formula],
+        node: ast.expr | None = None,
+        ignore_throttles: bool = False,
+    ) -> Heat | None:
+        """The heat of a statement by that of its function: by contract, or by the shortest path of hot calls.
+
+        A path that leads into the function but, for what it passes, not to the statement is none. A path from training
+        goes before a shorter one from an evaluation.
+        """
+        evaluation: Heat | None = None
+        pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
+        seen: set[tuple[FunctionInfo, frozenset[Formula], CallRecord | None]] = {(function, asked, None)}
+        while pending and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
+            current, steps, path = pending.popleft()
+            home = self.home(current)
+            own = home.own_heat(current)
+            if own is not None:
+                found = own._replace(because=_shortened((*path, *own.because)))
+                if not found.evaluates:
+                    return found
+                evaluation = evaluation or found
+            for record, says in home.calls_of(current):
+                there = self.home(record.function)
+                may_be_hot = there.seeds.may_be_hot(record.statement)
+                heat = there.within(record.statement, ignore_throttles) if may_be_hot else None
+                if heat is None:
+                    continue
+                way = (*steps, Step(record, shows=not says))
+                left = demands(statement, function, way, node)
+                if left is None or (not says and not calling.reaches(home.world, record, current)):
+                    continue
+                if not ignore_throttles and there.guarded_in_expression(record.statement, record.call):
+                    continue
+                typed = following.depends_on_types(statement, function, way)
+                if typed and not following.arrives(self._world_of, statement, function, way, node):
+                    continue
+                text = says or f"`{current.name}` is called here in every step"
+                step = Because(record.call.lineno, text, record.function.index.path)
+                if heat is not _AS_THE_FUNCTION:
+                    found = heat._replace(loop=None, because=_shortened((*path, step, *heat.because)))
+                    if not found.evaluates:
+                        return found
+                    evaluation = evaluation or found
+                    continue
+                question = (record.function, left, record if typed else None)
+                if question not in seen:
+                    seen.add(question)
+                    pending.append((record.function, way, (*path, step)))
+        return evaluation
+
+    def home(self, function: FunctionInfo) -> FrequencyQuestions:
+        """The answers of the file that the function stands in."""
+        program = self.world.program
+        if program is None or function.index is self.world.index:
+            return self
+        return program.unit_of(function.index).heat_from_afar
+
+    def _world_of(self, function: FunctionInfo) -> ValueQuestions:
+        return self.home(function).world
+
+    def own_heat(self, function: FunctionInfo) -> Heat | None:
+        """What makes a function hot whoever calls it: a framework's contract, or the user's configuration."""
+        if isinstance(function.node, ast.Module):
+            return None
+        row = function.node.lineno
+        contract = self.world.contract(function)
+        if contract is not None and contract.hot:
+            says = Because(contract.row or row, contract.says, contract.path or self.world.index.path)
+            return Heat(None, Frequency.HOOK, (says,), function.name)
+        qualified = f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
+        if function.name in self.hot_functions or qualified in self.hot_functions:
+            says = Because(row, "configured as a hot function", self.world.index.path)
+            return Heat(None, Frequency.FUNCTION, (says,), function.name)
+        return None
+
+    def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
+        """Calls that may mean the function, and what else is to be said of them (`step(closure)` calls a closure)."""
+        if "dummy" in function.name.lower():
+            return  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
+        decorators = [each.func if isinstance(each, ast.Call) else each for each in function.decorators]
+        if any(last_name(each) in _CACHING for each in decorators):
+            return  # called in every step, and run for what it has not been given before
+        for record in calling.possible_callers(self.world, function):
+            if record.function is not function:
+                yield record, ""
+        for record in calling.handed_over(self.world, function, calling.CALL_AT_ONCE):
+            taker = last_name(record.call.func)
+            if taker == "step":
+                yield record, f"`{function.name}` is the optimizer's closure"
+            elif taker in hooks.CALLERS_OF_ARGUMENTS:
+                yield record, f"`{function.name}` is handed to `{taker}` here in every step"
+
+    def _loop_heat(
+        self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool
+    ) -> Heat:
+        loader = self.loops.loader_in(loop.iter, function) if not isinstance(loop, ast.While) else None
+        if trains:
+            frequency = Frequency.TRAINING_LOOP
+        elif names_evaluation(function.name) or names_evaluation(loader or ""):
+            frequency = Frequency.EVALUATION_LOOP
+        else:
+            frequency = Frequency.BATCH_LOOP
+        return Heat(loop, frequency, (Because(loop.lineno, says, self.world.index.path),))
+
+    # -- throttles -------------------------------------------------------------------------------------------------
+
+    def _guarded(self, parent: ast.stmt, field: str, function: FunctionInfo) -> bool:
+        """Whether standing in this field of the parent means running only now and then."""
+        if field == "handlers" and isinstance(parent, ast.Try):
+            return True
+        if not isinstance(parent, ast.If):
+            return False
+        test, block = parent.test, parent.body if field == "body" else parent.orelse
+
+        def answer() -> bool:
+            return throttles(test, field == "body", self._lookup(function), self._once(parent, block))
+
+        return self.trail.kept(self._guards, (parent, field), answer)
+
+    def _once(self, at: ast.stmt, block: list[ast.stmt]) -> Callable[[ast.expr, bool], bool]:
+        return FirstPass(self, at, block).alone_enters
+
+    def _skipped_before(self, statement: ast.stmt) -> bool:
+        """An earlier `if step % n: continue` (or return) in the same block."""
+        place = self.world.index.places[statement]
+        return self._first_skip(place.block, place.function) < place.position
+
+    def _first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
+        """The position of the first such statement in the block; past the end if there is none."""
+        return self.trail.kept(self._first_skips, id(block), lambda: self._find_first_skip(block, function))
+
+    def _find_first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
+        for position, earlier in enumerate(block):
+            if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body) is not None:
+                once = self._once(earlier, block[position + 1 :])
+                if throttles(earlier.test, False, self._lookup(function), once):
+                    return position
+        return len(block)
+
+    def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
+        """What the function's plain assignments bind the name to."""
+        return self._lookup(function)(name)
+
+    def _lookup(self, function: FunctionInfo) -> Callable[[str], list[ast.expr]]:
+        bindings = self._bindings.get(function)
+        if bindings is None:
+            bindings = self._bindings[function] = _simple_bindings(function)
+        return lambda name: bindings.get(name, [])
+
+
+def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
+    return path if len(path) <= bounds.MOST_STEPS_SHOWN else (*path[: bounds.MOST_STEPS_SHOWN - 2], *path[-2:])
+
+
+def _simple_bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in function.nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.NamedExpr):
+            found.setdefault(node.target.id, []).append(node.value)
+    return found
+
+
+def _leaves(block: list[ast.stmt]) -> type | None:
+    """How a block that ends by leaving does it: Break, Return, Continue or Raise; None if it goes on."""
+    last = block[-1]
+    if isinstance(last, (ast.Break, ast.Return, ast.Raise, ast.Continue)):
+        return type(last)
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and last_name(last.value.func) in _EXITS:
+        return ast.Raise
+    return None
+
+
+def _assigning(statement: ast.stmt, values: list[ast.expr]) -> list[ast.stmt]:
+    """The statement as it is where its value is one of these: `x = f() if x is None else x`, `x = x or f()`."""
+    if not isinstance(statement, ast.Assign) or len(values) != 1:
+        return []
+    return [ast.Assign(targets=statement.targets, value=values[0])]

@@ -1,0 +1,315 @@
+"""Loops: which ones take a batch per pass, which count epochs, and how a function's body lies in them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model import bounds
+from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.values.batches import as_batches, items_moved, moved_in_loops
+from torchperf_lint.model.values.tensors import element_of
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.interfaces import LoopQuestions, ValueQuestions
+    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.syntax.index import CallRecord, Index
+
+
+_STEP_RECEIVERS = (Kind.OPTIMIZER, Kind.SCALER)
+_BACKWARD = frozenset({"backward", "manual_backward"})
+_STEP = frozenset({"step", "train_step", "training_step"})
+
+
+class Loops:
+    """Classifies the loops of one file on demand."""
+
+    def __init__(self, world: ValueQuestions, loader_names: tuple[str, ...], trail: Trail) -> None:
+        self.world = world
+        self.loader_names = loader_names
+        self._trail = trail
+        self._known: dict[ast.stmt, tuple[LoopInfo, int]] = {}  # each with its trail
+        self._stepping: frozenset[str] | None = None
+        self._training: dict[FunctionInfo, tuple[list[tuple[CallRecord, Loop | None]], int]] = {}
+
+    def enclosing(self, statement: ast.stmt) -> list[Loop]:
+        """The loops of the same function around a statement, innermost first."""
+        return enclosing(statement, self.world.index)
+
+    def classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
+        """What kind of loop this is."""
+        return self._trail.kept(self._known, loop, lambda: self._classify(loop, function))
+
+    def _classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
+        if isinstance(loop.body[-1], ast.Break):
+            return LoopInfo(LoopKind.OTHER, "", False)  # one pass, then it ends
+        training = [record for record, innermost in self._training_calls(function) if innermost is loop]
+        if training:
+            called = _call_text(training[0])
+            return LoopInfo(LoopKind.BATCH, f"this loop trains: it calls `{called}` in every pass", True)
+        if isinstance(loop, (ast.For, ast.AsyncFor)):
+            loader = self.loader_in(loop.iter, function)
+            if loader is not None:
+                return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{loader}`", False)
+            if self._evaluates(loop, function):
+                return LoopInfo(LoopKind.BATCH, "this loop runs the model on one item per pass", False)
+            if self._moves_batches(loop, function):
+                return LoopInfo(LoopKind.BATCH, "this loop moves one item per pass to the device, for the model", False)
+            cut = self._cuts_batches(loop, function)
+            if cut is not None:
+                return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
+        holds_batches = any(
+            self.classify(inner, owner).kind is LoopKind.BATCH
+            for inner, owner in self.world.index.loops
+            if owner is function and inner is not loop and loop in self.enclosing(inner)
+        )
+        return LoopInfo(LoopKind.EPOCH if holds_batches else LoopKind.OTHER, "", False)
+
+    def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
+        """The text of the loader that an iterable walks over, through enumerate, tqdm, zip and the like."""
+        value = self.world.frame_value(function, iterable)
+        if value.kind is Kind.LOADER or (value.cls is not None and "DataLoader" in value.cls.name):
+            return _loader_text(iterable)
+        name = last_name(iterable)
+        if name is not None and name in self.loader_names:
+            return name
+        if isinstance(iterable, ast.IfExp):
+            return self.loader_in(iterable.body, function) or self.loader_in(iterable.orelse, function)
+        if isinstance(iterable, ast.Call):
+            called = last_name(iterable.func)
+            if called in ("range", "len", "trange"):
+                return self._counted(iterable, function) if called == "range" else None
+            if isinstance(iterable.func, ast.Attribute) and called in ("items", "values", "keys"):
+                return None
+            given = [*iterable.args, *(keyword.value for keyword in iterable.keywords)]
+            wrapper = called in conventions.LOADER_WRAPPERS or value.kind is not Kind.CONTAINER
+            for argument in given if wrapper else ():
+                found = self.loader_in(argument, function)
+                if found is not None:
+                    return found
+        return None
+
+    def _counted(self, iterable: ast.Call, function: FunctionInfo) -> str | None:
+        """`range(len(loader))` counts batches."""
+        for argument in iterable.args:
+            if isinstance(argument, ast.Call) and last_name(argument.func) == "len" and argument.args:
+                return self.loader_in(argument.args[0], function)
+        return None
+
+    def _training_calls(self, function: FunctionInfo) -> list[tuple[CallRecord, Loop | None]]:
+        """Calls that make a training step, each with the loop whose pass it belongs to."""
+        return self._trail.kept(
+            self._training,
+            function,
+            lambda: [
+                (record, step_loop(record))
+                for record in function.calls_made
+                if self._is_training_call(record, function)
+            ],
+        )
+
+    def _is_training_call(self, record: CallRecord, function: FunctionInfo) -> bool:
+        func = record.call.func
+        if last_name(func) in self._names_of_steps():
+            callee = self.world.frame_value(function, func).function
+            if callee is not None and callee is not function:
+                return self._home(callee).makes_step(callee)
+        if isinstance(func, ast.Attribute) and func.attr in _BACKWARD:
+            return True
+        return self._takes_step(record, function)
+
+    def _takes_step(self, record: CallRecord, function: FunctionInfo) -> bool:
+        """`optimizer.step()`, or a method that is given the optimizer: `task.optimizer_step(self.optimizer)`."""
+        func = record.call.func
+        if not isinstance(func, ast.Attribute):
+            return False
+        if func.attr == "optimizer_step":
+            given = record.call.args[:1]
+            return any(self.world.frame_value(function, each).kind is Kind.OPTIMIZER for each in given)
+        return func.attr in _STEP and self.world.frame_value(function, func.value).kind in _STEP_RECEIVERS
+
+    def _names_of_steps(self) -> frozenset[str]:
+        """Names of functions that call `backward`: of those here, and those anywhere that are called here."""
+        if self._stepping is None:
+            calling = (record.function.name for name in _BACKWARD for record in self.world.index.calls.get(name, ()))
+            program, index = self.world.program, self.world.index
+            self._stepping = frozenset(calling) | (frozenset() if program is None else program.steps_called_in(index))
+        return self._stepping
+
+    def _home(self, function: FunctionInfo) -> LoopQuestions:
+        program = self.world.program
+        if program is None or function.index is self.world.index:
+            return self
+        return program.unit_of(function.index).heat_from_afar.loops
+
+    def makes_step(self, function: FunctionInfo, calls: int = 0) -> bool:
+        """Whether one call of the function is one training step, made by itself or by what it calls."""
+        names = self._names_of_steps()
+        for record in function.calls_made:
+            name = last_name(record.call.func)
+            if name in _BACKWARD and step_loop(record) is None:
+                return True
+            if calls < bounds.MOST_CALLS_TO_STEP and name in names and step_loop(record) is None:
+                callee = self.world.frame_value(function, record.call.func).function
+                if callee is not None and callee is not function and self._home(callee).makes_step(callee, calls + 1):
+                    return True
+        return self._steps_once(function)
+
+    def _steps_once(self, function: FunctionInfo) -> bool:
+        """Whether the function gathers gradients of parts of a batch, not of a loader's batches, and takes one step."""
+        steps = [record for record in function.calls_made if self._takes_step(record, function)]
+        if not steps or any(step_loop(record) is not None for record in steps):
+            return False
+        loops = [loop for loop, owner in self.world.index.loops if owner is function and isinstance(loop, ast.For)]
+        return not any(self.loader_in(loop.iter, function) for loop in loops)
+
+    def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
+        """`for i in range(0, n, size): batch = data[i : i + size]`: the text of the device tensor that is cut."""
+        counts = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
+        if not counts or len(loop.iter.args) != 3 or not isinstance(loop.target, ast.Name):  # type: ignore[attr-defined]
+            return None
+        for node in subtree(loop):
+            if not isinstance(node, ast.Subscript):
+                continue
+            index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+            if isinstance(index, ast.Slice) and index.upper is not None and _names(index.lower, loop.target.id):
+                value = self.world.frame_value(function, node.value)
+                if value.device.on_accelerator and (value.holds_tensors or value.kind is Kind.UNKNOWN):
+                    return dotted(node.value) or "a tensor"
+        return None
+
+    def _evaluates(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
+        """A loop over a collection that gives each of its items to a model, or that counts evaluated batches."""
+        iterable = loop.iter
+        called = last_name(iterable.func) if isinstance(iterable, ast.Call) else None
+        runs = [record for record in function.calls_made if self._runs_model(record, loop, function)]
+        if called in ("range", "trange"):
+            return bool(runs) and _evaluates_between_steps(function)
+        value = self.world.frame_value(function, iterable)
+        if called in ("items", "values", "keys") or not _names_batches(iterable):
+            return False
+        if value.kind in (Kind.MODULE, Kind.TENSOR, Kind.NUMBER, Kind.STRING):
+            return False
+        targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+        return any(targets & _names_given(record) for record in runs)
+
+    def _moves_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
+        """`for batch in batches: batch = batch.to(device); scorer.score(models, batch)`: each item goes to a model."""
+        called = last_name(loop.iter.func) if isinstance(loop.iter, ast.Call) else None
+        if called in ("range", "trange", "items", "values", "keys"):
+            return False
+        moved = items_moved(loop, function)
+        item = element_of(self.world.frame_value(function, loop.iter))
+        if as_batches(item, loop.target, moved) != item:
+            moving = [each for each in moved_in_loops(function) if loop in self.enclosing(each.statement)]
+            return any(self._goes_there(each.call, function) for each in moving)
+        if not _names_batches(loop.iter):
+            return False
+        made = _made_of_item(loop)
+        direct = [each for each in function.calls_made if loop in self.enclosing(each.statement)[:1]]
+        if not any(_names_model(record) and made & _names_given(record) for record in direct):
+            return False
+        return any(self._moves(record.call, made, function) for record in direct)
+
+    def _moves(self, call: ast.Call, made: set[str], function: FunctionInfo) -> bool:
+        """Whether the call moves something of these names to the device."""
+        func = call.func
+        if conventions.MOVING_HELPERS.search(last_name(func) or ""):
+            moved = call.args[0] if call.args else None
+        else:
+            moved = func.value if isinstance(func, ast.Attribute) and func.attr in ("to", "cuda") else None
+        path = None if moved is None else dotted(moved)
+        return path is not None and path.partition(".")[0] in made and self._goes_there(call, function)
+
+    def _goes_there(self, call: ast.Call, function: FunctionInfo) -> bool:
+        """Whether what the call gives, no module, is on the accelerator."""
+        there = self.world.frame_value(function, call)
+        while there.kind is Kind.CONTAINER and there.element is not None:
+            there = there.element
+        return there.kind is not Kind.MODULE and there.device.on_accelerator
+
+    def _runs_model(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
+        """Whether a call directly in the loop is one of a whole model, not of a layer."""
+        if loop not in self.enclosing(record.statement)[:1]:
+            return False
+        callee = self.world.frame_value(function, record.call.func)
+        is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
+        named = callee.cls is not None or last_name(record.call.func) in conventions.MODEL_NAMES
+        return callee.kind is Kind.MODULE and named and not is_layer
+
+
+def enclosing(statement: ast.stmt, index: Index) -> list[Loop]:
+    """The loops of the same function around a statement, innermost first."""
+    found: list[Loop] = []
+    current: ast.stmt | None = statement
+    while current is not None:
+        place = index.places[current]
+        if isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)) and place.field == "body":
+            found.append(place.parent)
+        current = place.parent
+    return found
+
+
+def step_loop(record: CallRecord) -> Loop | None:
+    """The loop in each pass of which a training call is made: the innermost but for walks over optimizers or losses."""
+    for loop in enclosing(record.statement, record.function.index):
+        if isinstance(loop, ast.While) or not _walks_parts(loop, record):
+            return loop
+    return None
+
+
+def _walks_parts(loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
+    """`for optimizer in optimizers: optimizer.step()`: the walk's own element takes the step."""
+    func = record.call.func
+    receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
+    targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+    return receiver is not None and receiver.partition(".")[0] in targets
+
+
+def _names(node: ast.expr | None, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _evaluates_between_steps(function: FunctionInfo) -> bool:
+    """`model.eval()` and then `model.train()` in one function: a program that trains stops here to evaluate."""
+    return {"eval", "train"} <= {last_name(record.call.func) for record in function.calls_made if not record.call.args}
+
+
+def _names_given(record: CallRecord) -> set[str]:
+    given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+    return {node.id for argument in given for node in subtree(argument) if isinstance(node, ast.Name)}
+
+
+def _made_of_item(loop: ast.For | ast.AsyncFor) -> set[str]:
+    """The names of the loop's item, and of what its body makes of it."""
+    made = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
+    for node in subtree(loop):
+        if isinstance(node, ast.Assign) and any(isinstance(n, ast.Name) and n.id in made for n in subtree(node.value)):
+            made.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return made
+
+
+def _names_model(record: CallRecord) -> bool:
+    """Whether a call is given a model, or several: `generator.generate(models, batch)`."""
+    given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+    names = {last_name(each) or "" for each in given if isinstance(each, (ast.Name, ast.Attribute))}
+    return any(name in conventions.MODEL_NAMES or name.removesuffix("s") in conventions.MODEL_NAMES for name in names)
+
+
+def _names_batches(iterable: ast.expr) -> bool:
+    names = [last_name(node) or "" for node in subtree(iterable) if isinstance(node, (ast.Name, ast.Attribute))]
+    return any(word in name.lower() for name in names for word in ("batch", "data", "loader", "dataset", "iterator"))
+
+
+def _loader_text(iterable: ast.expr) -> str:
+    if isinstance(iterable, ast.Call) and iterable.args:
+        return _loader_text(iterable.args[0])
+    return dotted(iterable) or "the loader"
+
+
+def _call_text(record: CallRecord) -> str:
+    return f"{ast.unparse(record.call.func)}()"

@@ -1,0 +1,76 @@
+"""Warmth: whether a function may be hot by the names of calls anywhere in the program, before any value is asked for.
+
+Like `seeds.py`, which knows one file only, it errs on one side: a function that is found cold here cannot be hot by
+any evidence that `heat.py` accepts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph import calling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from torchperf_lint.model.domain.interfaces import FrequencyQuestions
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+
+Warmth = dict[tuple[int, str], tuple[bool, int]]
+"""The functions of a file, each by its row and name: whether it may be hot, and on which trail that rests."""
+
+
+def may_be_hot(heats: FrequencyQuestions, function: FunctionInfo) -> bool:
+    """Whether a loop or a hook may lead to the function over calls that mean it by their names."""
+    trail = heats.trail
+    known = heats.home(function).warmth.get(function.place)
+    if known is not None:
+        trail.here |= known[1]
+        return known[0]
+    (warm, told), rests_on = trail.followed(lambda: _search(heats, function))
+    for each in told:
+        heats.home(each).warmth[each.place] = warm, rests_on
+    return warm
+
+
+def _search(heats: FrequencyQuestions, function: FunctionInfo) -> tuple[bool, Iterable[FunctionInfo]]:
+    """Whether it may be hot, and the functions that this answer holds for."""
+    pending = [function]
+    calls: dict[FunctionInfo, FunctionInfo | None] = {function: None}  # each with what it calls on the way to this one
+    while pending:
+        current = pending.pop()
+        home = heats.home(current)
+        known = home.warmth.get(current.place)
+        if known is not None:
+            heats.trail.here |= known[1]
+            if not known[0]:
+                continue
+        if known is not None or home.own_heat(current) is not None:
+            return True, _way(current, calls)
+        if len(calls) > bounds.MOST_FUNCTIONS_UP:
+            return True, (function,)
+        for record in _callers(home, current):
+            there = heats.home(record.function)
+            if not there.seeds.may_be_hot(record.statement):
+                continue
+            if there.seeds.in_loop(record.statement):
+                return True, _way(current, calls)
+            if record.function not in calls:
+                calls[record.function] = current
+                pending.append(record.function)
+    return False, calls
+
+
+def _way(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionInfo | None]) -> Iterator[FunctionInfo]:
+    while function is not None:
+        yield function
+        function = calls[function]
+
+
+def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallRecord]:
+    """The calls that may lead to the function; only values tell what a call is given that has the function's name."""
+    if calling.is_given_away(home.world, function):
+        return [record for record, _ in home.calls_of(function)]
+    by_name = calling.callers_by_name(home.world, function)
+    return [record for record in by_name if not calling.is_another(home.world, record, function)]

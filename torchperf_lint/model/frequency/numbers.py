@@ -1,0 +1,67 @@
+"""Which expressions are numbers of Python's own on every path: not NumPy's, and not just meant to be numbers."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.domain.values import Kind
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.interfaces import FrequencyQuestions, ValueQuestions
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+_GIVES_NUMBERS = ("time.time", "time.perf_counter", "time.monotonic")
+_COUNTS = frozenset("item numel nelement dim ndimension element_size".split())
+
+
+def is_certain(
+    node: ast.expr, function: FunctionInfo, world: ValueQuestions, heat: FrequencyQuestions, seen: frozenset[str] = frozenset()
+) -> bool:
+    """Whether the expression, which stands in the function, is a Python number on every path.
+
+    A parameter's default or annotation does not make it one: a caller may pass a tensor or NumPy's number, which
+    brings its dtype along. `seen` are names whose bindings are being looked at.
+    """
+
+    def again(inner: ast.expr) -> bool:
+        return is_certain(inner, function, world, heat, seen)
+
+    if isinstance(node, ast.UnaryOp):
+        return again(node.operand)
+    if isinstance(node, ast.BinOp):
+        return again(node.left) and again(node.right)
+    if isinstance(node, ast.IfExp):
+        return again(node.body) and again(node.orelse)
+    if isinstance(node, ast.Call):
+        called = world.frame_value(function, node.func)
+        if _gives_number(node, called):
+            return True
+        if called.function is not None:
+            return False  # A subclass may put its own method in the place of this one.
+    if isinstance(node, ast.Name) and node.id not in seen:
+        bound = _only_bindings(node.id, function, world, heat)
+        if bound and all(is_certain(each, function, world, heat, seen | {node.id}) for each in bound):
+            return True
+    value = world.frame_value(function, node)
+    return value.kind is Kind.NUMBER and (value.constant is not None or value.dtype in ("int", "float", "bool"))
+
+
+def _gives_number(call: ast.Call, called: Value) -> bool:
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _COUNTS and not call.args:
+        return True
+    return called.ref in _GIVES_NUMBERS or (called.ref or "").startswith("math.")
+
+
+def _only_bindings(name: str, function: FunctionInfo, world: ValueQuestions, heat: FrequencyQuestions) -> list[ast.expr]:
+    """What plain assignments of the function bind the name to; nothing if it is bound in any other way."""
+    if name in function.parameter_names or name in world.index.rebound_elsewhere:
+        return []
+    bound = heat.bindings(function, name)
+    stores = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and _stores(n)]
+    return list(bound) if len(bound) == len(stores) else []
+
+
+def _stores(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)

@@ -1,0 +1,364 @@
+"""What a test comes to in one call of a function: true, false, or a formula over what the call leaves open.
+
+Read from the text alone: literals that are passed or that parameters are by default, and names that stand for them.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint.model.syntax.index import FunctionInfo, last_name
+from torchperf_lint.model.values import narrowing
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_lint.model.syntax.index import CallRecord
+
+Formula = Any
+"""True, False, ("?", what), ("=", what, literal), ("not", formula), ("and", *formulas) or ("or", *formulas)."""
+
+OUTERMOST = "$"
+"""Begins the text of a parameter whose function has no known caller."""
+
+_TEXT_METHODS = ("lower", "upper", "strip")
+_TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "tuple": tuple, "dict": dict}
+_NEVER_LITERAL = ("Tensor", "ndarray", "Module")
+_FLOATS = frozenset({"float32", "float"})
+_HALF_FLOATS = frozenset({"float16", "bfloat16", "half"})
+
+
+class Scope(NamedTuple):
+    """A function as one call runs it.
+
+    `call` is None where it is not shown what is passed, `caller` where no call is known.
+    """
+
+    function: FunctionInfo
+    call: CallRecord | None = None
+    caller: Scope | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many calls lead here."""
+        return 0 if self.caller is None else self.caller.depth + 1
+
+
+class _Spot(NamedTuple):
+    """An expression, and where it is read."""
+
+    node: ast.expr
+    statement: ast.stmt
+    scope: Scope
+
+    def at(self, node: ast.expr) -> _Spot:
+        return self._replace(node=node)
+
+
+class _Term(NamedTuple):
+    """What an expression is: a literal, or something that the text tells from other things."""
+
+    text: str
+    is_literal: bool = False
+    literal: object = None
+    is_object: bool = False  # anything but None
+
+
+def formula(test: ast.expr, statement: ast.stmt, scope: Scope) -> Formula:
+    """What the test comes to where the statement reads it."""
+    return _formula(_Spot(test, statement, scope))
+
+
+def negated(inner: Formula) -> Formula:
+    """The opposite."""
+    if isinstance(inner, bool):
+        return not inner
+    return inner[1] if inner[0] == "not" else ("not", inner)
+
+
+def joined(word: str, parts: list[Formula]) -> Formula:
+    """`and` or `or` of the parts."""
+    decisive = word == "or"
+    if any(part is decisive for part in parts):
+        return decisive
+    left = list(dict.fromkeys(part for part in parts if not isinstance(part, bool)))
+    if len(left) < 2:
+        return left[0] if left else not decisive
+    return (word, *left)
+
+
+def atoms(inner: Formula) -> set[Formula]:
+    """What a formula leaves open."""
+    if isinstance(inner, bool):
+        return set()
+    return {inner} if inner[0] in ("?", "=") else {atom for part in inner[1:] for atom in atoms(part)}
+
+
+def holds(inner: Formula, given: dict[Formula, bool]) -> bool:
+    """Whether the formula is true where all that it leaves open is given."""
+    if isinstance(inner, bool):
+        return inner
+    if inner[0] == "not":
+        return not holds(inner[1], given)
+    if inner[0] in ("and", "or"):
+        return (all if inner[0] == "and" else any)(holds(part, given) for part in inner[1:])
+    return given[inner]
+
+
+def given_atoms(inner: Formula, known: Mapping[str, ast.Constant]) -> Formula:
+    """What the formula comes to where some of the things that it asks about are known to be literals."""
+    if isinstance(inner, bool) or not known:
+        return inner
+    if inner[0] == "not":
+        return negated(given_atoms(inner[1], known))
+    if inner[0] in ("and", "or"):
+        return joined(inner[0], [given_atoms(part, known) for part in inner[1:]])
+    if inner[1] not in known:
+        return inner
+    value = known[inner[1]].value
+    return bool(value) if inner[0] == "?" else repr(value) == inner[2]
+
+
+def _formula(spot: _Spot) -> Formula:
+    eagerly = narrowing.runs_eagerly(spot.node)
+    if eagerly is not None:
+        return eagerly
+    if last_name(spot.node) == "TYPE_CHECKING":
+        return False
+    found = _meant(spot)
+    if isinstance(found, str):
+        return ("?", found)
+    node = found.node
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return negated(_formula(found.at(node.operand)))
+    if isinstance(node, ast.BoolOp):
+        word = "and" if isinstance(node.op, ast.And) else "or"
+        return joined(word, [_formula(found.at(part)) for part in node.values])
+    if isinstance(node, ast.Compare):
+        return _comparison(found, node)
+    if isinstance(node, ast.Attribute) and node.attr == "is_floating_point" and _is_asked_dtype(found.at(node.value)):
+        return True
+    if isinstance(node, ast.Call) and last_name(node.func) == "isinstance" and len(node.args) == 2:
+        return _instance(found, node)
+    term = _term(found)
+    if term.is_literal:
+        return bool(term.literal)
+    return ("?", term.text)
+
+
+def _comparison(spot: _Spot, node: ast.Compare) -> Formula:
+    if len(node.ops) != 1:
+        return ("?", _unique(spot))
+    operator, right = node.ops[0], node.comparators[0]
+    answer: Formula = ("?", _unique(spot))
+    if isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
+        answer = _equal(_term(spot.at(node.left)), _term(spot.at(right)), isinstance(operator, (ast.Is, ast.IsNot)))
+    elif isinstance(operator, (ast.In, ast.NotIn)) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+        left = _term(spot.at(node.left))
+        if _is_asked_dtype(spot.at(node.left)) and _names_usual_floats(right):
+            answer = True
+        else:
+            answer = joined("or", [_equal(left, _term(spot.at(each)), False) for each in right.elts])
+    return negated(answer) if isinstance(operator, (ast.IsNot, ast.NotEq, ast.NotIn)) else answer
+
+
+def _equal(left: _Term, right: _Term, by_identity: bool) -> Formula:
+    if left.is_literal and right.is_literal:
+        if by_identity and left.literal is not None and right.literal is not None:
+            return left.literal is right.literal if isinstance(right.literal, bool) else ("?", left.text + right.text)
+        return left.literal == right.literal
+    if left.is_literal:
+        left, right = right, left
+    if not right.is_literal:
+        return ("?", " == ".join(sorted((left.text, right.text))))
+    return False if right.literal is None and left.is_object else ("=", left.text, right.text)
+
+
+def _instance(spot: _Spot, node: ast.Call) -> Formula:
+    """`isinstance(x, T)` of what is known to be a literal."""
+    term = _term(spot.at(node.args[0]))
+    named = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+    names = [last_name(each) or "" for each in named]
+    if term.is_literal:
+        if any(isinstance(term.literal, _TYPES[name]) for name in names if name in _TYPES):
+            return True
+        if all(name in _TYPES or name in _NEVER_LITERAL for name in names):
+            return False
+    return ("?", f"isinstance({term.text}, {', '.join(names)})" if all(names) else _unique(spot))
+
+
+def _is_asked_dtype(spot: _Spot) -> bool:
+    """Whether it is the data type that a call asks for by name, which is a usual floating one unless it says otherwise.
+
+    That of a tensor is another matter: images are bytes, labels are integers.
+    """
+    if not isinstance(spot.node, ast.Name) or not spot.node.id.endswith("dtype"):
+        return False
+    found = _meant(spot)
+    if isinstance(found, str):
+        return True
+    return isinstance(found.node, ast.Attribute) and found.node.attr == "dtype"
+
+
+def _names_usual_floats(choices: ast.Tuple | ast.List | ast.Set) -> bool:
+    names = {last_name(each) for each in choices.elts}
+    return not names.isdisjoint(_FLOATS) and not names.isdisjoint(_HALF_FLOATS)
+
+
+def _term(spot: _Spot) -> _Term:
+    found = _meant(spot)
+    if isinstance(found, str):
+        return _Term(found)
+    node = found.node
+    if isinstance(node, ast.Constant):
+        return _Term(repr(node.value), True, node.value, node.value is not None)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = node.operand.value
+        if isinstance(value, (int, float)):
+            return _Term(repr(-value), True, -value, True)
+    if isinstance(node, ast.Attribute):
+        return _Term(f"{_term(found.at(node.value)).text}.{node.attr}")
+    if isinstance(node, ast.Call) and not node.args and not node.keywords:
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in _TEXT_METHODS:
+            inner = _term(found.at(func.value))
+            if isinstance(inner.literal, str):
+                changed = getattr(inner.literal, func.attr)()
+                return _Term(repr(changed), True, changed, True)
+            return _Term(f"{inner.text}.{func.attr}()", is_object=True)
+    made = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.Lambda, ast.ListComp, ast.DictComp, ast.BinOp)
+    return _Term(_unique(found), is_object=isinstance(node, made))
+
+
+def _unique(spot: _Spot) -> str:
+    """A text that nothing else has: what stands there may be something else each time that it is read."""
+    return f"{spot.scope.depth}:{spot.scope.function.index.path}:{spot.node.lineno}:{spot.node.col_offset}"
+
+
+def _meant(spot: _Spot) -> _Spot | str:
+    """The expression that a name stands for; a text where that is open."""
+    while isinstance(spot.node, ast.Name):
+        found = _bound(spot, spot.node.id)
+        if found is None:
+            return _unique(spot)
+        if isinstance(found, str):
+            return found
+        spot = found
+    return spot
+
+
+def _bound(spot: _Spot, name: str) -> _Spot | str | None:
+    """What a name is bound to where it is read: an expression, a text if that stays the same; None if neither."""
+    function = spot.scope.function
+    if name not in function.index.bound_names(function):
+        return f"{spot.scope.depth}:{name}"
+    found = _reaching(spot, name)
+    if found is not None or name not in function.parameter_names:
+        return found if found is not _OPEN else None
+    scope = spot.scope
+    if scope.caller is None:
+        return OUTERMOST + name
+    given = None if scope.call is None else given_for(function, scope.call.call, name)
+    if given is None:
+        return f"{scope.depth}:{name}"
+    if given is function.defaults.get(name):
+        return _Spot(given, spot.statement, scope) if isinstance(given, ast.Constant) else f"{scope.depth}:{name}"
+    assert scope.call is not None
+    return _Spot(given, scope.call.statement, scope.caller)
+
+
+_OPEN = _Spot(ast.Constant(None), ast.Pass(), Scope(None))  # type: ignore[arg-type]
+"""Stands for a binding that cannot be told."""
+
+
+def _reaching(spot: _Spot, name: str) -> _Spot | None:
+    """The assignment whose value a name has where it is read; _OPEN if that cannot be told, None for none."""
+    index = spot.scope.function.index
+    if name not in _assigned(spot.scope.function) and name not in index.rebound_elsewhere:
+        return None
+    statement = spot.statement
+    while True:
+        place = index.places[statement]
+        found = _last_binding(place.block[: place.position], name, spot.scope)
+        if found is not None:
+            return found
+        parent = place.parent
+        if parent is None:
+            return None
+        if not isinstance(parent, ast.If) and _binds(parent, name, index):
+            return _OPEN
+        statement = parent
+
+
+def _assigned(function: FunctionInfo) -> frozenset[str]:
+    """The names that the function binds, but for those that are only parameters."""
+    index, parameters = function.index, len(function.parameter_names)
+    return index.note(("assigned", function), lambda: frozenset(index.bound_names(function)[parameters:]))
+
+
+def _last_binding(block: list[ast.stmt], name: str, scope: Scope) -> _Spot | None:
+    """What the statements of a block bind a name to last; None if they do not."""
+    for statement in reversed(block):
+        if not _binds(statement, name, scope.function.index):
+            continue
+        if isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets):
+            return _Spot(statement.value, statement, scope)
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            return _Spot(statement.value, statement, scope)
+        if not isinstance(statement, ast.If):
+            return _OPEN
+        taken = formula(statement.test, statement, scope)
+        if not isinstance(taken, bool):
+            return _OPEN
+        found = _last_binding(statement.body if taken else statement.orelse, name, scope)
+        if found is not None:
+            return found
+    return None
+
+
+def _binds(statement: ast.stmt, name: str, index: Any) -> bool:
+    """Whether the statement, or one that stands in it, binds the name."""
+    bound = index.note(("binds", statement), lambda: frozenset(_bindings_in(statement)))
+    return name in bound
+
+
+def _bindings_in(statement: ast.stmt) -> set[str]:
+    found = set()
+    for node in subtree(statement):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (
+            isinstance(node, ast.ExceptHandler) and node.name
+        ):
+            found.add(node.name or "")
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            found.update(node.names)
+    return found
+
+
+def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call gives for a parameter, by default what that is otherwise; None where it is not shown."""
+    arguments = function.arguments
+    is_constructor = function.name == "__init__" and function.cls is not None
+    if (
+        arguments is None
+        or last_name(call.func) != function.called_as
+        or any(isinstance(a, ast.Starred) for a in call.args)
+    ):
+        return None
+    owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    if function.cls is not None and not is_constructor and (owner is None or owner[:1].isupper()):
+        return None  # `Base.step(self, x)`, or called in a way that is not understood
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    named = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
+    if name in named and named.index(name) < len(call.args):
+        return call.args[named.index(name)]
+    if any(keyword.arg is None for keyword in call.keywords):
+        return None
+    return function.defaults.get(name)

@@ -1,0 +1,280 @@
+"""Conditions that hardly any step meets: every n steps, first steps, by time, a logging flag, NaN, another device."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model import bounds
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CONTAINERS = frozenset("dict list set deque OrderedDict Counter".split())
+_CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
+_COUNTER = re.compile(
+    r"(^|_)(step|steps|iter|iters|iteration|batch|idx|index|count|counter|it|i|j|n|k|itr|num_updates|batch_i)$"
+)
+_FLAG = re.compile(
+    r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
+    r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|is_last_batch|last_batch|should_log|should_stop)$"
+    r"|(^|_)(onnx_trace|onnx_export|exporting)$"
+    r"|^(log|logging|do_log|display|visualise|plot|profile|profiling|dump|save_now)$"
+)
+_OPTIONS = re.compile(r"(^|_)(args|opts?|options|cfg|conf|config|hparams|params|flags)$")
+_NOT_A_NUMBER = frozenset({"isnan", "isinf", "isposinf", "isneginf"})
+_OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
+_SAYS_CUDA = frozenset("is_cuda use_cuda has_cuda cuda_available use_gpu has_gpu gpu_available".split())
+_SAYS_OTHER_DEVICE = frozenset("is_cpu use_cpu cpu_only no_cuda is_mps is_mkldnn is_xla is_meta use_mps".split())
+_FINDS_OTHER_DEVICE = ("torch.backends.mps.is_available", "torch.mps.is_available")
+_NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
+
+
+def _never(test: ast.expr, taken: bool) -> bool:
+    return False
+
+
+def throttles(
+    test: ast.expr,
+    taken: bool,
+    lookup: Callable[[str], list[ast.expr]],
+    once: Callable[[ast.expr, bool], bool] = _never,
+    depth: int = 0,
+) -> bool:
+    """Whether the branch of `test` (the true one if `taken`) is entered only now and then.
+
+    `lookup` gives the expressions that a local name is bound to, so that `log_now = step % 50 == 0` is seen; `once`
+    tells of a test without `and`, `or` and `not` whether the branch itself makes it fail from then on.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return throttles(test.operand, not taken, lookup, once, depth)
+    if isinstance(test, ast.BoolOp):
+        conjunction = isinstance(test.op, ast.And) == taken
+        answers = (throttles(value, taken, lookup, once, depth) for value in test.values)
+        return any(answers) if conjunction else all(answers)
+    return _is_rare(test, taken, lookup, depth) or once(test, taken)
+
+
+def _is_rare(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
+    """The same of a test without `and`, `or` and `not`, by what it says."""
+    if isinstance(test, ast.Compare):
+        return _is_for_other_device(test, taken) or _comparison(test, taken, lookup, depth)
+    if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
+        return not taken and _is_period(test)
+    if _finds_broken_numbers(test, taken, lookup) or _is_for_other_device(test, taken):
+        return True
+    if isinstance(test, ast.Call):
+        name = last_name(test.func)
+        return taken and name is not None and (conventions.EXPORT_QUESTIONS.search(name) is not None or _is_flag(name))
+    if isinstance(test, (ast.Name, ast.Attribute)):
+        return _flag(test, taken, lookup, depth)
+    return False
+
+
+def _finds_broken_numbers(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]]) -> bool:
+    """`torch.isnan(x).any()`, `not torch.isfinite(x).all()`, also of a mask that has been bound before."""
+    asked = last_name(test.func) if isinstance(test, ast.Call) else None
+    nodes = list(subtree(test)) if isinstance(test, ast.Call) else []
+    mask = _asked_of(test)
+    bound = lookup(mask.id) if isinstance(mask, ast.Name) else []
+    nodes += [node for each in bound for node in subtree(each)]
+    called = {last_name(node.func) for node in nodes if isinstance(node, ast.Call)}
+    if asked == "any" or asked in _NOT_A_NUMBER:
+        is_turned = "logical_not" in called or any(isinstance(node, ast.Invert) for node in nodes)
+        return taken and not is_turned and bool(called & _NOT_A_NUMBER)
+    return not taken and asked in ("all", "isfinite") and "isfinite" in called
+
+
+def _asked_of(test: ast.expr) -> ast.expr | None:
+    """`x` of `x.any()` and of `torch.any(x)`."""
+    if not isinstance(test, ast.Call):
+        return None
+    return test.args[0] if test.args else test.func.value if isinstance(test.func, ast.Attribute) else None
+
+
+def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
+    """`x.device.type == "cpu"`, `not x.is_cuda`, `not use_cuda`: on a GPU such a branch is never taken."""
+    if isinstance(test, ast.Attribute):
+        return (test.attr in _SAYS_CUDA and not taken) or (test.attr in _SAYS_OTHER_DEVICE and taken)
+    if isinstance(test, ast.Call):
+        path = dotted(test.func)
+        return (path == "torch.cuda.is_available" and not taken) or (path in _FINDS_OTHER_DEVICE and taken)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    sides = [test.left, test.comparators[0]]
+    if isinstance(test.ops[0], (ast.In, ast.NotIn)) and isinstance(sides[1], (ast.Tuple, ast.List, ast.Set)):
+        if not _names_device(sides[0]) or not sides[1].elts:
+            return False
+        sides = sides[1].elts
+        others = all(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides)
+        return others and taken == isinstance(test.ops[0], ast.In)
+    if isinstance(sides[0], ast.Call) and dotted(sides[0].func) == "torch.cuda.device_count":
+        return _says_zero(test.ops[0], sides[1], taken)
+    if any(dotted(side) == "torch._mkldnn" for side in sides):
+        return taken == isinstance(test.ops[0], (ast.Eq, ast.Is))
+    if not any(_names_device(side) for side in sides):
+        return False
+    named = {text for text in map(_device_text, sides) if text is not None}
+    if isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and named:
+        is_cuda = "cuda" in named
+        return (bool(named & _OTHER_DEVICES) or is_cuda) and taken == (isinstance(test.ops[0], ast.Eq) != is_cuda)
+    return False
+
+
+def _says_zero(operator: ast.cmpop, count: ast.expr, taken: bool) -> bool:
+    """Whether `n <operator> count`, true or not, says that n is zero."""
+    value = count.value if isinstance(count, ast.Constant) else None
+    told: dict[tuple[object, object], bool] = {
+        (ast.Eq, 0): True,
+        (ast.Lt, 1): True,
+        (ast.NotEq, 0): False,
+        (ast.Gt, 0): False,
+        (ast.GtE, 1): False,
+    }
+    return told.get((type(operator), value)) is taken
+
+
+def _device_text(node: ast.expr) -> str | None:
+    """`"cpu"`, also of `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "device" and node.args:
+        node = node.args[0]
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else None  # type: ignore[attr-defined]
+
+
+def _names_device(node: ast.expr) -> bool:
+    """`device`, `x.device.type`, `args.device`, `str(device)`, by the name alone."""
+    return any(
+        "device" in (last_name(each) or "").lower()
+        for each in subtree(node)
+        if isinstance(each, (ast.Name, ast.Attribute))
+    )
+
+
+def _flag(test: ast.Name | ast.Attribute, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
+    if isinstance(test, ast.Name) and depth < 3:
+        bound = lookup(test.id)
+        if bound and all(
+            throttles(value, taken, lookup, depth=depth + 1) or _is_constant_false(value) for value in bound
+        ):
+            return any(not _is_constant_false(value) for value in bound)
+    name = last_name(test)
+    return taken and name is not None and _is_flag(name) and not _is_option(test)
+
+
+def _is_option(test: ast.Name | ast.Attribute) -> bool:
+    """`args.do_distillation`: what the whole run is to do, in every step."""
+    if not isinstance(test, ast.Attribute) or not test.attr.startswith("do_"):
+        return False
+    return _OPTIONS.search((last_name(test.value) or "").lower()) is not None
+
+
+def _is_constant_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
+
+
+def _is_flag(name: str) -> bool:
+    lower = name.lower()
+    return _FLAG.search(lower) is not None and _NOT_FLAG.search(lower) is None
+
+
+def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
+    if len(test.ops) != 1:
+        return False
+    left, operator, right = test.left, test.ops[0], test.comparators[0]
+    if isinstance(left, ast.Name) and depth < 3:
+        bound = lookup(left.id)
+        if len(bound) == 1 and isinstance(bound[0], ast.BinOp) and isinstance(bound[0].op, ast.Mod):
+            left = bound[0]
+    if isinstance(left, ast.Constant) and isinstance(operator, (ast.Eq, ast.NotEq)):
+        left, right = right, left
+    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and _is_period(left):
+        if isinstance(operator, (ast.Eq, ast.Lt, ast.LtE)):
+            return taken
+        return not taken and isinstance(operator, (ast.NotEq, ast.Gt))
+    if isinstance(operator, (ast.Is, ast.IsNot)):
+        return False
+    if _counts_elements(left, lookup) and isinstance(right, ast.Constant) and right.value == 0:
+        return taken == isinstance(operator, ast.Eq) and isinstance(operator, (ast.Eq, ast.NotEq, ast.Gt))
+    if _reads_clock(left, lookup) or _reads_clock(right, lookup):
+        late = isinstance(operator, (ast.Gt, ast.GtE)) == _reads_clock(left, lookup)
+        return taken == late
+    for counter, bound_side in ((left, right), (right, left)):
+        if not _is_counter(counter):
+            continue
+        if isinstance(operator, ast.Eq):
+            return taken
+        if isinstance(operator, ast.NotEq):
+            return not taken
+        if isinstance(operator, (ast.In, ast.NotIn)) and counter is left:
+            return taken == isinstance(operator, ast.In)
+        small = (
+            isinstance(bound_side, ast.Constant)
+            and isinstance(bound_side.value, int)
+            and bound_side.value <= bounds.MOST_STEPS_OF_WARM_UP
+        )
+        below = isinstance(operator, (ast.Lt, ast.LtE)) == (counter is left)
+        if small and isinstance(operator, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+            return taken == below
+    return False
+
+
+def _counts_elements(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
+    """`x.size(0)`, `len(x)`, `x.numel()`, `x.shape[0]`: zero only for a batch that has nothing in it."""
+    if isinstance(node, ast.Call):
+        name = last_name(node.func)
+        counted = node.args[0] if name == "len" and node.args else None
+        if counted is not None and (_is_shape(counted) or _begins_empty(counted, lookup)):
+            return False
+        return name in ("len", "size", "numel", "nelement")
+    return isinstance(node, ast.Subscript) and last_name(node.value) == "shape"
+
+
+def _begins_empty(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
+    """Whether the program binds the name to a container without elements, which it fills itself: `seen = {}`."""
+    return isinstance(node, ast.Name) and any(
+        (isinstance(bound, ast.Dict) and not bound.keys)
+        or (isinstance(bound, (ast.List, ast.Tuple)) and not bound.elts)
+        or (isinstance(bound, ast.Call) and not bound.args and last_name(bound.func) in _CONTAINERS)
+        for bound in lookup(node.id)
+    )
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """`x.shape`, `x.size()`: as many numbers as the tensor has dimensions."""
+    return last_name(node.func if isinstance(node, ast.Call) else node) in ("shape", "size")
+
+
+def _is_period(test: ast.BinOp) -> bool:
+    """`step % n` with a period that is not one and not the number of accumulated micro-batches."""
+    if isinstance(test.left, (ast.Constant, ast.JoinedStr)) and not isinstance(getattr(test.left, "value", None), int):
+        return False
+    period = test.right
+    if isinstance(period, ast.Constant):
+        return isinstance(period.value, int) and period.value > 1
+    names = [last_name(node) or "" for node in subtree(period) if isinstance(node, (ast.Name, ast.Attribute))]
+    return not any(word in name.lower() for name in names for word in conventions.ACCUMULATION_WORDS)
+
+
+def _is_counter(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+        return _is_counter(node.left)
+    name = last_name(node)
+    return name is not None and _COUNTER.search(name.lower()) is not None
+
+
+def _reads_clock(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
+    for inner in subtree(node):
+        if isinstance(inner, ast.Call) and last_name(inner.func) in _CLOCKS:
+            return True
+        if isinstance(inner, ast.Name) and any(
+            isinstance(call, ast.Call) and last_name(call.func) in _CLOCKS
+            for bound in lookup(inner.id)
+            for call in subtree(bound)
+        ):
+            return True
+    return False

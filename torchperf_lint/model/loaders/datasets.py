@@ -1,0 +1,305 @@
+"""Datasets: whether the making of one is in sight, and shows that its samples are on the host."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import loading, torch_api
+from torchperf_lint.model import bounds
+from torchperf_lint.model.domain.values import Device, Kind, Value
+from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.slices import slices_of
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
+
+_GIVES_ANOTHER = frozenset(
+    "map filter shuffle select sort skip take with_transform set_transform cast cast_column remove_columns "
+    "rename_column rename_columns train_test_split flatten select_columns".split()
+)
+"""Methods of Hugging Face's datasets that give one made of it."""
+
+_SETTINGS = re.compile(
+    r"^_?(?:args?|opts?|options?|cfg|conf|config|configs|params|hparams|hyperparams|settings|flags)$"
+    r"|path|root|(?:^|_)(?:dir|file|folder|fname|url|split|mode|name|seed|transform|tokenizer|processor|vocab)s?$"
+    r"|_?(?:size|len|length|rate|ratio|prefix|suffix|num|count)$|^(?:num|max|min|n)_|dir$"
+)
+"""Names of what is no part of a dataset's samples: settings, places of files, what is done to samples."""
+
+
+class Making:
+    """Follows the making of one dataset back to what it is made of."""
+
+    def __init__(self, world: ValueQuestions) -> None:
+        self._world = world
+        self._steps = 0
+        self._seen: set[ast.expr] = set()
+
+    def is_on_host(self, node: ast.expr, function: FunctionInfo) -> bool:
+        """Whether all that the expression, which stands in the function, may be is made in sight, and of host data."""
+        self._steps += 1
+        if node in self._seen:
+            return True  # `dataset = dataset.map(...)`: what it was before is asked elsewhere
+        if self._steps > bounds.MOST_MAKING_STEPS:
+            return False
+        self._seen.add(node)
+        if isinstance(node, ast.Name):
+            bound = list(self._bindings(node.id, function))
+            return bool(bound) and all(each is not None and self.is_on_host(*each) for each in bound)
+        if isinstance(node, ast.Attribute):
+            return self._is_kept(node, function)
+        if isinstance(node, ast.Subscript):
+            return self.is_on_host(node.value, function)
+        if isinstance(node, ast.IfExp):
+            return self.is_on_host(node.body, function) and self.is_on_host(node.orelse, function)
+        if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
+            if _holds_host_data(self._world.frame_value(function, node)):
+                return True
+            parts = [] if isinstance(node, ast.ListComp) else node.elts
+            return bool(parts) and all(self.is_on_host(each, function) for each in parts)
+        return isinstance(node, ast.Call) and self._is_made(node, function)
+
+    def _bindings(self, name: str, function: FunctionInfo) -> Iterator[tuple[ast.expr, FunctionInfo] | None]:
+        """What the name is bound to, wherever that is; None for each binding that shows nothing."""
+        if name in function.parameter_names:
+            yield None
+            return
+        found = False
+        for statement in function.statements:
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            targets += [statement.target] if isinstance(statement, ast.AnnAssign) and statement.value else []
+            for target in targets:
+                if any(isinstance(part, ast.Name) and part.id == name for part in subtree(target)):
+                    found = True
+                    yield (statement.value, function)  # type: ignore[attr-defined]
+        bound = name in function.index.bound_names(function)
+        if bound and not found:
+            yield None
+        elif not bound and function.outer is not None:
+            yield from self._bindings(name, function.outer)
+
+    def _is_kept(self, node: ast.Attribute, function: FunctionInfo) -> bool:
+        """`self.dataset`, as the methods of the class store it."""
+        if not isinstance(node.value, ast.Name) or node.value.id != function.self_name or function.cls is None:
+            return False
+        stores = [each for owner in self._world.lineage(function.cls) for each in owner.attributes.get(node.attr, ())]
+        given = [(_stored(each.function, each.target), each.function) for each in stores]
+        return bool(given) and all(value is not None and self.is_on_host(value, where) for value, where in given)
+
+    def _is_made(self, call: ast.Call, function: FunctionInfo) -> bool:
+        callee = self._world.frame_value(function, call.func)
+        ref = callee.ref or ""
+        if callee.kind is Kind.LIBRARY:
+            if ref.startswith(loading.HOST_DATASETS):
+                return True
+            if ref in torch_api.DATASET_PARTS or ref == "torch.utils.data.ConcatDataset":
+                return bool(call.args) and self.is_on_host(call.args[0], function)
+            return ref == "torch.utils.data.TensorDataset" and all(
+                self._world.frame_value(function, each).device is Device.CPU for each in call.args
+            )
+        if callee.cls is not None and callee.kind is Kind.CLASS:
+            return self._reads_host_data(callee.cls, call, function)
+        if callee.function is not None and callee.kind is Kind.FUNCTION:
+            made = callee.function
+            given = [each.value for each in made.statements if isinstance(each, ast.Return) and each.value is not None]
+            return bool(given) and all(self.is_on_host(each, made) for each in given)
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _GIVES_ANOTHER:
+            return self.is_on_host(call.func.value, function)
+        return False
+
+    # -- classes of the project ------------------------------------------------------------------------------------
+
+    def _reads_host_data(self, cls: ClassInfo, call: ast.Call, function: FunctionInfo) -> bool:
+        """Whether the object's samples are made of nothing that whoever calls the function may have put elsewhere."""
+        lineage = self._world.lineage(cls)
+        readers = [method for name in loading.DATASET_READERS if (method := self._world.method(cls, name)) is not None]
+        if not readers or any(_loads_tensors(owner.node) for owner in lineage):
+            return False
+        held = {name for reader in readers for name in _attributes_read(reader)}
+        stores = [each for owner in lineage for name in sorted(held) for each in owner.attributes.get(name, ())]
+        if any(_lies_on_device(self._world.frame_value(store.function, store.target)) for store in stores):
+            return False
+        if not self._stays_on_host([(each.node, each) for each in (*readers, *(store.function for store in stores))]):
+            return False
+        wanted: set[str] = set()
+        for store in stores:
+            rests_on = slices_of(store.function).of(store.target)
+            names = set(store.function.parameter_names[1:])
+            names &= names if rests_on is None else rests_on.names
+            if store.function.name != "__init__" and names:
+                return False  # somebody gives it the data later
+            wanted |= names
+        made = self._world.method(cls, "__init__")
+        return all(self._tells(each, function) for each in _given_for(call, made, wanted))
+
+    def _tells(self, node: ast.expr | None, function: FunctionInfo) -> bool:
+        """Whether an argument, which the samples are made of, is shown not to hold what lies on a device."""
+        if node is None:
+            return False
+        value = self._world.frame_value(function, node)
+        if _holds_host_data(value):
+            return True
+        if value.holds_tensors or value.device.on_accelerator:
+            return False
+        if value.kind is Kind.INSTANCE:
+            return self.is_on_host(node, function)
+        read = {part.id for part in subtree(node) if isinstance(part, ast.Name)}
+        rests_on = [slices_of(function).at_end(name) for name in sorted(read.difference(function.parameter_names))]
+        steps = (node, *(step for part in rests_on for step in part.run))
+        if not self._stays_on_host([(each, function) for each in steps]):
+            return False
+        names = read.union(*(part.names for part in rests_on))
+        parameters = names & set(function.parameter_names) - {function.self_name}
+        env = self._world.frame(function).env
+        others = [env[name] for name in sorted(names - parameters) if name in env]
+        if any(each.device.on_accelerator or each.kind is Kind.MODULE for each in others):
+            return False
+        return all(_SETTINGS.search(name) is not None for name in parameters)
+
+    def _stays_on_host(self, codes: list[tuple[ast.AST, FunctionInfo]]) -> bool:
+        """Whether the code, each part with the function it stands in, and what it calls leave all tensors on the host.
+
+        What is imported from the project and is not in sight may put them anywhere.
+        """
+        pending = [(code, function, 0) for code, function in codes]
+        seen = {code for code, _ in codes}
+        for code, function, depth in pending:
+            if _loads_tensors(code) or (depth and places_on_device(code)):
+                return False
+            for node in subtree(code):
+                if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
+                    continue
+                named = self._world.frame_value(function, node)
+                if named.kind is Kind.LIBRARY and dotted(node) in _names_of_neighbours(function.index):
+                    return False
+                further = [each for each in self._run_by(named) if each.node not in seen]
+                if further and (depth == bounds.MOST_SAMPLE_CALLS or len(seen) > bounds.MOST_SAMPLE_FUNCTIONS):
+                    return False
+                pending += [(each.node, each, depth + 1) for each in further]
+                seen.update(each.node for each in further)
+        return True
+
+    def _run_by(self, named: Value) -> list[FunctionInfo]:
+        """The functions of the project that a call of it runs."""
+        if named.kind in (Kind.FUNCTION, Kind.METHOD):
+            return [] if named.function is None else [named.function]
+        if named.kind is Kind.CLASS and named.cls is not None:
+            return [method for owner in self._world.lineage(named.cls) for method in owner.methods.values()]
+        return []
+
+
+def _names_of_neighbours(index: Index) -> set[str]:
+    """The names that a file imports from other files of its package."""
+    return index.note(
+        "names of neighbours",
+        lambda: {
+            alias.asname or alias.name
+            for statement in index.places
+            if isinstance(statement, ast.ImportFrom) and statement.level
+            for alias in statement.names
+        },
+    )
+
+
+def _loads_tensors(code: ast.AST) -> bool:
+    """Whether it calls `torch.load` and does not say that what it loads comes to the host.
+
+    Else it gives tensors where they were when they were saved.
+    """
+    calls = (node for node in subtree(code) if isinstance(node, ast.Call) and dotted(node.func) == "torch.load")
+    return any(not any(map(_is_host, _places_given(call))) for call in calls)
+
+
+def _places_given(call: ast.Call) -> list[ast.expr]:
+    """What a call of `torch.load` is given for `map_location`."""
+    return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "map_location")]
+
+
+def _is_host(node: ast.expr) -> bool:
+    """`"cpu"` or `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and dotted(node.func) == "torch.device":
+        return len(node.args) == 1 and not node.keywords and _is_host(node.args[0])
+    return isinstance(node, ast.Constant) and node.value == "cpu"
+
+
+def places_on_device(code: ast.AST) -> bool:
+    """Whether anything in the code may put a tensor on a device: `.cuda()`, `.to(...)`, `device=`."""
+    for node in subtree(code):
+        if isinstance(node, ast.Call):
+            if any(keyword.arg == "device" and not _is_host(keyword.value) for keyword in node.keywords):
+                return True
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            stays = bool(node.args) and (_is_dtype(node.args[0]) or _is_host(node.args[0]))
+            if method == "cuda" or (method == "to" and node.args and not stays):
+                return True
+    return False
+
+
+def _is_dtype(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and f"torch.{node.attr}" in torch_api.DTYPES
+
+
+def _lies_on_device(value: Value) -> bool:
+    """Tensors on the accelerator, or a container of such."""
+    if value.kind is Kind.CONTAINER:
+        held = [item for _, item in value.items or ()]
+        return any(map(_lies_on_device, held if value.element is None else [*held, value.element]))
+    return value.device.on_accelerator and value.kind not in (Kind.DEVICE, Kind.STRING, Kind.METHOD)
+
+
+def _holds_host_data(value: Value) -> bool:
+    """A container of tensors on the host, or of what holds no tensors."""
+    if value.kind is Kind.CONTAINER:
+        return value.element is not None and _holds_host_data(value.element)
+    return _is_plain(value) or (value.holds_tensors and value.device is Device.CPU)
+
+
+def _is_plain(value: Value) -> bool:
+    """Texts, numbers, arrays, functions: nothing of these is a tensor."""
+    if value.kind is Kind.CONTAINER and value.element is not None:
+        return _is_plain(value.element)
+    kinds = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.NUMPY, Kind.FUNCTION, Kind.CLASS, Kind.LIBRARY, Kind.DTYPE)
+    return value.kind in kinds
+
+
+def _stored(function: FunctionInfo, target: ast.expr) -> ast.expr | None:
+    """What is assigned to the target."""
+    for statement in function.statements:
+        if isinstance(statement, ast.Assign) and target in statement.targets:
+            return statement.value
+        if isinstance(statement, ast.AnnAssign) and statement.target is target:
+            return statement.value
+    return None
+
+
+def _attributes_read(method: FunctionInfo) -> set[str]:
+    """The attributes of its object that a method reads, but for those that it only calls: what is done to samples."""
+    called = {dotted(node.func) for node in method.nodes if isinstance(node, ast.Call)}
+    return {
+        node.attr
+        for node in method.nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == method.self_name
+        if dotted(node) not in called
+    }
+
+
+def _given_for(call: ast.Call, made: FunctionInfo | None, wanted: set[str]) -> Iterator[ast.expr | None]:
+    """What the call of a class gives for parameters of its constructor; None where that cannot be told."""
+    if not wanted or made is None:
+        yield from (None for _ in wanted)
+        return
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        yield None
+        return
+    named = {each.arg: each.value for each in call.keywords}
+    placed = dict(zip(made.parameter_names[1:], call.args, strict=False))
+    for name in sorted(wanted):
+        given = named.get(name, placed.get(name))
+        if given is not None or name not in made.defaults:
+            yield given

@@ -1,0 +1,412 @@
+"""Loaders: how their batches come to the accelerator, and what kind of dataset they read."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import loading
+from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph import frameworks
+from torchperf_lint.model.domain.loaders import Route, Samples
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.loaders.datasets import Making, places_on_device
+from torchperf_lint.model.syntax.code import Vocabulary
+from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
+from torchperf_lint.model.values.devices import named_device
+from torchperf_lint.model.values.narrowing import asks_about_accelerator
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchperf_lint.model.domain.interfaces import LoaderQuestions, ValueQuestions
+    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.syntax.code import Code
+    from torchperf_lint.model.syntax.index import ClassInfo, Index
+
+_OTHER_ACCELERATORS = ("mps", "hpu", "xla")
+_ELSEWHERE = {
+    "accelerator": ("cpu", "mps", "tpu"),
+    **dict.fromkeys(("cpu", "use_cpu", "no_cuda", "use_mps_device"), (True,)),
+}
+
+
+class Loading:
+    """Answers about the loaders of one file; what takes a walk through the file is worked out when first asked for.
+
+    A loader is known by the call that builds it, wherever that stands: so each file tells the routes that lie in it,
+    for its own loaders and for those that come to it from others.
+    """
+
+    def __init__(self, world: ValueQuestions, code: Code, trail: Trail) -> None:
+        self._world = world
+        self._code = code
+        self._trail = trail
+        self._found: dict[None, tuple[dict[ast.Call, Route], int]] = {}
+
+    @property
+    def index(self) -> Index:
+        """The file."""
+        return self._world.index
+
+    # -- routes --------------------------------------------------------------------------------------------------
+
+    def route(self, loader: ast.Call) -> Route | None:
+        """What shows that the batches of the loader built by this call go to an accelerator with pinned copies.
+
+        Asked is this file, then, where it shows nothing, the files that the loader may come to.
+        """
+        own = self.routes_here.get(loader)
+        if own is not None or self.runs_elsewhere or self._world.program is None:
+            return own
+        for other in self._others(loader):
+            route = other.routes_here.get(loader)
+            if route is not None:
+                path = other.index.path
+                because = tuple(step if step.path is not None else step._replace(path=path) for step in route.because)
+                return route._replace(because=because, certain=route.certain and self._needs_cuda)
+        return None
+
+    @property
+    def routes_here(self) -> dict[ast.Call, Route]:
+        """The routes that lie in this file."""
+        return self._trail.kept(self._found, None, self._find_routes)
+
+    def _find_routes(self) -> dict[ast.Call, Route]:
+        routes: dict[ast.Call, Route] = {}
+        if not self.runs_elsewhere:
+            for route, sources in self._steps():
+                for source in sources:
+                    known = routes.get(source)
+                    told = route if known is None or (route.explicit and not known.explicit) else known
+                    # What Accelerate moves lies on the device when the program moves it in its training loop, too.
+                    routes[source] = told._replace(blocks=route.blocks or (known is not None and known.blocks))
+        return routes
+
+    def files(self, loader: ast.Call) -> Iterator[Index]:
+        """The files that the loader built by this call comes to, this one first."""
+        yield self._world.index
+        yield from (other.index for other in self._others(loader))
+
+    def _others(self, loader: ast.Call) -> Iterator[LoaderQuestions]:
+        """The other files that the loader of this one comes to, the nearest first."""
+        program, start = self._world.program, self._builder(loader)
+        if program is None or start is None:
+            return
+        pending, seen, files = [start], {start}, {self._world.index}
+        while pending:
+            function = pending.pop(0)
+            there = self if function.index is self._world.index else program.unit_of(function.index).loading
+            if function.index not in files:
+                files.add(function.index)
+                yield there
+            for further in there.handed_on(loader, function):
+                if further not in seen and len(seen) < bounds.MOST_STOPS:
+                    seen.add(further)
+                    pending.append(further)
+
+    def handed_on(self, loader: ast.Call, function: FunctionInfo) -> Iterator[FunctionInfo]:
+        """The functions that get the loader from this one, which stands in this file."""
+        if self.runs_elsewhere:
+            return
+        world = self._world
+        for record in function.calls_made:
+            if loader in self._given(record):
+                callee = world.frame_value(record.function, record.call.func)
+                if callee.function is not None:
+                    yield callee.function
+                elif callee.cls is not None:
+                    yield from (method for owner in world.lineage(callee.cls) for method in owner.methods.values())
+        frame = world.frame(function)
+        if loader in all_sources([*frame.returns, *frame.yields]):
+            yield from (record.function for record in world.callers(function))
+        if self._is_kept(loader, function):
+            assert function.cls is not None
+            yield from function.cls.methods.values()
+            made = world.method(function.cls, "__init__")
+            yield from () if made is None else (record.function for record in world.callers(made))
+        is_module = function is world.index.module
+        if loader in all_sources(world.names.all_at_top() if is_module else frame.env.values()):
+            yield from (inner for inner in world.index.functions if inner.outer is function)
+            if is_module and world.program is not None:
+                for unit in world.program.neighbours(world.index):
+                    if loader in all_sources(unit.world().names.all_at_top()):
+                        yield unit.index.module
+
+    def _is_kept(self, loader: ast.Call, function: FunctionInfo) -> bool:
+        """Whether the function stores the loader in an attribute of its object."""
+        stores = () if function.cls is None else function.cls.attributes.values()
+        own = [store.target for stored in stores for store in stored if store.function is function]
+        return loader in all_sources(self._world.frame_value(function, target) for target in own)
+
+    def _homes(self, value: Value) -> list[Index]:
+        """The files that the code of a function, or of a class and its bases, stands in."""
+        if value.function is not None:
+            return [value.function.index]
+        return [] if value.cls is None else [owner.index for owner in self._world.lineage(value.cls)]
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        """Whether the file names only accelerators that do not copy from pinned memory, or forces the CPU."""
+        if _names_other_accelerator(self._code) and not self._code.speaks_of("cuda", "current_accelerator"):
+            return True
+        if frameworks.trains_on_cpu(self._code):
+            return True
+        owners = ("Trainer", "Accelerator", "Fabric", *(ref.rpartition(".")[2] for ref in loading.TRAINING_ARGUMENTS))
+        for record in (record for name in owners for record in self._world.index.calls.get(name, ())):
+            for keyword in record.call.keywords:
+                constant = getattr(keyword.value, "value", None)
+                if isinstance(constant, (str, bool)) and constant in _ELSEWHERE.get(keyword.arg or "", ()):
+                    return True
+        return False
+
+    def _steps(self) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
+        records = self._world.index.calls
+        for name in ("to", "cuda"):
+            for record in records.get(name, ()):
+                yield from self._moved(record)
+        for name, owner in loading.LOADER_TAKERS.items():
+            for record in records.get(name, ()):
+                if self._is_owner(record, owner):
+                    step = Because(record.call.lineno, f"`{owner}.{name}` has its batches moved to the device")
+                    route = self._by_framework(step)
+                    blocks = owner == "accelerator" and not self._accelerate_goes_on()
+                    yield route._replace(blocks=blocks), self._given(record)
+        for name, found in records.items():
+            if re.search(loading.MOVING_HELPERS, name):
+                for record in found:
+                    if self._moves(record):
+                        step = Because(record.call.lineno, f"its batches are moved to the device by `{name}(...)`")
+                        yield Route((step,), True, False, self._code), self._given(record)
+        yield from self._hooks()
+
+    def _accelerate_goes_on(self) -> bool:
+        """Whether Accelerate is told not to wait for its copies, as it does otherwise, or to make none."""
+        calls = self._world.index.calls
+        configured = [*calls.get("DataLoaderConfiguration", ()), *calls.get("Accelerator", ())]
+        told = {keyword.arg for record in configured for keyword in record.call.keywords}
+        return not told.isdisjoint(("non_blocking", "device_placement"))
+
+    def _by_framework(self, step: Because) -> Route:
+        return Route((step,), False, False, self._code)
+
+    def _moves(self, record: CallRecord) -> bool:
+        """Whether a helper that is called to move its argument does so, as far as its code is in sight."""
+        helper = self._world.frame_value(record.function, record.call.func).function
+        if helper is None:
+            return True
+        values = self._world.frame(record.function).values
+        given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+        to_host = any(named_device(node, values.get(node, UNKNOWN)) is Device.CPU for node in given)
+        return places_on_device(helper.node) and not to_host
+
+    def _moved(self, record: CallRecord) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
+        """`batch.to(device)` and `batch.cuda()` of a batch, or a part of one, that is on the host."""
+        func = record.call.func
+        if not isinstance(func, ast.Attribute):
+            return
+        batch = self._world.frame_value(record.function, func.value)
+        sources = sources_of(batch)
+        if not sources or batch.device.on_accelerator:
+            return
+        device = Device.CUDA if func.attr == "cuda" else self._named_device(record)
+        if device is not None and device.on_accelerator:
+            text = "cuda()" if func.attr == "cuda" else "to(...)"
+            step = Because(record.call.lineno, f"its batches are moved to the device by `.{text}`")
+            certain = device is Device.CUDA and self._needs_cuda
+            yield Route((step,), True, certain, self._code), sources
+
+    def _named_device(self, record: CallRecord) -> Device | None:
+        frame = self._world.frame(record.function)
+        given = [*record.call.args, *(k.value for k in record.call.keywords if k.arg in ("device", "other"))]
+        for node in given:
+            value = frame.values.get(node, UNKNOWN)
+            device = value.device if value.holds_tensors else named_device(node, value)
+            if device is not None:
+                return device
+        return None
+
+    @functools.cached_property
+    def _needs_cuda(self) -> bool:
+        """Whether the file nowhere asks if there is an accelerator."""
+        if self._code.names("is_available"):
+            return False
+        statements = self._world.index.places
+        return not any(isinstance(s, ast.If) and asks_about_accelerator(s.test) for s in statements)
+
+    def _is_owner(self, record: CallRecord, owner: str) -> bool:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute):
+            return False
+        value = self._world.frame_value(record.function, func.value)
+        if value.kind is Kind.INSTANCE and value.ref is not None:
+            root, _, name = value.ref.rpartition(".")
+            return name.lower() == owner and (owner != "trainer" or root.startswith("lightning."))
+        # An unknown `trainer` may be anybody's; an accelerator and a fabric are what they are called.
+        return owner != "trainer" and (last_name(func.value) or "").lower() == owner
+
+    def _given(self, record: CallRecord) -> tuple[ast.Call, ...]:
+        values = self._world.frame(record.function).values
+        nodes = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+        return all_sources([values.get(node, UNKNOWN) for node in nodes])
+
+    def _hooks(self) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
+        for function in self._world.index.functions:
+            hook = loading.DATALOADER_HOOKS.get(function.name)
+            if hook is None or function.cls is None:
+                continue
+            framework, ending = hook
+            bases = self._world.library_bases(function.cls)
+            if any(base.endswith(ending) for base in bases) or (
+                framework == "Lightning" and frameworks.is_lightning_module(self._world, function.cls)
+            ):
+                step = Because(_row(function), f"{framework} asks `{function.name}` for a loader and moves its batches")
+                yield self._by_framework(step), all_sources(self._world.frame(function).returns)
+
+    # -- samples -------------------------------------------------------------------------------------------------
+
+    def samples(self, loader: ast.Call, function: FunctionInfo) -> Samples:
+        """What can be told of the samples that the loader, built in `function`, reads."""
+        values = self._world.frame(function).values
+        keywords = {keyword.arg: keyword.value for keyword in loader.keywords if keyword.arg}
+        node = loader.args[0] if loader.args else keywords.get("dataset")
+        dataset = UNKNOWN if node is None else values.get(node, UNKNOWN)
+        collate = keywords.get("collate_fn") or (loader.args[6] if len(loader.args) > 6 else None)
+        collating = UNKNOWN if collate is None else values.get(collate, UNKNOWN)
+        files = tuple(self._files([dataset, collating]))
+        placed = collate is not None and _collates_on_device(collate, collating)
+        return Samples(
+            self._in_memory(dataset),
+            collate is not None or self._takes_work(dataset),
+            self._has_no_tensors(dataset),
+            self._unsharded(dataset, files),
+            False if placed or any(map(_places_by_default, files)) else self._on_host(dataset, node, function),
+            files,
+        )
+
+    def _files(self, values: Iterable[Value]) -> Iterator[Code]:
+        """This file and those that the code of these values stands in."""
+        yield self._code
+        program = self._world.program
+        for index in dict.fromkeys(index for value in values for index in self._homes(value)):
+            if program is not None and index is not self._world.index:
+                yield program.unit_of(index).code
+
+    def _in_memory(self, dataset: Value) -> bool:
+        if dataset.kind in (Kind.CONTAINER, Kind.NUMPY, Kind.STRING) or dataset.holds_tensors:
+            return True
+        if dataset.cls is None:
+            return (dataset.ref or "").startswith(loading.IN_MEMORY_DATASETS)
+        reading = self._world.method(dataset.cls, "__getitem__")
+        return reading is not None and all(
+            last_name(record.call.func) in loading.CHEAP_CALLS for record in reading.calls_made
+        )
+
+    def _takes_work(self, dataset: Value) -> bool:
+        """A library's dataset of files, or a `__getitem__` here that calls more than cheap things."""
+        if dataset.kind is Kind.CONTAINER and dataset.element is not None:
+            return self._takes_work(dataset.element)
+        if dataset.cls is None:
+            return (dataset.ref or "").startswith(loading.HOST_DATASETS)
+        return self._world.method(dataset.cls, "__getitem__") is not None and not self._in_memory(dataset)
+
+    def _has_no_tensors(self, dataset: Value) -> bool:
+        """An empty list, or a `__getitem__` that only hands out the index and fixed attributes (prompts, names)."""
+        if dataset.kind is Kind.CONTAINER:
+            return dataset.items == () or (dataset.element is not None and dataset.element.kind is Kind.STRING)
+        reading = None if dataset.cls is None else self._world.method(dataset.cls, "__getitem__")
+        if reading is None or reading.calls_made:
+            return False
+        return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) for n in subtree(reading.node))
+
+    def _unsharded(self, dataset: Value, files: tuple[Code, ...]) -> bool:
+        if any(code.names("get_worker_info") for code in files):
+            return False
+        if dataset.cls is None:
+            return "Iterable" in (dataset.ref or "")
+        return self._world.method(dataset.cls, "__iter__") is not None
+
+    def _on_host(self, dataset: Value, node: ast.expr | None, function: FunctionInfo) -> bool | None:
+        if self._may_be_placed(dataset):
+            return False
+        return True if node is not None and Making(self._world).is_on_host(node, function) else None
+
+    def _may_be_placed(self, dataset: Value) -> bool:
+        """Whether something shows that samples of the dataset may lie on the accelerator."""
+        if dataset.kind is Kind.CONTAINER:
+            return dataset.element is not None and self._may_be_placed(dataset.element)
+        if dataset.device.on_accelerator and dataset.kind is not Kind.METHOD:
+            return True  # (an unknown attribute of a module counts as lying where the module lies)
+        if dataset.cls is not None and any(places_on_device(owner.node) for owner in self._world.lineage(dataset.cls)):
+            return True
+        return any(value.device.on_accelerator for value in self._made_of(dataset))
+
+    def _made_of(self, dataset: Value) -> list[Value]:
+        """The values of what the dataset's constructor was given."""
+        made = dataset.created
+        function = None if made is None else self._builder(made)
+        if made is None or function is None:
+            return []
+        values = self._world.frame(function).values
+        nodes = [*made.args, *(keyword.value for keyword in made.keywords)]
+        return [values.get(node, UNKNOWN) for node in nodes]
+
+    def _builder(self, made: ast.Call) -> FunctionInfo | None:
+        """The function that the call stands in: one of this file, or of those around it."""
+        program, name = self._world.program, last_name(made.func) or ""
+        around = [] if program is None else program.neighbours(self._world.index)
+        for index in (self._world.index, *(unit.index for unit in around)):
+            for record in index.calls.get(name, ()):
+                if record.call is made:
+                    return record.function
+        return None
+
+
+def _names_other_accelerator(code: Code) -> bool:
+    """`import torch_xla`, `torch.device("mps")`."""
+    return code.names("torch_xla") or any(
+        isinstance(each, ast.Constant) and str(each.value).partition(":")[0] in _OTHER_ACCELERATORS
+        for record in code.index.calls_named("device")
+        for each in record.call.args[:1]
+    )
+
+
+def _places_by_default(code: Code) -> bool:
+    """Whether the file has new tensors, or the samples of a dataset, made on a device without naming it there."""
+    if code.calls("set_default_device"):
+        return True
+    types = (each for record in code.index.calls_named("set_default_tensor_type") for each in record.call.args)
+    if any(Vocabulary(each).speaks_of("cuda", "CUDA") for each in types):
+        return True
+    formats = [*code.index.calls_named("with_format"), *code.index.calls_named("set_format")]
+    return any(Vocabulary(record.call).speaks_of("device") for record in formats)
+
+
+def _collates_on_device(collate: ast.expr, value: Value) -> bool:
+    owner: FunctionInfo | ClassInfo | None = value.function or value.cls
+    return places_on_device(collate if owner is None else owner.node)
+
+
+def sources_of(value: Value) -> tuple[ast.Call, ...]:
+    """The loaders that a value, or what it holds or hangs on, comes from."""
+    if value.sources:
+        return value.sources
+    if value.kind is Kind.CONTAINER:
+        held = [item for _, item in value.items or ()]
+        return all_sources(held or ([value.element] if value.element is not None else []))
+    if value.kind is Kind.METHOD and value.element is not None:
+        return sources_of(value.element)
+    return ()
+
+
+def all_sources(values: Iterable[Value]) -> tuple[ast.Call, ...]:
+    """Those of several values."""
+    return tuple(dict.fromkeys(source for value in values for source in sources_of(value)))
+
+
+def _row(function: FunctionInfo) -> int:
+    return function.body[0].lineno if isinstance(function.node, ast.Module) else function.node.lineno

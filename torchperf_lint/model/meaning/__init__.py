@@ -1,1 +1,0 @@
-"""Meaning: what expressions, statements and functions come to, as Values."""

@@ -1,0 +1,442 @@
+"""What facts tell of all files together: who imports, calls and hands on what, before any of them is parsed.
+
+All that one file's judgement may learn of others' facts are answers to the questions named in QUESTIONS: from texts, to
+plain data. So it can be told later whether the same would be learnt again.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.knowledge import torchmetrics_api
+from torchperf_lint.knowledge.topics import PROGRAM
+from torchperf_lint.model import bounds
+from torchperf_lint.model.project.module_resolver import Modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from torchperf_lint.model.project.file_symbols import Facts
+
+_TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
+
+
+QUESTIONS = {
+    "absolute": 2,
+    "called_by": 2,
+    "calls_given": 1,
+    "calling_imported": 2,
+    "calling_objects": 2,
+    "files_calling": 1,
+    "handing_imported": 2,
+    "hop": 2,
+    "imported_files": 1,
+    "importers": 1,
+    "importing_name": 2,
+    "imports": 1,
+    "is_known_beyond": 2,
+    "is_near_metrics": 1,
+    "is_reached": 1,
+    "leading": 3,
+    "making_imported": 3,
+    "name_of": 1,
+    "names": 1,
+    "programs_speaking_of": 2,
+    "speaks_of": 2,
+    "split": 2,
+    "starred_modules": 1,
+    "steps_called_in": 1,
+}
+"""Methods of Links, each with the number of texts that it is given."""
+
+
+class Hop(NamedTuple):
+    """One step from an imported name towards what it means: the file, and the rest of the name that is looked up there.
+
+    Without a rest the file is meant itself, by this name. `offers` says whether the first part of the rest may be had
+    from the file, `link` what it is imported for there, `bound` whether the file may bind it otherwise.
+    """
+
+    ref: str
+    file: str | None = None
+    rest: str = ""
+    offers: bool = False
+    link: str | None = None
+    bound: bool = False
+
+
+class Links:
+    """Tables of a project, each made when it is first asked for; they hold as long as no file's facts change."""
+
+    def __init__(self, facts: Mapping[str, Facts], root: str) -> None:
+        self._facts = facts
+        self._root = root
+        self.modules = Modules(facts, root)
+        self._links_of: dict[str, dict[str, str]] = {}
+        self._refs_by_end: dict[str, tuple[list[int], dict[str, list[int]]]] = {}
+        self._places: dict[str, dict[str, tuple[str, str] | None]] = {}
+        self._tests: dict[str, bool] = {}
+        self._stars_of: dict[str, list[str]] = {}
+        self._offered: dict[str, set[str]] = {}
+        self._imported: dict[str, set[str]] = {}
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def answer(self, question: tuple[str, ...]) -> object:
+        """The answer to a question that was kept: its name, and the texts that go with it; None if it has none now."""
+        name, *texts = question
+        if QUESTIONS.get(name) != len(texts):
+            return None
+        try:
+            return getattr(self, name)(*texts)
+        except KeyError:  # it is about a file that is gone
+            return None
+
+    def absolute(self, name: str, key: str) -> str:
+        """A name as the file imports it, without leading dots."""
+        return self.modules.absolute(name, key)
+
+    def name_of(self, key: str) -> str:
+        """The dotted name under which the file is imported."""
+        return self.modules.name_of(key)
+
+    def split(self, name: str, key: str) -> tuple[str, str] | None:
+        """The file that a dotted name leads to, as the file at `key` imports it, and the rest of the name."""
+        return self.modules.split(self.modules.absolute(name, key), key)
+
+    def hop(self, ref: str, key: str) -> Hop:
+        """Where a dotted name, as the file at `key` imports it, leads to next."""
+        ref = self.modules.absolute(ref, key)
+        place = self.modules.split(ref, key)
+        if place is None:
+            return Hop(ref)
+        file, rest = place
+        if not rest:
+            return Hop(self.modules.name_of(file), file)
+        name = rest.partition(".")[0]
+        if not self._may_offer(file, name):
+            return Hop(ref, file, rest)
+        bound = name in self._facts[file].bound or not name.isascii()
+        return Hop(ref, file, rest, True, self._link(name, file), bound)
+
+    def starred_modules(self, key: str) -> list[str]:
+        """The absolute names of the project's modules that the file imports whole."""
+        starred = (self._module(module, key) for module in self._stars(key))
+        return [module[1] for module in starred if module is not None]
+
+    def imports(self, key: str) -> tuple[str, ...]:
+        """What the file imports, as it is written."""
+        return self._facts[key].imports
+
+    def names(self, name: str) -> list[str]:
+        """The name, and those that some file gives to it by `as`."""
+        return [name, *self._renamed.get(name, ())]
+
+    def leading(self, home: str, name: str, key: str) -> list[tuple[str, str]]:
+        """The file's imports that may bring in something of that name from the file `home`, or a module that has it.
+
+        Each is written as an import of the name itself where it is one of all names, and comes with that one of the
+        names that files give to it by `as` under which it may be had.
+        """
+        return list(self._leading(home, name, key))
+
+    def _leading(self, home: str, name: str, key: str) -> Iterator[tuple[str, str]]:
+        names = self.names(name)
+        for ref in self._refs_with(name, key):
+            for each in names:
+                if self._may_lead_to(home, ref, each, key):
+                    yield f"{ref[:-1]}{each}" if ref.endswith(".*") else ref, each
+
+    def calling_imported(self, name: str, home: str) -> list[str]:
+        """Those of `called_by` that may call what has the name in the file `home`, as far as their imports tell."""
+        return self._importing_it(self.called_by(name, home), name, home)
+
+    def calling_objects(self, name: str, home: str) -> list[str]:
+        """The same for the name alone."""
+        return self._importing_it(self._elsewhere(self._calling.get(name, ()), home), name, home)
+
+    def handing_imported(self, name: str, home: str) -> list[str]:
+        """The other files that import what has the name in the file `home`, as far as facts tell, and hand it on."""
+        return self._importing_it([each for each in self._handing.get(name, ()) if each != home], name, home)
+
+    def making_imported(self, maker: str, taker: str, home: str) -> list[str]:
+        """The other files that call what has the one name in the file `home`, and something of the other name."""
+        both = {*self._calling.get(taker, ())}.intersection(self._calling.get(maker, ())) - {home}
+        return self._importing_it(sorted(both), maker, home)
+
+    def _importing_it(self, files: list[str], name: str, home: str) -> list[str]:
+        return [key for key in files if next(self._leading(home, name, key), None) is not None]
+
+    def _refs_with(self, name: str, key: str) -> list[str]:
+        """Which of the file's imports may bring in something of that name, or a module with it."""
+        known = self._refs_by_end.get(key)
+        if known is None:
+            known = self._refs_by_end[key] = self._sorted_by_end(key)
+        always, by_end = known
+        places = {place for each in self.names(name) for place in by_end.get(each, ())}
+        imports = self._facts[key].imports
+        return [imports[place] for place in sorted(places.union(always))]
+
+    def _sorted_by_end(self, key: str) -> tuple[list[int], dict[str, list[int]]]:
+        """The places of a file's imports: of those that may bring in anything, and of the others by their last name."""
+        always: list[int] = []
+        by_end: dict[str, list[int]] = {}
+        for place, ref in enumerate(self._facts[key].imports):
+            end = ref.rpartition(".")[2]
+            if end == "*" or end in self.modules.last_names or end in self._new_names:
+                always.append(place)
+            else:
+                by_end.setdefault(end, []).append(place)
+        return always, by_end
+
+    def called_by(self, name: str, key: str) -> list[str]:
+        """The other files that call something of the name, or of one given to it; tests count for tests alone."""
+        return self._elsewhere({each for new in self.names(name) for each in self._calling.get(new, ())}, key)
+
+    def _elsewhere(self, files: Iterable[str], key: str) -> list[str]:
+        tested = self.is_test(key)
+        return sorted(each for each in files if each != key and (tested or not self.is_test(each)))
+
+    def files_calling(self, name: str) -> list[str]:
+        """The files that may call something of the name."""
+        return sorted(self._calling.get(name, ()))
+
+    def calls_given(self, name: str) -> bool:
+        """Whether some function that goes by the name may call a parameter of its own."""
+        return not name.isascii() or name in self._calling_given
+
+    def is_known_beyond(self, name: str, key: str) -> bool:
+        """Whether another file calls or imports something of the name, or of one given to it."""
+        tables = (self._calling, self._importing)
+        return any(other != key for each in self.names(name) for table in tables for other in table.get(each, ()))
+
+    def importing_name(self, name: str, key: str) -> list[str]:
+        """The other files, but for tests, that import something of the name."""
+        return [each for each in self._importing.get(name, ()) if each != key and not self.is_test(each)]
+
+    def importers(self, key: str) -> list[str]:
+        """The files with an import of the file, or of a name in it."""
+        return self._imported_by.get(key, [])
+
+    def steps_called_in(self, key: str) -> frozenset[str]:
+        """Names that are called in the file, of functions anywhere that make a training step."""
+        called = self._facts[key].called
+        return frozenset(name for name in self._step_names if name in called or not name.isascii())
+
+    def is_reached(self, key: str) -> bool:
+        """Whether the file speaks of an accelerator, or a file that does imports it (over others, or by itself)."""
+        return key in self._reached
+
+    def speaks_of(self, topic: str, key: str) -> bool:
+        """Whether the file speaks of the topic, or one that it is tied to by imports, in any direction and number."""
+        return topic in self._topics[key]
+
+    def programs_speaking_of(self, topic: str, key: str) -> list[str]:
+        """The programs that the file is part of, by imports in any number, if each speaks of the topic; else none."""
+        group, pending = {key}, [key]
+        while pending:
+            new = set(self.importers(pending.pop())) - group
+            group |= new
+            pending += new
+        programs = [each for each in group if PROGRAM in self._facts[each].topics or not self.importers(each)]
+        speak = all(topic in self._facts[each].topics for each in programs)
+        return sorted(programs) if speak else []
+
+    def is_near_metrics(self, key: str) -> bool:
+        """Whether the file imports torchmetrics, or something of files that do."""
+        return key in self._near_metrics
+
+    # -- tables ----------------------------------------------------------------------------------------------------
+
+    def _module(self, ref: str, key: str) -> tuple[str, str] | None:
+        """The file of a module that the file at `key` imports, and the module's absolute name; None if it has none."""
+        name = self.modules.absolute(ref, key)
+        place = self.modules.split(name, key)
+        return None if place is None or place[1] else (place[0], name)
+
+    def _link(self, name: str, key: str) -> str | None:
+        """What a name that the file imports stands for there, or an empty text; None if it imports no such name."""
+        links = self._links_of.get(key)
+        if links is None:
+            links = self._links_of[key] = dict(self._facts[key].links)
+        return links.get(name)
+
+    def _stars(self, key: str) -> list[str]:
+        """The modules that the file imports whole."""
+        known = self._stars_of.get(key)
+        if known is None:
+            refs = (ref for ref in self._facts[key].imports if ref.endswith("*"))
+            known = self._stars_of[key] = [ref[:-1] if ref.strip(".") == "*" else ref[:-2] for ref in refs]
+        return known
+
+    def _may_offer(self, key: str, name: str) -> bool:
+        """Whether the name may be had from the file: its facts tell that of most names before it has to be parsed."""
+        offered = self._offered.get(key)
+        if offered is None:
+            offered = self._offered[key] = self._offered_by(key)
+        return name in offered or not name.isascii()
+
+    def _offered_by(self, key: str) -> set[str]:
+        files = [key]
+        found: set[str] = set()
+        for file in files:
+            found |= self._facts[file].bound
+            found.update(name for name, _ in self._facts[file].links)
+            for module in self._stars(file):
+                found |= self.modules.last_names  # modules of a package come with the package
+                starred = self._module(module, file)
+                if starred is not None and starred[0] not in files:
+                    files.append(starred[0])
+        return found
+
+    def imported_files(self, key: str) -> set[str]:
+        """The files that the file imports, or something of."""
+        known = self._imported.get(key)
+        if known is None:
+            places = (self.modules.split(self.modules.absolute(ref, key), key) for ref in self._facts[key].imports)
+            known = self._imported[key] = {place[0] for place in places if place is not None}
+        return known
+
+    def is_test(self, key: str) -> bool:
+        """Whether what the file calls tells nothing of how a program runs."""
+        known = self._tests.get(key)
+        if known is None:
+            known = self._tests[key] = _TESTS.search(key.removeprefix(self._root)) is not None
+        return known
+
+    @functools.cached_property
+    def _imported_by(self) -> dict[str, list[str]]:
+        """File -> the files with an import of it, or of a name in it."""
+        return _inverted((key, sorted(self.imported_files(key))) for key in sorted(self._facts))
+
+    def _may_lead_to(self, home: str, ref: str, name: str, key: str) -> bool:
+        """Whether facts allow that what is imported is in the file `home`, or that a module has it by that name."""
+        place = self._place_of(ref, name, key)
+        for _ in range(bounds.MOST_HOPS):
+            if place is None:
+                return False
+            file, rest = place
+            first, dot, more = (rest or name).partition(".")
+            link = self._link(first, file)
+            if not link:
+                offered = bool(self._stars(file)) and self._may_offer(file, first)
+                return file == home or link is not None or offered or not first.isascii()
+            place = self.split(f"{link}{dot}{more}", file)
+        return True
+
+    def _place_of(self, ref: str, name: str, key: str) -> tuple[str, str] | None:
+        """Where the file's import leads to, for the name if it is one of all names."""
+        if ref.endswith(".*"):
+            return self.split(f"{ref[:-1]}{name}", key)
+        places = self._places.setdefault(key, {})
+        if ref not in places:
+            places[ref] = self.split(ref, key)
+        return places[ref]
+
+    @functools.cached_property
+    def _calling(self) -> dict[str, list[str]]:
+        """Name -> the files that call something of that name."""
+        return _inverted((key, facts.called) for key, facts in sorted(self._facts.items()))
+
+    @functools.cached_property
+    def _calling_given(self) -> frozenset[str]:
+        """Names under which functions are known that may call a parameter of theirs."""
+        own = frozenset().union(*(facts.callers for facts in self._facts.values()))
+        return own.union(*(self._renamed.get(name, ()) for name in own))
+
+    @functools.cached_property
+    def _renamed(self) -> dict[str, list[str]]:
+        """Name -> the other names that files import it under."""
+        pairs = sorted({pair for facts in self._facts.values() for pair in facts.renamed})
+        return _inverted((new, [old]) for old, new in pairs)
+
+    @functools.cached_property
+    def _new_names(self) -> set[str]:
+        """The names that some file gives to what it imports."""
+        return {new for facts in self._facts.values() for _, new in facts.renamed}
+
+    @functools.cached_property
+    def _importing(self) -> dict[str, list[str]]:
+        """Name -> the files that import something of that name."""
+        return _inverted(
+            (key, dict.fromkeys(ref.rpartition(".")[2] for ref in facts.imports))
+            for key, facts in sorted(self._facts.items())
+        )
+
+    @functools.cached_property
+    def _handing(self) -> dict[str, list[str]]:
+        """Name -> the files that import something of that name and hand it on."""
+        return _inverted((key, sorted(facts.handed)) for key, facts in sorted(self._facts.items()))
+
+    @functools.cached_property
+    def _step_names(self) -> frozenset[str]:
+        """Names of functions anywhere that make a training step."""
+        return frozenset().union(*(facts.steps for facts in self._facts.values()))
+
+    @functools.cached_property
+    def _topics(self) -> dict[str, frozenset[str]]:
+        """File -> what is spoken of in it and in all files that imports, or a package, tie it to, be they tests."""
+        tied: dict[str, set[str]] = {}
+        for key in self._facts:
+            package = self.modules.package_of(key)
+            for other in (*self.imported_files(key), *(() if package is None else (package,))):
+                tied.setdefault(key, set()).add(other)
+                tied.setdefault(other, set()).add(key)
+        found: dict[str, frozenset[str]] = {}
+        for key in self._facts:
+            if key in found:
+                continue
+            group, pending = {key}, [key]
+            while pending:
+                new = tied.get(pending.pop(), set()) - group
+                group |= new
+                pending += new
+            files = [each for each in group if each in self._facts]
+            topics = frozenset().union(*(self._facts[each].topics for each in files))
+            found.update(dict.fromkeys(files, topics))
+        return found
+
+    @functools.cached_property
+    def _near_metrics(self) -> set[str]:
+        """The files that import torchmetrics, or something of files that do."""
+        package = torchmetrics_api.PACKAGE
+        newest = {
+            key for key, facts in self._facts.items() if any(ref.partition(".")[0] == package for ref in facts.imports)
+        }
+        found = set(newest)
+        for _ in range(bounds.MOST_IMPORTS_TO_METRICS if newest else 0):
+            newest = {user for key in newest for user in self._imported_by.get(key, ())} - found
+            found |= newest
+        return found
+
+    @functools.cached_property
+    def _reached(self) -> set[str]:
+        """The files that speak of an accelerator, or that a file which does imports (over others, or by itself)."""
+        found = {key for key, facts in self._facts.items() if facts.accelerated}
+        pending = [key for key in found if not self.is_test(key)]
+        # Packages bring modules in, their own and those built upon them, in ways that no import shows: by registries
+        # and by names put together.
+        package_of = self.modules.package_of
+        packages = {name for name in map(package_of, pending) if name is not None}
+        for key in self._facts:
+            if key in found or self.is_test(key):
+                continue
+            if package_of(key) in packages or any(package_of(file) in packages for file in self.imported_files(key)):
+                found.add(key)
+                pending.append(key)
+        while pending:
+            for key in self.imported_files(pending.pop()):
+                if key not in found:
+                    found.add(key)
+                    pending.append(key)
+        return found
+
+
+def _inverted(table: Iterator[tuple[str, Iterable[str]]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, names in table:
+        for name in names:
+            found.setdefault(name, []).append(key)
+    return found

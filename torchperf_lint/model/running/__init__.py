@@ -1,1 +1,0 @@
-"""Running: which statements every step of training runs, by loops, hooks, callers and frameworks."""

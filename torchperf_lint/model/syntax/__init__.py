@@ -1,0 +1,1 @@
+"""What one file's syntax tells by itself: definitions, calls, scopes, slices."""

@@ -1,0 +1,131 @@
+"""Loops that move all that something holds: `for metric in metrics.values(): metric.to(device)` and their like."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.syntax.index import dotted, names_in
+from torchperf_lint.model.syntax.scope import names_bound_in
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+_MOVERS = frozenset({"to", "cuda", "cpu"})
+_LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Yield, ast.YieldFrom)
+_COPIES = frozenset({"list", "tuple", "iter"})
+
+
+class _Walk(NamedTuple):
+    """What a loop walks over, and the names of its targets: of one that may be either, both are given."""
+
+    holders: tuple[ast.expr, ...]  # the holder, or each of the things that a tuple names
+    is_display: bool
+    key: str | None
+    value: str | None
+
+
+class Move(NamedTuple):
+    """A statement of the loop that moves each thing."""
+
+    statement: ast.stmt
+    call: ast.Call
+    walk: _Walk
+    is_put_back: bool  # `holder[key] = value.to(device)`: a tensor that is moved is another one
+
+
+def move_in(function: FunctionInfo, loop: ast.For | ast.AsyncFor) -> Move | None:
+    """The statement by which every pass of the loop moves its thing; None if there is none, or not in every pass."""
+    return function.index.note(("move in", loop), lambda: _move_in(loop))
+
+
+def _move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
+    walk = _walk(loop.iter, loop.target)
+    if walk is None:
+        return None
+    moves = [move for statement in loop.body for move in _moves(statement, walk)]
+    if len(moves) != 1 or any(isinstance(node, _LEAVES) for each in loop.body for node in subtree(each)):
+        return None
+    bound = {name for statement in loop.body for name in names_bound_in(statement)}
+    given = (*moves[0].call.args, *(keyword.value for keyword in moves[0].call.keywords))
+    read = {name for each in given for name in names_in(each)}
+    return None if bound & {walk.key, walk.value, *read} else moves[0]
+
+
+def is_move(function: FunctionInfo, statement: ast.stmt, loop: ast.stmt) -> bool:
+    """Whether the statement is the one by which the loop around it moves its things."""
+    if not isinstance(loop, (ast.For, ast.AsyncFor)) or _call_of(statement) is None:
+        return False
+    move = move_in(function, loop)
+    return move is not None and move.statement is statement
+
+
+def paths_moved(function: FunctionInfo, loop: ast.stmt) -> Iterator[str]:
+    """The dotted paths of what such a loop changes."""
+    move = move_in(function, loop) if isinstance(loop, (ast.For, ast.AsyncFor)) else None
+    for holder in () if move is None else move.walk.holders:
+        path = dotted(holder)
+        if path is not None:
+            yield path
+
+
+def _walk(walked: ast.expr, target: ast.expr) -> _Walk | None:
+    names = [part.id for part in target.elts if isinstance(part, ast.Name)] if isinstance(target, ast.Tuple) else []
+    pair = (names[0], names[1]) if len(names) == 2 else None
+    only = target.id if isinstance(target, ast.Name) else None
+    if isinstance(walked, ast.Call) and isinstance(walked.func, ast.Name) and len(walked.args) == 1:
+        if walked.func.id in _COPIES:
+            return _walk(walked.args[0], target)
+        if walked.func.id == "enumerate" and pair is not None and dotted(walked.args[0]) is not None:
+            return _Walk((walked.args[0],), False, *pair)
+        return None
+    if isinstance(walked, ast.Call) and isinstance(walked.func, ast.Attribute) and not walked.args:
+        holder, name = walked.func.value, walked.func.attr
+        if dotted(holder) is None:
+            return None
+        if name == "items" and pair is not None:
+            return _Walk((holder,), False, *pair)
+        if only is not None and name in ("keys", "values"):
+            return _Walk((holder,), False, only if name == "keys" else None, only if name == "values" else None)
+        return None
+    if only is None:
+        return None
+    if isinstance(walked, (ast.Tuple, ast.List)):
+        return _Walk(tuple(walked.elts), True, None, only)
+    return None if dotted(walked) is None else _Walk((walked,), False, only, only)
+
+
+def _moves(statement: ast.stmt, walk: _Walk) -> Iterator[Move]:
+    """The statement, if it moves the thing that the loop is at."""
+    call = _call_of(statement)
+    if call is None:
+        return
+    receiver = call.func.value  # type: ignore[attr-defined]
+    is_named = isinstance(receiver, ast.Name) and receiver.id == walk.value
+    if not is_named and not _is_entry(receiver, walk):
+        return
+    if isinstance(statement, ast.Expr):
+        yield Move(statement, call, walk, False)
+    elif isinstance(statement, ast.Assign) and len(statement.targets) == 1 and _is_entry(statement.targets[0], walk):
+        yield Move(statement, call, walk, True)
+
+
+def _call_of(statement: ast.stmt) -> ast.Call | None:
+    """`x.to(device)` of a statement that is that, or that assigns it."""
+    call = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
+    is_move = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _MOVERS
+    return call if is_move else None  # type: ignore[return-value]
+
+
+def _is_entry(node: ast.expr, walk: _Walk) -> bool:
+    """`holder[key]`."""
+    return (
+        isinstance(node, ast.Subscript)
+        and not walk.is_display
+        and isinstance(node.slice, ast.Name)
+        and node.slice.id == walk.key
+        and dotted(node.value) == dotted(walk.holders[0])
+    )

@@ -1,0 +1,217 @@
+"""What the code of a file names: calls, names, paths of imported names, and strings that are data.
+
+It is read from the tree, so comments do not count, nor do docstrings and other strings with a blank in them. What a
+name leads to is told by the file's imports alone; that is enough to say that a file does not use something.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchperf_lint.model.syntax.index import CallRecord, Index
+
+_BLANK = re.compile(r"\s")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+class Vocabulary:
+    """What a piece of code names.
+
+    `names` are all identifiers, those of imports, parameters and keywords included; `paths` are dotted names of two
+    parts and more, with what imports make of them (`torch.cuda.graph`, and so `cuda.graph`, for `graph` of
+    `from torch.cuda import graph`); `attributes` are names behind a dot, `stored` those of names and attributes that
+    are assigned to, `subscripted` the last names of what items are taken of; `strings` are strings without blanks.
+    """
+
+    def __init__(self, root: ast.AST) -> None:
+        """`root` is the piece of code."""
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.stored: set[str] = set()
+        self.subscripted: set[str] = set()
+        self.strings: set[str] = set()
+        self._imports: list[tuple[str, str, str]] = []
+        self._chains: list[list[str]] = []
+        inner: set[ast.AST] = set()  # of a longer chain, or the text of a docstring
+        for node in subtree(root):
+            kind = node.__class__
+            if kind is ast.Name:
+                self.names.add(node.id)  # type: ignore[attr-defined]
+                if node.ctx.__class__ is not ast.Load:  # type: ignore[attr-defined]
+                    self.stored.add(node.id)  # type: ignore[attr-defined]
+            elif kind is ast.Attribute:
+                self.attributes.add(node.attr)  # type: ignore[attr-defined]
+                inner.add(node.value)  # type: ignore[attr-defined]
+                if node.ctx.__class__ is not ast.Load:  # type: ignore[attr-defined]
+                    self.stored.add(node.attr)  # type: ignore[attr-defined]
+                if node not in inner:
+                    self._chains.append(_chain(node))  # type: ignore[arg-type]
+            elif kind is ast.Constant:
+                text = node.value  # type: ignore[attr-defined]
+                if text.__class__ is str and node not in inner and not _BLANK.search(text):
+                    self.strings.add(text)
+            elif kind is ast.Expr:
+                if node.value.__class__ is ast.Constant:  # type: ignore[attr-defined]
+                    inner.add(node.value)  # type: ignore[attr-defined]
+            elif kind is ast.Subscript:
+                self.subscripted.add(last_name(node.value) or "")  # type: ignore[attr-defined]
+            elif kind is ast.arg or kind is ast.keyword:
+                self.names.add(node.arg or "")  # type: ignore[attr-defined]
+            elif kind in _DEFINITIONS:
+                self.names.add(node.name)  # type: ignore[attr-defined]
+            elif kind in _IMPORTS:
+                self._imports += _imports(node)  # type: ignore[arg-type]
+        self.names |= self.attributes
+        for whole, bound, _ in self._imports:
+            self.names.update((*whole.split("."), bound))
+
+    @functools.cached_property
+    def paths(self) -> set[str]:
+        """Dotted names."""
+        found: set[str] = set()
+        imported = {}
+        for whole, bound, meant in self._imports:
+            found.update(_parts(whole.split(".")))
+            imported[bound] = meant
+        for first, *others in self._chains:
+            found.update(_parts([*imported.get(first, first).split("."), *others]))
+        return found
+
+    @functools.cached_property
+    def _words(self) -> str:
+        return "\n".join((*self.names, *self.strings))
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these is in it: a name, a path `cuda.graph`, or `.name`, an attribute of whatever object."""
+        for name in names:
+            if name.startswith("."):
+                found = name[1:] in self.attributes
+            else:
+                found = name in (self.paths if "." in name else self.names)
+            if found:
+                return True
+        return False
+
+    def speaks_of(self, *stems: str) -> bool:
+        """Whether a name or a string has one of the stems in it: `fp16` is in `use_fp16` and in `"--fp16"`."""
+        return any(stem in self._words for stem in stems)
+
+
+class Code:
+    """What the code of one file names. A text that the file does not hold at all is told without its tree."""
+
+    def __init__(self, index: Index, text: str) -> None:
+        """`text` is that of the file that the index is of."""
+        self.index = index
+        self._text = text
+
+    def names(self, *names: str) -> bool:
+        """Whether the code has one of these: a name, an imported path `cuda.graph`, an attribute `.name` of anything.
+
+        Imports, parameters and keywords count as names; a path is what the file's imports make of it.
+        """
+        return self._may_have(name.rpartition(".")[2] for name in names) and self._vocabulary.has(*names)
+
+    def speaks_of(self, *stems: str) -> bool:
+        """Whether a name in the code, or a string without blanks (an option, a key, a mode), holds one of the stems."""
+        return self._may_have(stems) and self._vocabulary.speaks_of(*stems)
+
+    def states(self, *strings: str) -> bool:
+        """Whether one of these is by itself a string of the code, other than a docstring."""
+        return self._may_have(strings) and not self._vocabulary.strings.isdisjoint(strings)
+
+    def assigns(self, *names: str) -> bool:
+        """Whether the code assigns to a name or an attribute that is called so."""
+        return self._may_have(names) and not self._vocabulary.stored.isdisjoint(names)
+
+    def takes_items(self, *names: str) -> bool:
+        """Whether the code reads or writes an item of something that is called so, by its last name: `x.name[0]`."""
+        return self._may_have(names) and not self._vocabulary.subscripted.isdisjoint(names)
+
+    def calls(self, *names: str) -> bool:
+        """Whether it calls something by one of these names or an alias of it; `.name` stands for methods alone."""
+        return any(_calls(self.index, name) for name in names)
+
+    def calls_plainly(self, *names: str) -> bool:
+        """Whether it calls one of these functions by its bare name, as builtins are called."""
+        found = (record for name in names for record in self.index.calls_named(name))
+        return any(isinstance(record.call.func, ast.Name) for record in found)
+
+    def calls_ending_in(self, *endings: str) -> bool:
+        """Whether it calls something whose name ends so: `Trainer` is the end of `Seq2SeqTrainer`."""
+        return any(name.endswith(endings) for name in self.index.calls)
+
+    def gives(self, name: str, *constants: object) -> bool:
+        """Whether a call by this name is given one of the constants, by place or by keyword."""
+        given = (each for record in self.index.calls_named(name) for each in _arguments(record))
+        return any(_is_one_of(each, constants) for each in given)
+
+    def passes(self, keyword: str, *constants: object) -> bool:
+        """Whether any call passes one of the constants by this keyword."""
+        records = (record for records in self.index.calls.values() for record in records)
+        given = (each for record in records for each in record.call.keywords if each.arg == keyword)
+        return self._may_have((keyword,)) and any(_is_one_of(each.value, constants) for each in given)
+
+    def hands_over(self, name: str) -> bool:
+        """Whether some call is given what goes by this name."""
+        return name in self.index.handed
+
+    def _may_have(self, texts: Iterable[str]) -> bool:
+        return any(text in self._text for text in texts)
+
+    @property
+    def _vocabulary(self) -> Vocabulary:
+        return self.index.note("vocabulary", lambda: Vocabulary(self.index.module.node))
+
+
+def _calls(index: Index, name: str) -> bool:
+    found = index.calls_named(name.removeprefix("."))
+    return any(isinstance(record.call.func, ast.Attribute) for record in found) if name.startswith(".") else bool(found)
+
+
+def _arguments(record: CallRecord) -> list[ast.expr]:
+    return [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
+
+
+def _is_one_of(node: ast.expr, constants: tuple[object, ...]) -> bool:
+    value = node.value if isinstance(node, ast.Constant) else ...
+    return any(type(value) is type(each) and value == each for each in constants)
+
+
+def _chain(node: ast.Attribute) -> list[str]:
+    """The names of `a.b.c`; of what hangs on a call or an item, an empty one for that and the attributes."""
+    attributes: list[str] = []
+    current: ast.expr = node
+    while isinstance(current, ast.Attribute):
+        attributes.append(current.attr)
+        current = current.value
+    return [current.id if isinstance(current, ast.Name) else "", *reversed(attributes)]
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
+    """What is imported, the name that it binds, and what that name then stands for."""
+    module = "" if isinstance(node, ast.Import) else f"{node.module}." if node.module else ""
+    for alias in node.names:
+        whole = module + alias.name
+        if isinstance(node, ast.Import) and alias.asname is None:
+            bound = meant = whole.partition(".")[0]
+        else:
+            bound, meant = alias.asname or alias.name, whole
+        yield whole, bound, meant
+
+
+def _parts(path: list[str]) -> Iterator[str]:
+    """The dotted names of two parts and more that are in a path."""
+    for start in range(len(path) - 1):
+        for end in range(start + 2, len(path) + 1):
+            yield ".".join(path[start:end])

@@ -1,0 +1,136 @@
+"""What a statement of a function reads, binds and changes: names and dotted paths, told by its text alone."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.torch_api import TENSOR_ONLY_METHODS
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.syntax.tree import children
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+GROWERS = frozenset("append add extend insert appendleft".split())
+"""Methods by which a list or set gets more."""
+
+_CHANGE_RECEIVER = GROWERS | frozenset("update setdefault to cuda cpu".split())
+_PLACE_NOTHING = frozenset(
+    "no_grad enable_grad set_grad_enabled inference_mode autocast open nullcontext suppress profile record_function "
+    "no_sync accumulate join catch_warnings patch raises warns".split()
+)
+"""Contexts by name that are no devices."""
+
+_MAKE_HOLDERS = frozenset({"list", "dict", "defaultdict", "OrderedDict"})
+_BUILTINS = frozenset(dir(builtins))
+
+
+def own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The parts of a statement that are run before (or instead of) the statements in it."""
+    if isinstance(statement, FUNCTIONS):
+        yield from statement.decorator_list
+        yield from (each for each in (*statement.args.defaults, *statement.args.kw_defaults) if each is not None)
+        return
+    for child in children(statement):
+        if isinstance(child, (ast.expr, ast.withitem, ast.keyword)):
+            yield child
+        elif isinstance(child, ast.ExceptHandler) and child.type is not None:
+            yield child.type
+        elif isinstance(child, ast.match_case) and child.guard is not None:
+            yield child.guard
+
+
+def blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of a compound statement."""
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(statement, field, None)
+        if block:
+            yield block
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+
+
+def holders(block: list[ast.stmt]) -> Iterator[str]:
+    """The names that statements of the block give a list or dict made there."""
+    for statement in block:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            for target in targets:
+                pairs = [(target, statement.value)]
+                if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+                    pairs = list(zip(target.elts, statement.value.elts, strict=False))
+                for name, made in pairs:
+                    is_made = isinstance(made, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or (
+                        isinstance(made, ast.Call) and last_name(made.func) in _MAKE_HOLDERS
+                    )
+                    if is_made and isinstance(name, ast.Name):
+                        yield name.id
+        elif not isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            for inner in blocks(statement):
+                yield from holders(inner)
+
+
+def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> None:
+    """Add to `reads` and `binds` what a part of a statement reads, and binds or changes.
+
+    `holders` are the function's own lists and dicts, which a call that is given one may fill.
+    """
+    pending = [part]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _BUILTINS):
+            binds.update(given.id for given in node.args if isinstance(given, ast.Name) and given.id in holders)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGE_RECEIVER:
+            changed = node.func.value
+            while isinstance(changed, ast.Subscript) and node.func.attr in GROWERS:
+                changed = changed.value
+            receiver = dotted(changed)
+            if receiver is not None:
+                binds.add(receiver)
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            path = dotted(node)
+            if path is not None:
+                if not isinstance(node.ctx, ast.Load):
+                    binds.add(path)
+                reads.add(path)
+                if isinstance(node, ast.Attribute) and node.attr in TENSOR_ONLY_METHODS:
+                    binds.add(path.rpartition(".")[0])
+                continue
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            holder = dotted(node.value)
+            if holder is not None:
+                binds.add(holder)
+        pending += children(node)
+
+
+def narrowed_path(test: ast.expr) -> str | None:
+    """`x` of `isinstance(x, T)` or `all(isinstance(each, T) for each in x)`, which tell what `x` is behind it."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    walk = item_test(test)
+    if walk is not None:
+        return dotted(walk[1].iter)
+    return dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+
+
+def item_test(test: ast.expr) -> tuple[ast.Call, ast.comprehension] | None:
+    """`isinstance(each, T)` and the walk of `all(isinstance(each, T) for each in x)`."""
+    walked = test.args[0] if isinstance(test, ast.Call) and len(test.args) == 1 else None
+    if not isinstance(walked, (ast.GeneratorExp, ast.ListComp)) or dotted(test.func) != "all":  # type: ignore[attr-defined]
+        return None
+    walk, asked = walked.generators[0], walked.elt
+    if len(walked.generators) > 1 or walk.ifs or not isinstance(asked, ast.Call) or not asked.args:
+        return None
+    return (asked, walk) if isinstance(walk.target, ast.Name) and dotted(asked.args[0]) == walk.target.id else None
+
+
+def may_place(statement: ast.stmt) -> bool:
+    """`with device:`, `with torch.device(...):`: what is built inside is built there."""
+    if not isinstance(statement, (ast.With, ast.AsyncWith)):
+        return False
+    made = (item.context_expr for item in statement.items)
+    return any(not isinstance(each, ast.Call) or last_name(each.func) not in _PLACE_NOTHING for each in made)

@@ -1,0 +1,97 @@
+"""What a name means where a fix would write it: still the builtin, or a library that has been imported by then."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchperf_lint.model.syntax.index import FunctionInfo, Index
+
+_NAMED = (ast.stmt, ast.excepthandler, ast.pattern, *([ast.type_param] if hasattr(ast, "type_param") else []))
+
+
+def binds(index: Index, name: str, text: str) -> bool:
+    """Whether anything in the file with this text binds the name: an assignment, a parameter, an import, ..."""
+    # Names of builtins are mostly called: where they are neither written otherwise nor defined, nothing binds them.
+    written = rf"{name}(?<![\w.]{name})(?![\w(])"  # the name first, which is what is sought fast
+    defined = rf"\b(?:def|class)[\s\\]+{name}\b"
+    if text.isascii() and not re.search(written, text) and not re.search(defined, text):
+        return False
+    return name in index.note("every name that is bound", lambda: frozenset(_bound_in(index.module.nodes)))
+
+
+def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        kind = node.__class__
+        if kind is ast.Name:
+            if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
+                yield node.id  # type: ignore[attr-defined]
+        elif kind is ast.arg:
+            yield node.arg  # type: ignore[attr-defined]
+        elif kind is ast.alias:
+            yield _bound_by(node)  # type: ignore[arg-type]
+        elif isinstance(node, _NAMED):
+            named = getattr(node, "name", None), getattr(node, "rest", None)
+            yield from (each for each in named if isinstance(each, str))
+
+
+def bound_around(node: ast.AST | None, statement: ast.stmt) -> set[str]:
+    """The names that lambdas and comprehensions around the node, in its statement, bind for themselves."""
+    return set() if node is None else {name for name in _binders(node, statement) if name}
+
+
+def _binders(node: ast.AST, around: ast.AST) -> Iterator[str]:
+    for each in subtree(around):
+        if isinstance(each, ast.Lambda):
+            targets: list[ast.AST] = [each.args]
+        elif isinstance(each, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+            targets = [generator.target for generator in each.generators]
+        else:
+            continue
+        if any(inner is node for inner in subtree(each)):
+            yield from (inner.arg for target in targets for inner in subtree(target) if isinstance(inner, ast.arg))
+            yield from (inner.id for target in targets for inner in subtree(target) if isinstance(inner, ast.Name))
+
+
+def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index: Index) -> bool:
+    """Whether an import in `scope` has bound the name whenever `statement` runs.
+
+    A scope around the function of `statement` is taken to have run, but for what only type checkers see.
+    """
+    imports = [each for each in index.places if index.places[each].function is scope and _imports(each, name)]
+    if index.places[statement].function is not scope:
+        return not imports or any(not _for_type_checkers(each, index) for each in imports)
+    passed = set()
+    current: ast.stmt | None = statement
+    while current is not None:
+        passed.add(id(index.places[current].block))
+        current = index.places[current].parent
+    return any(each.lineno < statement.lineno and id(index.places[each].block) in passed for each in imports)
+
+
+def _imports(statement: ast.stmt, name: str) -> bool:
+    is_import = isinstance(statement, (ast.Import, ast.ImportFrom))
+    return is_import and any(_bound_by(alias) == name for alias in statement.names)  # type: ignore[attr-defined]
+
+
+def _bound_by(alias: ast.alias) -> str:
+    """`t` of `import torch as t`, `torch` of `import torch.nn`."""
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _for_type_checkers(statement: ast.stmt, index: Index) -> bool:
+    parent = index.places[statement].parent
+    return isinstance(parent, ast.If) and "TYPE_CHECKING" in ast.unparse(parent.test)
+
+
+def names_bound_in(loop: ast.stmt) -> set[str]:
+    """Every name that the loop binds, its targets included."""
+    return {
+        node.id for node in subtree(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del))
+    }

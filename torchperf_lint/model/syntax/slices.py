@@ -1,0 +1,452 @@
+"""Slices: the statements of a function that one value rests on, so that the others need not be run for it."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import functools
+import operator
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model.syntax import bulk_moves
+from torchperf_lint.model.syntax.effects import FUNCTIONS, blocks, holders, may_place, narrowed_path, own_parts, read
+from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from torchperf_lint.model.syntax.index import FunctionInfo, Place
+
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return)
+_SCOPES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+_DEFINE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def slices_of(function: FunctionInfo) -> Slices:
+    """The slices of a function."""
+    return function.index.note(("slices", function), lambda: Slices(function))
+
+
+class Slice:
+    """What has to be run: whole statements, and such as are only entered for what stands in them.
+
+    `names` are the names that the slice reads, parameters among them; `asked` are expressions that are worked out when
+    the statement `at` is reached, which need not be run. Equal slices of a function are one object.
+    """
+
+    __slots__ = ("_all", "_steps", "asked", "at", "entered", "names", "run")
+
+    def __init__(
+        self, slices: Slices, run: frozenset[ast.stmt], entered: frozenset[ast.stmt], names: frozenset[str]
+    ) -> None:
+        self._all = slices
+        self.run = run
+        self.entered = entered
+        self.names = names
+        self.at: ast.stmt | None = None
+        self.asked: tuple[ast.expr, ...] = ()
+        self._steps: dict[int, list[ast.stmt]] | None = None
+
+    def steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements of a block of the tree of which something has to be run, and those that leave it."""
+        if self._steps is None:
+            reached = self.run | self.entered
+            self._steps = self._all.by_block(reached if self.at is None else reached | {self.at})
+        steps = self._steps.get(id(block))
+        return self._all.leaving(block) if steps is None else steps
+
+
+class _Effect(NamedTuple):
+    """What a statement (of a compound one, its head) reads and binds or changes: dotted paths."""
+
+    parents: tuple[ast.stmt, ...]
+    reads: frozenset[str]
+    binds: frozenset[str]
+    narrows: str | None
+
+
+class _Rest(NamedTuple):
+    """What has to be run, and what has to be entered, by the statements' numbers, and what is read, by the names'.
+
+    A set of numbers is an int with these bits.
+    """
+
+    run: int = 0
+    entered: int = 0
+    names: int = 0
+
+
+class Slices:
+    """The slices of one function, found on demand."""
+
+    def __init__(self, function: FunctionInfo) -> None:
+        self._function = function
+        self._effects: dict[ast.stmt, _Effect] = {}
+        self._binding: dict[str, list[ast.stmt]] = {}  # by the first name of the path
+        self._changing_path: dict[str, list[ast.stmt]] = {}
+        self._narrowing: dict[str, list[ast.stmt]] = {}
+        self._starred: list[ast.stmt] = []
+        self._leaving: list[ast.stmt] = []
+        self._block_of: dict[ast.stmt, int] = {}  # while the tree is held, no other block has its number
+        self._leaving_block: dict[int, list[ast.stmt]] = {}
+        self._taken_along: dict[ast.stmt, list[ast.stmt]] = {}  # those that leave from within it, past what follows
+        self._known_direct: dict[int, _Rest] = {}
+        self._known_within: dict[ast.stmt, _Rest] = {}
+        self._known_behind: dict[str, _Rest] = {}
+        self._closed: dict[ast.stmt | str | None, _Rest] = {}
+        self._known_statements: dict[int, frozenset[ast.stmt]] = {}
+        self._known_names: dict[int, frozenset[str]] = {}
+        self._roots: dict[str, int] = {}
+        self._names: list[str] = []  # the same, by number
+        self._own_holders = set(holders(function.body))
+        self._in_scopes: dict[ast.stmt, set[ast.AST]] = {}
+        self._known: dict[object, Slice] = {}
+        self._same: dict[object, Slice] = {}
+        self._collect(function.body, ())
+        self._all = list(self._effects)
+        self._numbers = {statement: number for number, statement in enumerate(self._all)}
+        self._in_order = sorted(self._effects, key=_begins)
+        self._beginnings = [_begins(statement) for statement in self._in_order]
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def of(self, node: ast.expr) -> Slice | None:
+        """What the value of an expression in the function rests on; None if it is not found there."""
+        statement = self._statement_of(node)
+        return None if statement is None else self.of_statement(statement)
+
+    def of_statement(self, statement: ast.stmt) -> Slice:
+        """What the values of the expressions in a statement rest on, without those of statements in it."""
+        return self._remember(statement, lambda: self._close([statement], []))
+
+    def of_parts(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> Slice:
+        """What the values of some expressions in a statement rest on, whatever else it holds."""
+        if not isinstance(statement, _SIMPLE) or self._are_in_scopes(statement, nodes):
+            return self.of_statement(statement)
+        return self._remember((statement, *nodes), lambda: self._close_parts(statement, nodes))
+
+    def _are_in_scopes(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> bool:
+        """Whether one of the expressions reads names that only a comprehension or lambda around it knows."""
+        inside = self._in_scopes.get(statement)
+        if inside is None:
+            scopes = (each for part in own_parts(statement) for each in subtree(part) if isinstance(each, _SCOPES))
+            inside = self._in_scopes[statement] = {each for scope in scopes for each in subtree(scope)}
+        return not inside.isdisjoint(nodes)
+
+    @property
+    def size(self) -> int:
+        """How many statements the function has."""
+        return len(self._effects)
+
+    def may_bind(self, name: str) -> bool:
+        """Whether a statement of the function, or a parameter, may give the name (or path) a value."""
+        return _root(name) in self._binding or bool(self._starred) or name in self._function.parameter_names
+
+    def definition(self, name: str) -> ast.stmt | None:
+        """The statement of a module that alone binds the name, if that is a definition or an import.
+
+        It stands at the top; an import may also be tried, or be for type checkers.
+        """
+        binding = self._binding.get(name, ())
+        if len(binding) != 1 or self._starred or not isinstance(binding[0], _DEFINE):
+            return None
+        place = self._function.index.places[binding[0]]
+        while place.parent is not None and isinstance(binding[0], _IMPORTS) and _is_tried(place):
+            place = self._function.index.places[place.parent]
+        return binding[0] if place.parent is None else None
+
+    def is_from_outside(self, node: ast.expr) -> bool:
+        """Whether it is a name, or an attribute of one, that nothing in the function has anything to do with.
+
+        The object that a method is called on comes from outside too.
+        """
+        path = dotted(node)
+        root = _root(path or "")
+        if path is None or root in self._narrowing or self._starred:
+            return False
+        if root == self._function.self_name:
+            if self._changing(path):
+                return False
+        elif self.may_bind(root):
+            return False
+        statement = self._statement_of(node)
+        return statement is not None and not self._are_in_scopes(statement, (node,))
+
+    def changes_again(self, path: str) -> bool:
+        """Whether several statements bind or change what is found at the path."""
+        return sum(path in self._effects[each].binds for each in self._binding.get(_root(path), ())) > 1
+
+    def at_end(self, name: str) -> Slice:
+        """What a name that the function binds rests on once the function has run."""
+        return self._remember(name, lambda: self._close([], [name], self._returns()))
+
+    def of_results(self) -> Slice:
+        """What the function returns and yields rests on; nothing to run if it does neither."""
+        return self._remember(None, lambda: self._close(list(self._giving()), []))
+
+    def of_filling(self) -> Slice:
+        """What the function puts into the lists and dicts that it is given; nothing to run if it changes none."""
+        names = [name for name in self._function.parameter_names if name in self._binding]
+        return self._remember((), lambda: self._close([], names, self._returns()) if names else self._close([], []))
+
+    def _returns(self) -> list[ast.stmt]:
+        return [each for each in self._leaving if isinstance(each, ast.Return)]
+
+    def by_block(self, statements: Iterable[ast.stmt]) -> dict[int, list[ast.stmt]]:
+        """The statements and those that leave their blocks, by the blocks' numbers, each block in order."""
+        parts: dict[int, set[ast.stmt]] = {}
+        for statement in statements:
+            block = self._block_of[statement]
+            found = parts.get(block)
+            if found is None:
+                found = parts[block] = set(self._leaving_block.get(block, ()))
+            found.add(statement)
+        return {block: sorted(found, key=self._numbers.__getitem__) for block, found in parts.items()}
+
+    def leaving(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements that leave the block."""
+        return self._leaving_block.get(id(block), [])
+
+    def may_be_filled(self, name: str) -> bool:
+        """Whether the name may be a list or dict of the function's own, which others put something into."""
+        return name in self._own_holders
+
+    def _giving(self) -> Iterator[ast.stmt]:
+        for statement in self._effects:
+            if isinstance(statement, ast.Return):
+                if statement.value is not None:
+                    yield statement
+            elif self._function.is_generator and any(
+                isinstance(inner, (ast.Yield, ast.YieldFrom))
+                for part in own_parts(statement)
+                for inner in subtree(part)
+            ):
+                yield statement
+
+    def _remember(self, question: object, close: Callable[[], Slice]) -> Slice:
+        known = self._known.get(question)
+        if known is None:
+            found = close()
+            same = (found.run, found.entered, found.names, found.at, found.asked)
+            known = self._known[question] = self._same.setdefault(same, found)
+        return known
+
+    def _statement_of(self, node: ast.expr) -> ast.stmt | None:
+        """The innermost statement of the function that holds the node, by its place in the text."""
+        place = (node.lineno, node.col_offset)
+        position = bisect.bisect_right(self._beginnings, place)
+        if position == 0:
+            return None
+        last = self._in_order[position - 1]
+        for statement in (last, *reversed(self._effects[last].parents)):
+            if place < (statement.end_lineno or 0, statement.end_col_offset or 0):
+                return statement
+        return None
+
+    # -- what each statement does ------------------------------------------------------------------------------------
+
+    def _collect(self, block: list[ast.stmt], parents: tuple[ast.stmt, ...]) -> None:
+        for statement in block:
+            reads: set[str] = set()
+            binds: set[str] = set()
+            for part in own_parts(statement):
+                read(part, reads, binds, self._own_holders)
+            self._bind_names(statement, binds)
+            if parents and bulk_moves.is_move(self._function, statement, parents[-1]):
+                binds.update(bulk_moves.paths_moved(self._function, parents[-1]))
+            narrows = narrowed_path(statement.test) if isinstance(statement, ast.If) else None
+            self._block_of[statement] = id(block)
+            self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)
+            for path in binds:
+                self._binding.setdefault(_root(path), []).append(statement)
+            if narrows is not None:
+                self._narrowing.setdefault(_root(narrows), []).append(statement)
+            if isinstance(statement, _LEAVES):
+                self._leaving.append(statement)
+                self._leaving_block.setdefault(id(block), []).append(statement)
+                of_loop = isinstance(statement, (ast.Break, ast.Continue))
+                for parent in parents:
+                    if isinstance(parent, _LOOPS) or not of_loop:
+                        self._taken_along.setdefault(parent, []).append(statement)
+            if not isinstance(statement, FUNCTIONS):
+                for inner in blocks(statement):
+                    self._collect(inner, (*parents, statement))
+
+    def _bind_names(self, statement: ast.stmt, binds: set[str]) -> None:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            binds.add(statement.name)
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names = [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
+            binds.update(names)
+            if "*" in names:
+                self._starred.append(statement)
+        elif hasattr(statement, "handlers"):
+            binds.update(handler.name for handler in statement.handlers if handler.name)
+        elif isinstance(statement, ast.Match):
+            patterns = (inner for case in statement.cases for inner in subtree(case.pattern))
+            names_of = (getattr(inner, "name", None) or getattr(inner, "rest", None) for inner in patterns)
+            binds.update(name for name in names_of if isinstance(name, str))
+
+    # -- what a value rests on -------------------------------------------------------------------------------------
+
+    def _close_parts(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> Slice:
+        reads: set[str] = set()
+        for node in nodes:
+            read(node, reads, set(), self._own_holders)
+        part = self._close([], reads, [statement])
+        part.at, part.asked = statement, nodes
+        return part
+
+    def _close(self, statements: Iterable[ast.stmt], paths: Iterable[str], reached: Iterable[ast.stmt] = ()) -> Slice:
+        """What has to be run for statements that are run, for what is found at paths, and to reach statements."""
+        rests = [
+            *(self._closure(each, _Rest(self._bit(each))) for each in statements),
+            *(self._closure(each, self._behind(each)) for each in paths),
+            *(self._closure(None, self._around(each)) for each in reached),
+        ]
+        run, entered, names = (functools.reduce(operator.or_, bits, 0) for bits in zip(_Rest(), *rests, strict=True))
+        return Slice(self, self._statements_in(run), self._statements_in(entered), self._names_in(names))
+
+    def _closure(self, question: ast.stmt | str | None, begin: _Rest) -> _Rest:
+        """All that has to be run, to begin with that; the answer is kept for the question, if there is one."""
+        known = self._closed.get(question)
+        if known is None:
+            pending, entered, names = begin
+            run = 0
+            while pending:
+                number = pending.bit_length() - 1
+                rest = self._direct(number)
+                run |= 1 << number
+                entered |= rest.entered
+                names |= rest.names
+                pending = (pending | rest.run) & ~run
+            known = _Rest(run, entered, names)
+            if question is not None:
+                self._closed[question] = known
+        return known
+
+    def _direct(self, number: int) -> _Rest:
+        """What has to be run for a statement that is run."""
+        known = self._known_direct.get(number)
+        if known is None:
+            statement = self._all[number]
+            run, entered, names = self._around(statement)
+            for path in self._effects[statement].reads:
+                rest = self._behind(path)
+                run |= rest.run
+                entered |= rest.entered
+                names |= rest.names
+            known = self._known_direct[number] = _Rest(run, entered, names)
+        return known
+
+    def _around(self, statement: ast.stmt) -> _Rest:
+        """What has to be run for a statement that is reached."""
+        run = entered = 0
+        for parent in self._effects[statement].parents:
+            rest = self._within(parent)
+            run |= rest.run
+            entered |= rest.entered
+        return _Rest(run, entered)
+
+    def _within(self, parent: ast.stmt) -> _Rest:
+        """What has to be run and entered of a compound statement that is entered, whatever is around it."""
+        known = self._known_within.get(parent)
+        if known is None:
+            entered = self._bit(parent)
+            run = entered if self._effects[parent].narrows is not None or may_place(parent) else 0
+            # A path that leaves takes what it has bound with it.
+            for leave in self._taken_along.get(parent, ()):
+                parents = self._effects[leave].parents
+                for inner in parents[parents.index(parent) + 1 :]:
+                    if not entered & self._bit(inner):
+                        rest = self._within(inner)
+                        run |= rest.run
+                        entered |= rest.entered
+            known = self._known_within[parent] = _Rest(run, entered)
+        return known
+
+    def _behind(self, path: str) -> _Rest:
+        """What has to be run for what is found at the path."""
+        known = self._known_behind.get(path)
+        if known is None:
+            root = _root(path)
+            run = entered = 0
+            for each in (*self._starred, *self._changing(path)):
+                run |= self._bit(each)
+            for branch in self._narrowing.get(root, ()):
+                # What is known of a value behind the branch rests on whether the branch leaves.
+                leaves = [leave for leave in self._leaving if branch in self._effects[leave].parents]
+                if leaves and _related(self._effects[branch].narrows or "", path):
+                    for rest in map(self._around, leaves):
+                        run |= rest.run
+                        entered |= rest.entered
+            if root not in self._roots:
+                self._roots[root] = len(self._names)
+                self._names.append(root)
+            name = 1 << self._roots[root]
+            known = self._known_behind[path] = _Rest(run, entered, name)
+        return known
+
+    def _bit(self, statement: ast.stmt) -> int:
+        return 1 << self._numbers[statement]
+
+    def _statements_in(self, bits: int) -> frozenset[ast.stmt]:
+        known = self._known_statements.get(bits)
+        if known is None:
+            known = self._known_statements[bits] = frozenset(map(self._all.__getitem__, _numbers_in(bits)))
+        return known
+
+    def _names_in(self, bits: int) -> frozenset[str]:
+        known = self._known_names.get(bits)
+        if known is None:
+            known = self._known_names[bits] = frozenset(map(self._names.__getitem__, _numbers_in(bits)))
+        return known
+
+    def _changing(self, path: str) -> list[ast.stmt]:
+        """The statements that may change what is found at the path: by the path itself, a part, or what holds it."""
+        known = self._changing_path.get(path)
+        if known is None:
+            within = "" if path == self._function.self_name else f"{path}."
+            known = self._changing_path[path] = [
+                each
+                for each in self._binding.get(_root(path), ())
+                for bound in self._effects[each].binds
+                if bound == path or path.startswith(f"{bound}.") or (within and bound.startswith(within))
+            ]
+        return known
+
+
+def _numbers_in(bits: int) -> Iterator[int]:
+    while bits:
+        number = bits.bit_length() - 1
+        yield number
+        bits ^= 1 << number
+
+
+def _is_tried(place: Place) -> bool:
+    """In the body of a `try:` or of an `if TYPE_CHECKING:`: what this imports is what the name is meant to be."""
+    parent = place.parent
+    return place.field == "body" and (isinstance(parent, ast.Try) or is_for_type_checkers(parent))
+
+
+def is_for_type_checkers(statement: ast.stmt | None) -> bool:
+    """`if TYPE_CHECKING:`: what it imports is what the other branch finds at run time, if it can."""
+    return isinstance(statement, ast.If) and (dotted(statement.test) or "").rpartition(".")[2] == "TYPE_CHECKING"
+
+
+def _related(one: str, other: str) -> bool:
+    return one == other or one.startswith(other + ".") or other.startswith(one + ".")
+
+
+def _root(path: str) -> str:
+    return path.partition(".")[0]
+
+
+def _begins(statement: ast.stmt) -> tuple[int, int]:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    first = min(((each.lineno, each.col_offset) for each in decorators), default=None)
+    return first or (statement.lineno, statement.col_offset)

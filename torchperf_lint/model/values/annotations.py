@@ -1,0 +1,123 @@
+"""What annotations promise: tensors, modules, loaders, numbers, texts, and containers of these."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.callgraph import frameworks
+from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
+from torchperf_lint.model.values.name_heuristics import conventional
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.model.domain.frames import Frame
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+_ANNOTATED = {
+    "int": NUMBER,
+    "float": NUMBER,
+    "bool": NUMBER,
+    "str": STRING,
+    "torch.device": Value(Kind.DEVICE, Device.LIKELY),
+    "torch.Tensor": Value(Kind.TENSOR),
+    "torch.FloatTensor": Value(Kind.TENSOR),
+    "torch.LongTensor": Value(Kind.TENSOR),
+    "torch.BoolTensor": Value(Kind.TENSOR),
+    "torch.nn.Module": Value(Kind.MODULE),
+    "torch.optim.Optimizer": Value(Kind.OPTIMIZER),
+    "numpy.ndarray": Value(Kind.NUMPY),
+}
+
+
+def annotated(
+    annotation: ast.expr, world: ValueQuestions, frame: Frame | None, function: FunctionInfo | None = None
+) -> Value | None:
+    """The value that an annotation promises; None if it says nothing that the model knows."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError):
+            return None
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        return _one_of((annotation.left, annotation.right), world, frame, function)
+    if isinstance(annotation, ast.Subscript):
+        return _generic(annotation, world, frame, function)
+    ref = _resolve(annotation, world, frame, function)
+    if ref is None:
+        return None
+    if isinstance(ref, Value):
+        return ref
+    if ref.endswith("DataLoader"):
+        return conventional("loader", UNKNOWN)
+    known = _ANNOTATED.get(ref)
+    if known is None and ref.startswith("torch.nn.") and ref.rpartition(".")[2][:1].isupper():
+        return Value(Kind.MODULE, ref=ref)
+    if known is None and ref.startswith("torch.optim.") and ".lr_scheduler" not in ref:
+        return Value(Kind.OPTIMIZER)
+    names_class = ref.rpartition(".")[2][:1].isupper()
+    if known is None and names_class and not ref.startswith(("builtins.", "typing.", "collections.abc.")):
+        return Value(Kind.INSTANCE, ref=ref)
+    return known
+
+
+def _one_of(
+    parts: Sequence[ast.expr], world: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
+) -> Value | None:
+    """What a union promises: the one thing that it names beside None."""
+    named = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
+    return annotated(named[0], world, frame, function) if len(named) == 1 else None
+
+
+def _generic(
+    annotation: ast.Subscript, world: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
+) -> Value | None:
+    base = _resolve(annotation.value, world, frame, function)
+    name = base.rpartition(".")[2] if isinstance(base, str) else ""
+    inner = annotation.slice
+    if name == "Optional":
+        return annotated(inner, world, frame, function)
+    if name == "Union" and isinstance(inner, ast.Tuple):
+        return _one_of(inner.elts, world, frame, function)
+    if name == "DataLoader":
+        return conventional("loader", UNKNOWN)
+    if name in ("list", "List", "Sequence", "Iterable", "set", "Set", "Iterator"):
+        return container(annotated(inner, world, frame, function))
+    if name in ("tuple", "Tuple") and isinstance(inner, ast.Tuple):
+        if len(inner.elts) == 2 and isinstance(inner.elts[1], ast.Constant) and inner.elts[1].value is ...:
+            return container(annotated(inner.elts[0], world, frame, function) or UNKNOWN, ref="tuple")
+        parts = [annotated(part, world, frame, function) or UNKNOWN for part in inner.elts]
+        return container(join_all(parts), list(enumerate(parts)), "tuple")
+    if name in ("dict", "Dict", "Mapping") and isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+        return container(annotated(inner.elts[1], world, frame, function), ref="dict")
+    return None
+
+
+def _resolve(
+    annotation: ast.expr, world: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
+) -> str | Value | None:
+    """The qualified name of a class in an annotation, or an instance of a class of this file."""
+    parts: list[str] = []
+    node = annotation
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    value: Value | None = frame.env.get(node.id) if frame is not None else None
+    outer = function.outer if function is not None else frame.function.outer if frame is not None else None
+    if value is None:
+        while outer is not None and value is None:
+            value = world.at_end(outer, node.id)
+            outer = outer.outer
+    if value is None:
+        value = world.names.late(node.id)
+    if value is None:
+        return node.id if node.id in _ANNOTATED else "builtins." + node.id
+    if value.kind is Kind.CLASS and value.cls is not None:
+        return conventional("loader", UNKNOWN) if "DataLoader" in value.cls.name else world.instance(value.cls)
+    if value.kind is Kind.LIBRARY and value.ref is not None:
+        return frameworks.canonical(".".join([value.ref, *reversed(parts)]))
+    return None

@@ -1,0 +1,280 @@
+"""What a call gives, by what is called."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions, hooks, host_only, other_libraries, torch_api, torchmetrics_api
+from torchperf_lint.model.callgraph import class_unions, registries
+from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
+from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, named_device
+from torchperf_lint.model.values.iteration import tuple_of
+from torchperf_lint.model.values.library import library_call
+from torchperf_lint.model.values.modules import module_call, module_method
+from torchperf_lint.model.values.name_heuristics import BATCH
+from torchperf_lint.model.values.tensors import (
+    element_of,
+    held_at,
+    holds_unknown,
+    is_of_host,
+    is_python_data,
+    key_of,
+    placed,
+    tensor_method,
+)
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.interfaces import ExpressionValues
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+_SAME_METRIC = frozenset("to cuda cpu set_dtype train eval requires_grad_".split())
+"""Methods of a metric that give the metric itself."""
+
+
+def result(
+    evaluator: ExpressionValues,
+    node: ast.Call,
+    callee: Value,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+    starred: bool,
+) -> Value:
+    """The value of a call."""
+    kind = callee.kind
+    if callee.function is None and host_only.RETURN_TENSORS in keywords and "device" not in keywords:
+        return HOST_DATA
+    if kind is Kind.LIBRARY:
+        assert callee.ref is not None
+        return library_call(evaluator, node, callee.ref, arguments, keywords)
+    if kind is Kind.FUNCTION and callee.function is not None:
+        return _given_by(evaluator, callee.function, arguments, keywords, starred)
+    if kind is Kind.CLASS and callee.cls is not None:
+        made = evaluator.world.instance(callee.cls, callee.ref)._replace(created=node)
+        return _as_loader(evaluator, made, node)
+    if kind is Kind.CLASS:
+        return class_unions.made(evaluator.world, callee.among, node)
+    if callee.among:
+        given = class_unions.joined(
+            evaluator.world, callee, lambda each: result(evaluator, node, each, arguments, keywords, starred)
+        )
+        if given is not None and given.kind is not Kind.UNKNOWN:
+            return given
+    if kind is Kind.MODULE:
+        return module_call(evaluator, callee, arguments, keywords)
+    if kind is Kind.INSTANCE and callee.cls is not None:
+        method = evaluator.world.method(callee.cls, "__call__")
+        if method is not None:
+            return evaluator.world.called(method, [callee, *arguments], keywords, starred)
+    if kind is Kind.METRIC:
+        return Value(Kind.TENSOR, callee.device, scalar=None, because=callee.because)
+    if kind is Kind.METHOD:
+        given = _method(evaluator, node, callee, arguments, keywords, starred)
+        is_known = given.kind is not Kind.UNKNOWN or given.device.on_accelerator or given.among
+        return given if is_known else _handed_on(node, arguments)
+    if kind is Kind.UNKNOWN and callee.device.on_accelerator:
+        return Value(Kind.STRUCTURE, callee.device, because=callee.because)
+    if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
+        return moved(node, UNKNOWN, node.func.attr, arguments, keywords)
+    return _handed_on(node, arguments)
+
+
+def _given_by(
+    evaluator: ExpressionValues, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool
+) -> Value:
+    """What a function of the program gives: of arguments that nothing is known of, tensors where the others live.
+
+    A tensor of the host among the arguments speaks against it. Of Python data alone, something of the host.
+    """
+    given = evaluator.world.called(function, arguments, keywords, starred)
+    if not evaluator.placed:
+        return given
+    passed = (*arguments, *keywords.values())
+    if given == UNKNOWN and passed and all(map(is_python_data, passed)):
+        return Value(device=Device.CPU)
+    unknown = any(value.kind is Kind.UNKNOWN or holds_unknown(value) for value in passed)
+    return placed(given, evaluator.placed) if unknown and not any(map(is_of_host, passed)) else given
+
+
+def _as_loader(evaluator: ExpressionValues, made: Value, node: ast.Call) -> Value:
+    """An object of a class that descends from a library's loader: a loader, of what its own `__iter__` gives."""
+    cls, world = made.cls, evaluator.world
+    if made.kind is not Kind.INSTANCE or cls is None or torch_api.LOADERS.isdisjoint(world.library_bases(cls)):
+        return made
+    batch = BATCH._replace(device=Device.CPU, sources=(node,))
+    iterated = world.method(cls, "__iter__")
+    if iterated is not None:
+        batch = element_of(world.called(iterated, [made], {}))
+    return made if batch == UNKNOWN else made._replace(kind=Kind.LOADER, element=batch, sources=batch.sources)
+
+
+def named_mover(node: ast.Call, given: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """What a call gives, where that is unknown, but the function's name says that it moves its first argument."""
+    is_known = given.kind is not Kind.UNKNOWN or given.device is not Device.UNKNOWN
+    if is_known or not arguments or isinstance(node.args[0], ast.Starred):
+        return given
+    name = last_name(node.func) or ""
+    named = conventions.MOVING_HELPERS.search(name)
+    if named is None:
+        return given
+    device: Device | None = Device.LIKELY
+    if named.group(1) == "device":
+        targets = [*zip(node.args[1:], arguments[1:], strict=False)]
+        targets += [(k.value, keywords[k.arg]) for k in node.keywords if k.arg in ("device", "target_device")]
+        named_devices = [named_device(argument, value) for argument, value in targets]
+        device = next((device for device in named_devices if device is not None), None)
+    if device is None or not device.on_accelerator:
+        return given
+    return _placed_by(Because(node.lineno, f"moved to the device by `{name}(...)`"), arguments[0], device)
+
+
+def _placed_by(step: Because, value: Value, device: Device) -> Value:
+    if value.kind is Kind.CONTAINER:
+        element = None if value.element is None else _placed_by(step, value.element, device)
+        return container(element, ref=value.ref or "list")
+    if value.kind is Kind.UNKNOWN:
+        value = BATCH
+    is_moved = value.holds_tensors or value.kind is Kind.MODULE
+    return value._replace(device=device, because=(step,)) if is_moved else UNKNOWN
+
+
+def _handed_on(node: ast.Call, arguments: list[Value]) -> Value:
+    """What a method of an unknown object gives: `metric_logger.log_every(loader, 10)` hands the batches on."""
+    if not isinstance(node.func, ast.Attribute):
+        return UNKNOWN
+    owner, name = last_name(node.func.value) or "", node.func.attr
+    if owner in ("accelerator", "fabric"):
+        placed = _placing(node, owner, name, arguments)
+        if placed.kind is not Kind.UNKNOWN:
+            return placed
+    loader = next((value for value in arguments if value.kind is Kind.LOADER), UNKNOWN)
+    return loader if name in conventions.LOADER_WRAPPERS else UNKNOWN
+
+
+def _of_one(evaluator: ExpressionValues, each: Value, name: str, node: ast.Call) -> Value:
+    """`each.name`; nothing where that is a method of objects that may be of several classes, perhaps of these again."""
+    found = evaluator.attribute_of(each, name, node)
+    return UNKNOWN if found.element is not None and found.element.among else found
+
+
+def _method(
+    evaluator: ExpressionValues,
+    node: ast.Call,
+    callee: Value,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+    starred: bool,
+) -> Value:
+    base, name = callee.element or UNKNOWN, callee.ref or ""
+    if base.kind is Kind.UNKNOWN and base.among and name in ("to", "cuda", "cpu"):
+        return moved(node, base, name, arguments, keywords)
+    if base.among and callee.function is None:
+        given = class_unions.joined(
+            evaluator.world,
+            base,
+            lambda each: result(evaluator, node, _of_one(evaluator, each, name, node), arguments, keywords, starred),
+        )
+        if given is not None and given.kind is not Kind.UNKNOWN:
+            return given
+    if callee.function is not None:
+        bound = [] if callee.function.is_static else [base]
+        return _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred)
+    if base.kind in (Kind.STRUCTURE, Kind.UNKNOWN) and name in torch_api.MODULE_ONLY_METHODS:
+        base = Value(Kind.MODULE, base.device, because=base.because)
+    if base.holds_tensors:
+        return tensor_method(evaluator, node, base, name, arguments, keywords)
+    if base.kind is Kind.MODULE:
+        return module_method(evaluator, node, base, name, arguments, keywords)
+    if base.kind is Kind.METRIC:
+        if name in ("to", "cuda", "cpu"):
+            return moved(node, base, name, arguments, keywords)
+        if name in ("set_dtype", "train", "eval", "requires_grad_"):
+            return base
+        return Value(Kind.TENSOR, base.device, because=base.because) if name in ("compute", "forward") else UNKNOWN
+    if base.kind is Kind.OPTIMIZER and name in conventions.CLIPPING_METHODS:
+        return evaluator.trained(Value(Kind.TENSOR, scalar=True, mixed=True), node)
+    if base.kind is Kind.SCALER:
+        return arguments[0] if name == "scale" and arguments else UNKNOWN
+    if base.kind is Kind.CONTAINER:
+        return _container_method(base, name, arguments)
+    if base.kind is Kind.NUMPY:
+        if name == "item":
+            return NUMBER
+        return UNKNOWN if name == "tolist" else Value(Kind.NUMPY)
+    if base.kind is Kind.STRING:
+        return Value(Kind.STRING, as_device(base) or Device.UNKNOWN) if name == "format" else STRING
+    if base.kind is Kind.INSTANCE and base.ref is not None:
+        if base.ref.rpartition(".")[2] == hooks.GRADIENT_BUCKET:
+            return _in_bucket(evaluator, node, name)
+        if base.ref in other_libraries.REGISTRIES:
+            return registries.given_by(base, name, arguments)
+        if name in _SAME_METRIC and torchmetrics_api.metric_class(base.ref) is not None:
+            return base
+        return _placing(node, base.ref, name, arguments)
+    if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.STRUCTURE:
+        return tensor_method(evaluator, node, base.element._replace(ref=None), name, arguments, keywords)
+    if base.kind is Kind.UNKNOWN and base.device.on_accelerator:
+        return tensor_method(evaluator, node, base._replace(kind=Kind.STRUCTURE), name, arguments, keywords)
+    return UNKNOWN
+
+
+def _container_method(base: Value, name: str, arguments: list[Value]) -> Value:
+    element = base.element or UNKNOWN
+    if name in ("get", "pop", "popleft", "setdefault"):
+        return held_at(base, arguments[0]) if name == "get" and arguments else element
+    if name == "values":
+        return container(element)
+    if name == "items":
+        return container(tuple_of([_key_of(base), element]))
+    if name == "keys":
+        return container(_key_of(base))
+    if name == "copy":
+        return base
+    return NUMBER if name in ("index", "count") else UNKNOWN
+
+
+def _key_of(mapping: Value) -> Value:
+    """A key of what has `items`: a name, where nothing is known of its keys."""
+    return key_of(mapping) if mapping.items else STRING
+
+
+def _in_bucket(evaluator: ExpressionValues, node: ast.Call, name: str) -> Value:
+    """What a bucket of gradients holds, on the device if the program has to do with one."""
+    tensor = Value(Kind.TENSOR)
+    if not evaluator.world.cpu_only:
+        says = "gradients live where the model is trained"
+        tensor = tensor._replace(device=Device.LIKELY, because=(Because(node.lineno, says),))
+    if name == hooks.BUCKET_TENSOR:
+        return tensor._replace(vector=True)
+    return container(tensor) if name in hooks.BUCKET_TENSORS else UNKNOWN
+
+
+def _placing(node: ast.Call, ref: str, name: str, arguments: list[Value]) -> Value:
+    """accelerator.prepare(...), fabric.setup(...): the same objects, on the device; gather(...): more of them."""
+    if name in ("gather", "gather_for_metrics", "reduce", "all_gather", "all_reduce", "pad_across_processes"):
+        gathers = "ccelerat" in ref or "abric" in ref
+        return arguments[0]._replace(scalar=None, vector=None, origin=None) if gathers and arguments else UNKNOWN
+    if name == "clip_grad_norm_" and "ccelerat" in ref:
+        says = "the norm is computed where the parameters are, which Accelerate has placed"
+        return Value(Kind.TENSOR, Device.LIKELY, scalar=True, because=(Because(node.lineno, says),))
+    if not (
+        (name in ("prepare", "prepare_model", "prepare_data_loader") and "ccelerat" in ref)
+        or (name in ("setup", "setup_module", "setup_dataloaders") and "abric" in ref)
+    ):
+        return UNKNOWN
+    step = Because(node.lineno, f"placed on the device by `{name}(...)`")
+
+    def placed(value: Value) -> Value:
+        if value.kind is Kind.LOADER:
+            element = (value.element or BATCH)._replace(device=Device.LIKELY, because=(step,))
+            return value._replace(element=element, device=Device.LIKELY)
+        if value.kind in (Kind.MODULE, Kind.UNKNOWN):
+            return value._replace(device=Device.LIKELY, because=(step,))
+        return value
+
+    values = [placed(argument) for argument in arguments]
+    if len(values) == 1:
+        return values[0]
+    return container(join_all(values), list(enumerate(values)), "tuple")

@@ -1,0 +1,129 @@
+"""Which device an expression names, and what moving a value there makes of it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model.domain.values import Device, Kind, Value, derived, text_names
+from torchperf_lint.model.syntax.index import dotted, last_name
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.syntax.index import Index
+
+HOST_DATA = Value(Kind.STRUCTURE, Device.CPU)
+"""What a tokenizer or a processor gives."""
+
+
+def as_device(value: Value) -> Device | None:
+    """The device that a value names when it is given as a device; None if it names none."""
+    if value.kind is Kind.DEVICE:
+        return value.device
+    if value.kind is Kind.STRING and isinstance(value.constant, str):
+        return text_names(value.constant)
+    if value.kind is Kind.STRING and value.device.on_accelerator:
+        return value.device
+    return None
+
+
+def named_device(node: ast.expr, value: Value) -> Device | None:
+    """The device that an expression in a device's place names, by its value or else by its name; None if neither."""
+    device = as_device(value)
+    text_unknown = value.kind is Kind.STRING and value.constant is None
+    if device is None and (text_unknown or value.kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.METHOD)):
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if name in conventions.DEVICE_NAMES or name.endswith("device"):
+            return Device.LIKELY
+        if (isinstance(node, ast.Constant) and type(node.value) is int) or value.dtype == "int":
+            return Device.LIKELY  # a bare index is that of whichever accelerator there is
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            return Device.LIKELY if called.endswith("device") else None
+    return device
+
+
+def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """`x.to(...)`, `x.cuda()`, `x.cpu()`: the receiver elsewhere, or in another dtype."""
+    assert isinstance(node.func, ast.Attribute)
+    if name in ("cuda", "cpu"):
+        device = Device.CUDA if name == "cuda" else Device.CPU
+    else:
+        target: Device | None = None
+        dtype = receiver.dtype
+        pairs = list(zip(node.args, arguments, strict=False))
+        pairs += [
+            (k.value, keywords[k.arg])
+            for k in node.keywords
+            if k.arg in ("device", "other", "dtype") and k.arg in keywords
+        ]
+        casts = False
+        for argument, value in pairs:
+            if _is_dtype(argument, value):
+                dtype, casts = value.dtype, True
+            elif value.holds_tensors:
+                target, dtype, casts = value.device, value.dtype, True
+            else:
+                target = named_device(argument, value) or target
+                if target is None and value.kind is Kind.NUMBER and node.args and argument is node.args[0]:
+                    target = Device.LIKELY  # no other number can stand there than the index of an accelerator
+        if "copy" in keywords or "memory_format" in keywords or (casts and (dtype is None or dtype != receiver.dtype)):
+            receiver = derived(receiver)
+        receiver = receiver._replace(dtype=dtype)
+        if target is None:
+            starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
+            stays = not starred and all(_is_dtype(argument, value) for argument, value in pairs)
+            return receiver if stays else derived(receiver)._replace(device=Device.UNKNOWN, because=())
+        device = target
+    if device.on_accelerator:
+        said = "moved to the device"
+        step = Because(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
+        return receiver._replace(device=device, because=(step,))
+    if device is Device.UNKNOWN and receiver == HOST_DATA:
+        return Value()  # names tell more of what is made of it than that its place is not known
+    if receiver.device is not Device.CPU:
+        receiver = derived(receiver)  # it may come from the accelerator, into memory that no loader has pinned
+    return receiver._replace(device=device, because=())
+
+
+def _is_dtype(node: ast.expr, value: Value) -> bool:
+    """A dtype, or what is named like one where nothing else is known of it: `self.weight_dtype`."""
+    is_known = value.kind not in (Kind.UNKNOWN, Kind.METHOD)
+    return value.kind is Kind.DTYPE if is_known else (last_name(node) or "").endswith("dtype")
+
+
+def inside_module(owner: Value, value: Value) -> Value:
+    """An attribute of a module: submodules, parameters and metrics live where the module lives."""
+    if owner.kind in (Kind.MODULE, Kind.METRIC) and value.device is Device.UNKNOWN:
+        is_parameter = value.kind is Kind.TENSOR and value.ref == "torch.nn.Parameter"
+        if is_parameter or value.kind in (Kind.MODULE, Kind.METRIC):
+            return value._replace(device=owner.device, because=owner.because)
+    return value
+
+
+def moved_since(before: Value, after: Value) -> Value:
+    """A module or metric (or a holder of such) as it is later on, where all that has changed is where it lives."""
+    return after if before.device is Device.UNKNOWN and _are_same(before, after) else before
+
+
+def _are_same(one: Value, other: Value) -> bool:
+    """Whether two values stand for the same objects, wherever these live."""
+    if one.kind is Kind.CONTAINER and one.items and other.items:
+        pairs = zip(one.items, other.items, strict=False)
+        is_whole = one.kind is other.kind and one.ref == other.ref and len(one.items) == len(other.items)
+        return is_whole and all(key == name and _are_same(item, held) for (key, item), (name, held) in pairs)
+    is_moved_in_place = one.kind is other.kind and one.kind in (Kind.MODULE, Kind.METRIC)
+    return is_moved_in_place and one.created is not None and one.created is other.created
+
+
+def default_device(index: Index) -> Device | None:
+    """Where factories build without `device=`, if the file changes that."""
+    for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
+        given = record.call.args[0] if record.call.args else None
+        text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None
+        if isinstance(text, str) and text.startswith(("cuda", "torch.cuda.")):
+            return Device.CUDA
+        if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
+            return Device.UNKNOWN
+    return None

@@ -1,0 +1,501 @@
+"""Expressions to Values: the dense, flow-sensitive part of the model, one method per kind of expression."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions, torch_api
+from torchperf_lint.model.callgraph import class_unions, registries
+from torchperf_lint.model.domain.provenance import ByName
+from torchperf_lint.model.domain.values import (
+    INTEGER,
+    NONE,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    container,
+    derived,
+    join,
+    join_all,
+)
+from torchperf_lint.model.syntax.effects import GROWERS
+from torchperf_lint.model.syntax.index import dotted, last_name, names_in
+from torchperf_lint.model.syntax.slices import slices_of
+from torchperf_lint.model.values import calls, narrowing, optimizers
+from torchperf_lint.model.values.binding import bind, hold, subscript_path
+from torchperf_lint.model.values.devices import as_device, inside_module, moved
+from torchperf_lint.model.values.modules import module_attribute
+from torchperf_lint.model.values.name_heuristics import conventional
+from torchperf_lint.model.values.tensors import (
+    element_of,
+    element_of_mapping,
+    in_one_piece,
+    item_of,
+    tensor_attribute,
+    tensor_from,
+)
+from torchperf_lint.syntax.tree import children
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_lint.model.domain.frames import Env, Frame
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+
+_BUILTINS = frozenset(dir(builtins))
+_WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+_OF_CLASSES = (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER, Kind.METRIC, Kind.LOADER)
+_COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE)
+
+
+class Evaluator:
+    """Evaluates the expressions of one frame; every value is noted in `frame.values`."""
+
+    def __init__(self, world: ValueQuestions, frame: Frame) -> None:
+        self.world = world
+        self.frame = frame
+        self.default_device = world.default_device
+
+    def __call__(self, node: ast.expr, env: Env) -> Value:
+        """The value of `node` in `env`, noted for the rules."""
+        evaluate = _BY_TYPE.get(type(node))
+        value = UNKNOWN if evaluate is None else evaluate(self, node, env)
+        self.frame.values[node] = value
+        return value
+
+    def because(self, node: ast.AST, text: str) -> Because:
+        """Evidence at a node's row."""
+        return Because(getattr(node, "lineno", 1), text)
+
+    def leans(self, test: ast.expr) -> bool:
+        """Whether the condition asks whether (or which) accelerator is used."""
+        return self.world.index.note(("leans", test), lambda: narrowing.asks_about_accelerator(test))
+
+    @property
+    def placed(self) -> tuple[Because, ...]:
+        """What shows that the frame's tensors live where a module's inputs live; a call knows its own arguments."""
+        return () if self.frame.is_call else self.world.placed(self.frame.function)
+
+    def _constant(self, node: ast.expr, env: Env) -> Value:
+        constant = node.value  # type: ignore[attr-defined]
+        if constant is None:
+            return NONE
+        if isinstance(constant, (bool, int, float)):
+            dtype = "bool" if isinstance(constant, bool) else "int" if isinstance(constant, int) else "float"
+            return Value(Kind.NUMBER, dtype=dtype, constant=constant)
+        if isinstance(constant, str):
+            return Value(Kind.STRING, constant=constant)
+        return UNKNOWN
+
+    def _name(self, node: ast.expr, env: Env) -> Value:
+        name: str = node.id  # type: ignore[attr-defined]
+        value = env.get(name)
+        if value is None:
+            value = self.world.names.free(self.frame, name)
+        if value is None:
+            return Value(Kind.LIBRARY, ref="builtins." + name) if name in _BUILTINS else UNKNOWN
+        return value
+
+    def _attribute(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Attribute)
+        base = self(node.value, env)
+        path = dotted(node)
+        if path is not None and path in env:
+            return env[path]
+        if base.kind is Kind.UNKNOWN and base.device is Device.UNKNOWN and not base.ref:
+            base = self._treated_as_tensor(node, env) or base
+        return self.attribute_of(base, node.attr, node)
+
+    def _treated_as_tensor(self, node: ast.Attribute, env: Env) -> Value | None:
+        """An unknown thing with a tensor's method, where tensors live on the device: on the way of a module's call."""
+        if self.world.cpu_only or node.attr not in torch_api.TENSOR_ONLY_METHODS or not self.placed:
+            return None
+        if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
+            return None  # what settings and parameters hold may be NumPy's
+        if conventions.stays_on_host(last_name(node.value) or ""):
+            return None
+        tensor = Value(Kind.TENSOR, Device.LIKELY, because=self.placed)
+        self.frame.values[node.value] = tensor
+        path = dotted(node.value)
+        if path is not None and path in env:
+            env[path] = tensor
+        return tensor
+
+    def attribute_of(self, base: Value, name: str, node: ast.AST) -> Value:
+        """`base.name`."""
+        kind = base.kind
+        if kind is Kind.LIBRARY:
+            ref = f"{base.ref}.{name}"
+            if ref in torch_api.DTYPES or ref == "torch.bool":
+                return Value(Kind.DTYPE, dtype=torch_api.DTYPES.get(ref))
+            if ref in ("math.inf", "math.nan", "math.pi", "math.e", "math.tau"):
+                return Value(Kind.NUMBER, dtype="float")
+            return self.world.names.imported(ref)
+        if base.holds_tensors:
+            held = tensor_attribute(base, name)
+            return self.trained(held, node) if name == "grad" and kind is Kind.TENSOR else held
+        if kind is Kind.OPTIMIZER and name == "param_groups":
+            step = self.because(node, "an optimizer's parameters are where the model is trained")
+            return optimizers.param_groups(self.world, base, step)
+        if kind is Kind.OPTIMIZER and name == "state" and base.cls is not None:
+            return self.world.optimizer_state(base.cls)
+        if base.among and (chosen := class_unions.attribute(self, base, name, node)) is not None:
+            return chosen
+        if kind in _OF_CLASSES and base.cls is not None:
+            method = self.world.method(base.cls, name)
+            if method is not None:
+                if any(isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in method.decorators):
+                    value = conventional(name, self.world.called(method, [base], {}))
+                    is_place = name == "device" and kind is Kind.MODULE and value.device is Device.UNKNOWN
+                    return module_attribute(base, name) if is_place else value
+                return Value(Kind.METHOD, element=base, ref=name, function=method)
+            value = registries.held(base, name) or self.world.attribute(base.cls, name)
+            if value.kind is not Kind.UNKNOWN:
+                return inside_module(base, value)
+            if value.among:
+                return (module_attribute(base, name) if kind is Kind.MODULE else value)._replace(among=value.among)
+        if kind is Kind.MODULE or (kind is Kind.METRIC and base.cls is not None and name == "device"):
+            return module_attribute(base, name)
+        if kind is Kind.DEVICE:
+            return Value(Kind.STRING) if name == "type" else UNKNOWN
+        if kind in (Kind.OPTIMIZER, Kind.SCALER, Kind.LOADER, Kind.METRIC, Kind.CONTAINER, Kind.NUMPY, Kind.STRING):
+            return Value(Kind.METHOD, element=base, ref=name)
+        if name in conventions.DEVICE_ATTRIBUTES:
+            return Value(
+                Kind.DEVICE,
+                Device.LIKELY,
+                because=(ByName(*self.because(node, f"`{name}` names the device the program picks")),),
+            )
+        if kind is Kind.UNKNOWN and base.device.on_accelerator:
+            # Something that was moved to the device: what hangs on it lives there too, whatever it is.
+            if name == "shape":
+                return tensor_attribute(base, name)
+            return Value(Kind.METHOD, element=base, ref=name, device=base.device, because=base.because)
+        if name == "grad" and kind is Kind.UNKNOWN and not self.world.cpu_only:
+            return self.trained(Value(Kind.TENSOR), node)
+        value = Value(Kind.METHOD, element=base, ref=name) if kind is not Kind.UNKNOWN or base.ref else UNKNOWN
+        named = conventional(name, UNKNOWN)
+        return named if named.kind is not Kind.UNKNOWN else value
+
+    def trained(self, gradient: Value, node: ast.AST) -> Value:
+        """What is made of gradients alone: on the accelerator, in a program that has to do with one."""
+        if self.world.cpu_only or gradient.device is not Device.UNKNOWN:
+            return gradient
+        step = self.because(node, "gradients live where the model is trained")
+        return gradient._replace(device=Device.LIKELY, because=(step,))
+
+    def _call(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Call)
+        callee = self(node.func, env)
+        arguments = [self(argument, env) for argument in node.args]
+        keywords = {keyword.arg or "**": self(keyword.value, env) for keyword in node.keywords}
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
+        result = calls.result(self, node, callee, arguments, keywords, starred)
+        result = calls.named_mover(node, result, arguments, keywords)
+        self._mutate(node, arguments, keywords, env)
+        if callee.function is not None and not starred:
+            self._fill(node, callee, arguments, keywords, env)
+        return result
+
+    def _fill(
+        self, node: ast.Call, callee: Value, arguments: list[Value], keywords: dict[str, Value], env: Env
+    ) -> None:
+        """What a function of the program puts into lists and dicts that it is given."""
+        slices = slices_of(self.frame.function)
+        names = [argument.id if isinstance(argument, ast.Name) else "" for argument in node.args]
+        paths = [name if slices.may_be_filled(name) else "" for name in names]
+        if not any(env.get(path, UNKNOWN).kind is Kind.CONTAINER for path in paths):
+            return
+        function = callee.function
+        assert function is not None
+        own = [callee.element or UNKNOWN] if callee.kind is Kind.METHOD and not function.is_static else []
+        filled = self.world.filled(function, [*own, *arguments], keywords)
+        for path, name in zip(paths, function.parameter_names[len(own) :], strict=False):
+            if name in filled and path in env:
+                env[path] = filled[name]
+
+    def _mutate(self, node: ast.Call, arguments: list[Value], keywords: dict[str, Value], env: Env) -> None:
+        """What a call changes in its receiver: a moved module, a list that grew."""
+        if not isinstance(node.func, ast.Attribute):
+            return
+        path, name = dotted(node.func.value), node.func.attr
+        if isinstance(node.func.value, ast.Subscript) and name in GROWERS and arguments:
+            self._grow_within(node.func.value, element_of(arguments[-1]) if name == "extend" else arguments[-1], env)
+        if path is None:
+            return
+        receiver = self.frame.values.get(node.func.value, UNKNOWN)
+        if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
+            hold(self.frame, path, moved(node, receiver, name, arguments, keywords), env)
+        elif receiver.kind is Kind.CONTAINER and name in GROWERS and arguments:
+            added = arguments[-1]
+            if name == "extend":
+                added = element_of(added)
+            grown = added if receiver.element is None else join(receiver.element, added)
+            hold(self.frame, path, receiver._replace(element=grown, items=None), env)
+        elif receiver.kind is Kind.CONTAINER and name in ("update", "setdefault"):
+            # What comes in is another mapping's, or a default: its values join those that are known.
+            given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
+            held = join_all([*given, *filter(None, [receiver.element])])
+            hold(self.frame, path, receiver._replace(element=held, items=None), env)
+
+    @staticmethod
+    def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:
+        """`rows[key].append(x)`, `rows[key][i].append(x)`: what the entry holds, and with it what holds the entry."""
+        path = subscript_path(entry)
+        if path is not None and path in env:
+            env[path] = _grown(env[path], [], added)
+        keys, holder = [entry.slice], entry.value
+        while isinstance(holder, ast.Subscript):
+            keys.insert(0, holder.slice)
+            holder = holder.value
+        root = dotted(holder)
+        if root is not None and root in env:
+            env[root] = _grown(env[root], keys, added)
+
+    def _binary(self, node: ast.expr, env: Env) -> Value:
+        spine: list[ast.BinOp] = []
+        while isinstance(node, ast.BinOp):
+            spine.append(node)
+            node = node.left
+        value = self(node, env)
+        for operation in reversed(spine):
+            value = self.frame.values[operation] = self.combine(value, self(operation.right, env), operation.op)
+        return value
+
+    def combine(self, left: Value, right: Value, operator: ast.operator) -> Value:
+        """The result of an arithmetic operator."""
+        if left.kind is Kind.STRING:
+            return _text_after(left.constant)
+        if left.holds_tensors or right.holds_tensors:
+            return tensor_from([left, right], true_division=isinstance(operator, ast.Div))
+        if Kind.NUMPY in (left.kind, right.kind):
+            return Value(Kind.NUMPY)
+        if left.kind is Kind.NUMBER and right.kind is Kind.NUMBER:
+            whole = left.dtype == right.dtype == "int" and isinstance(operator, _WHOLE_OPERATORS)
+            return INTEGER if whole else NUMBER
+        if isinstance(operator, ast.Mult) and {left.kind, right.kind} == {Kind.CONTAINER, Kind.NUMBER}:
+            return (left if left.kind is Kind.CONTAINER else right)._replace(items=None)
+        if left.kind is Kind.CONTAINER and right.kind is Kind.CONTAINER and isinstance(operator, ast.Add):
+            return join(left._replace(items=None), right._replace(items=None))
+        for side in (left, right):
+            if side.kind is Kind.UNKNOWN and side.device.on_accelerator:
+                return side._replace(ref=None)
+        return UNKNOWN
+
+    def _unary(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.UnaryOp)
+        value = self(node.operand, env)
+        if isinstance(node.op, ast.Not):
+            return NUMBER
+        if value.kind is not Kind.NUMBER:
+            return value._replace(origin=None)
+        is_literal = isinstance(value.constant, (int, float)) and isinstance(node.op, ast.USub)
+        return value._replace(constant=-value.constant if is_literal else None)  # type: ignore[operator]
+
+    def _compare(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Compare)
+        sides = [self(node.left, env), *(self(comparator, env) for comparator in node.comparators)]
+        if all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
+            return NUMBER
+        if any(side.holds_tensors or (side.kind is Kind.UNKNOWN and side.device.on_accelerator) for side in sides):
+            return tensor_from(sides)._replace(dtype="bool")
+        if any(side.kind is Kind.NUMPY for side in sides):
+            return Value(Kind.NUMPY)
+        # Objects of unknown kind may compare element by element.
+        return NUMBER if all(side.kind in _COMPARED_AS_WHOLES for side in sides) else UNKNOWN
+
+    def _boolean(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.BoolOp)
+        return join_all([self(value, env) for value in node.values])
+
+    def _conditional(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.IfExp)
+        self(node.test, env)
+        holds = narrowing.runs_eagerly(node.test)
+        if holds is None:
+            holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
+        if holds is not None:
+            return self(node.body if holds else node.orelse, env)
+        lean = self.leans(node.test)
+        left = self(node.body, narrowing.narrowed(node.test, env, True, self.frame))
+        right = self(node.orelse, narrowing.narrowed(node.test, env, False, self.frame))
+        if lean:
+            chosen = _accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
+            if chosen is not None:
+                return chosen
+        elif _may_stay_on_host(node, left, right):
+            return Value(Kind.DEVICE)
+        return join(left, right, lean)
+
+    def _subscript(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Subscript)
+        base, index = self(node.value, env), self(node.slice, env)
+        path = subscript_path(node)
+        if path is not None and path in env:
+            return env[path]
+        item = item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
+        return derived(item) if base.holds_tensors and not in_one_piece(node.slice, index) else item
+
+    def _sequence(self, node: ast.expr, env: Env) -> Value:
+        elements: list[ast.expr] = node.elts  # type: ignore[attr-defined]
+        values = [self(element, env) for element in elements]
+        ref = type(node).__name__.lower()
+        if any(isinstance(element, ast.Starred) for element in elements):
+            return container(join_all(values), ref=ref)
+        return container(join_all(values) if values else None, list(enumerate(values)), ref)
+
+    def _dict(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Dict)
+        values = [
+            self(value, env) if key is not None else element_of_mapping(self(value, env))
+            for key, value in zip(node.keys, node.values, strict=True)
+        ]
+        keys = [None if key is None else self(key, env).constant for key in node.keys]
+        items = list(zip(keys, values, strict=True)) if all(key is not None for key in keys) else None
+        return container(join_all(values) if values else None, items, "dict")
+
+    def _comprehension(self, node: ast.expr, env: Env) -> Value:
+        inner = env.copy()
+        for generator in node.generators:  # type: ignore[attr-defined]
+            source = self(generator.iter, inner)
+            bind(self, generator.target, element_of(source), inner)
+            for condition in generator.ifs:
+                self(condition, inner)
+        if isinstance(node, ast.DictComp):
+            items = self._mapped_items(node, env)
+            self(node.key, inner)
+            return container(self(node.value, inner), items, "dict")
+        return container(self(node.elt, inner))  # type: ignore[attr-defined]
+
+    def _mapped_items(self, node: ast.DictComp, env: Env) -> list[tuple[object, Value]] | None:
+        """`{key: value.to(device) for key, value in held.items()}`: what is known of each item stays known."""
+        generator, call = node.generators[0], node.generators[0].iter
+        if len(node.generators) > 1 or generator.ifs:
+            return None
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "items"):
+            return None
+        held = self.frame.values.get(call.func.value, UNKNOWN)
+        if held.kind is not Kind.CONTAINER or held.ref != "dict" or held.items is None:
+            return None
+        items: list[tuple[object, Value]] = []
+        for name, value in held.items:
+            inner = env.copy()
+            pair = container(None, [(0, Value(Kind.STRING, constant=name)), (1, value)], "tuple")
+            bind(self, generator.target, pair, inner)
+            items.append((self(node.key, inner).constant, self(node.value, inner)))
+        return items if all(isinstance(name, str) for name, _ in items) else None
+
+    def _formatted(self, node: ast.expr, env: Env) -> Value:
+        for child in children(node):
+            if isinstance(child, ast.expr):
+                self(child, env)
+        first = node.values[0] if isinstance(node, ast.JoinedStr) and node.values else None
+        return _text_after(first.value) if isinstance(first, ast.Constant) else STRING
+
+    def _lambda(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Lambda)
+        inner = env.copy()
+        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+            inner[argument.arg] = UNKNOWN
+        self(node.body, inner)
+        return UNKNOWN
+
+    def _walrus(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.NamedExpr)
+        value = self(node.value, env)
+        bind(self, node.target, value, env)
+        return value
+
+    def _starred(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Starred)
+        return element_of(self(node.value, env))
+
+    def _awaited(self, node: ast.expr, env: Env) -> Value:
+        assert isinstance(node, ast.Await)
+        self(node.value, env)
+        return UNKNOWN
+
+    def _yielded(self, node: ast.expr, env: Env) -> Value:
+        value: ast.expr | None = node.value  # type: ignore[attr-defined]
+        if value is not None:
+            yielded = self(value, env)
+            self.frame.yields.append(yielded if isinstance(node, ast.Yield) else element_of(yielded))
+        return UNKNOWN
+
+    def _slice(self, node: ast.expr, env: Env) -> Value:
+        self._formatted(node, env)
+        return UNKNOWN
+
+
+def _grown(held: Value, keys: list[ast.expr], added: Value) -> Value:
+    """A container, with something put into what it holds under these keys, one level after the other."""
+    if held.kind is not Kind.CONTAINER:
+        return held
+    ref = held.ref or "list"
+    if not keys:
+        return container(added if held.element is None else join(held.element, added), ref=ref)
+    key = keys[0].value if isinstance(keys[0], ast.Constant) else None
+    items = None
+    if key is not None and held.items is not None:
+        items = [(name, _grown(value, keys[1:], added) if name == key else value) for name, value in held.items]
+    return container(_grown(held.element or container(None), keys[1:], added), items, ref)
+
+
+def _text_after(start: object) -> Value:
+    """A string put together at run time that begins so: `"cuda:" + str(rank)` names a device."""
+    return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
+
+
+def _may_stay_on_host(choice: ast.IfExp, left: Value, right: Value) -> bool:
+    """`x.device if flag else "cpu"`: where a tensor is, or the host, as something decides that is not the tensor."""
+    for node, place, other in ((choice.body, left, right), (choice.orelse, right, left)):
+        if place.kind is Kind.DEVICE and isinstance(node, ast.Attribute) and node.attr == "device":
+            is_host = other.kind is Kind.NONE or as_device(other) is Device.CPU
+            return is_host and not set(names_in(node)) & set(names_in(choice.test))
+    return False
+
+
+def _accelerator_choice(left: Value, right: Value, because: Because) -> Value | None:
+    """`"cuda" if available else "cpu"`: the device that the program picks."""
+    devices = [as_device(side) for side in (left, right)]
+    if any(device is not None and device.on_accelerator for device in devices):
+        is_cuda = all(device is not None and (device.is_cuda or device is Device.CPU) for device in devices)
+        return Value(Kind.DEVICE, Device.AVAILABLE if is_cuda else Device.LIKELY, because=(because,))
+    return None
+
+
+_BY_TYPE: dict[type, Callable[[Evaluator, ast.expr, Env], Value]] = {
+    ast.Constant: Evaluator._constant,
+    ast.Name: Evaluator._name,
+    ast.Attribute: Evaluator._attribute,
+    ast.Call: Evaluator._call,
+    ast.BinOp: Evaluator._binary,
+    ast.UnaryOp: Evaluator._unary,
+    ast.Compare: Evaluator._compare,
+    ast.BoolOp: Evaluator._boolean,
+    ast.IfExp: Evaluator._conditional,
+    ast.Subscript: Evaluator._subscript,
+    ast.Tuple: Evaluator._sequence,
+    ast.List: Evaluator._sequence,
+    ast.Set: Evaluator._sequence,
+    ast.Dict: Evaluator._dict,
+    ast.ListComp: Evaluator._comprehension,
+    ast.SetComp: Evaluator._comprehension,
+    ast.GeneratorExp: Evaluator._comprehension,
+    ast.DictComp: Evaluator._comprehension,
+    ast.JoinedStr: Evaluator._formatted,
+    ast.FormattedValue: Evaluator._formatted,
+    ast.Lambda: Evaluator._lambda,
+    ast.NamedExpr: Evaluator._walrus,
+    ast.Starred: Evaluator._starred,
+    ast.Await: Evaluator._awaited,
+    ast.Yield: Evaluator._yielded,
+    ast.YieldFrom: Evaluator._yielded,
+    ast.Slice: Evaluator._slice,
+}

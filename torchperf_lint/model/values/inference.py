@@ -1,0 +1,454 @@
+"""Functions to frames: statements run over an environment of Values, calls inside the file followed, cycles cut."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, TypeVar
+
+from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph import calling, frameworks, registries
+from torchperf_lint.model.domain import provenance
+from torchperf_lint.model.domain.frames import Env, Frame, Outcome
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
+from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
+from torchperf_lint.model.syntax.slices import slices_of
+from torchperf_lint.model.values import batches, class_hierarchy, host_uses, metrics, optimizers, parameters
+from torchperf_lint.model.values.devices import default_device, moved_since
+from torchperf_lint.model.values.evaluate import Evaluator
+from torchperf_lint.model.values.name_heuristics import conventional
+from torchperf_lint.model.values.names import Names
+from torchperf_lint.model.values.query_cache import Answers
+from torchperf_lint.model.values.statements import Runner, merge_all, names_sent_backward
+from torchperf_lint.model.values.tensors import holds_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model.domain.contracts import Contract
+    from torchperf_lint.model.domain.interfaces import FileQuestions, ProjectQuestions, ValueQuestions
+    from torchperf_lint.model.project.exports import Exports
+    from torchperf_lint.model.syntax.slices import Slice, Slices
+
+_R = TypeVar("_R")
+
+TO_THE_END = bounds.MOST_CALLS_UP + 1
+"""Stands for an answer that would have asked further callers."""
+
+
+_DEFINED = (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS)
+_NOTHING = Outcome(UNKNOWN, ())
+
+
+class World:
+    """All that can be asked about the values of one file. Answers are computed on demand and kept.
+
+    What another file of the program knows is asked of its world one level below, and so is what objects keep in
+    attributes; at level 0 nothing is asked but what names stand for.
+    """
+
+    def __init__(self, unit: FileQuestions, level: int) -> None:
+        index, code, program = unit.index, unit.code, unit.program
+        self.index: Index = index
+        self.program: ProjectQuestions | None = program
+        self.level = level
+        self._unit = unit
+        self.default_device: Device | None = default_device(index)
+        served = program is not None and program.serves_accelerator(index)
+        self.cpu_only = frameworks.trains_on_cpu(code) or not (served or frameworks.speaks_of_accelerator(code))
+        self.transforms_samples = frameworks.transforms_samples(code)
+        self._answers = Answers(unit.trail)
+        self.names = Names(self, unit)
+        self._calls_up = bounds.MOST_CALLS_UP
+        self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
+        self._depth = 0
+        self._reach = 0  # how many calls up the answer that is being worked out has looked
+        self._reaches: dict[object, tuple[int, int]] = {}  # question -> where it was asked, how far up it looked
+        self._asked: dict[FunctionInfo, int] = {}  # how many statements were to be run for questions so far
+        self._depth_origin = 0
+        self._followed_so_far = 0
+        self._calling: dict[FunctionInfo, list[int]] = {}
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    def home(self, index: Index) -> ValueQuestions | None:
+        """The world that answers for a file: one level below for another one, so that none asks for ever."""
+        if index is self.index:
+            return self
+        return None if self.program is None or self.level == 0 else self.program.world(index, self.level - 1)
+
+    def scout(self, index: Index) -> ValueQuestions | None:
+        """The world that tells whom a call in the file reaches: most calls reach others, and to know that is cheap."""
+        home = self.home(index)
+        if home is None or self.program is None or home.level <= 1:
+            return home
+        return self.program.world(index, 1)
+
+    @property
+    def exports(self) -> Exports:
+        """What the names at the file's top level stand for."""
+        return self._unit.exports
+
+    def _structure(self) -> ValueQuestions:
+        """The world that tells what classes descend from, which is the same at any level."""
+        return self if self.program is None else self.program.world(self.index, 0)
+
+    def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
+        """The function as it is run in general: parameters from call sites, annotations, contracts, names.
+
+        With `part`, only as far as that slice of it goes.
+        """
+        home = self.home(function.index)
+        if home is not self:
+            return Frame(function) if home is None else home.frame(function, part)
+        return self._ask_by_calls_up(
+            ("frame", function, part),
+            lambda: self._run_in_general(function, part),
+            lambda: self._so_far(function, part),
+        )
+
+    def frame_with(self, function: FunctionInfo, part: Callable[[Slices], Slice | None]) -> Frame:
+        """The function as it is run in general, as far as that slice of it goes, or further.
+
+        Slices have much in common: once half as much has been run as the function has statements, all of it is.
+        """
+        home = self.home(function.index)
+        if home is not self:
+            return Frame(function) if home is None else home.frame_with(function, part)
+        whole = ("frame", function, None)
+        known = self._reaches.get(whole)
+        if known is not None and known[1] <= self._calls_up and self._answers.has((*whole, known[0])):
+            return self.frame(function)
+        slices = slices_of(function)
+        asked = part(slices)
+        if asked is None:
+            return self.frame(function)
+        self._asked[function] = self._asked.get(function, 0) + len(asked.run)
+        goes_on = self._answers.depth or 2 * self._asked[function] <= slices.size
+        return self.frame(function, asked if goes_on else None)
+
+    def at_end(self, function: FunctionInfo, name: str) -> Value | None:
+        """What a name (or path) is once the function or module has run; None where it does not bind it."""
+        slices = slices_of(function)
+        if not slices.may_bind(name):
+            return None
+        definition = slices.definition(name) if function is self.index.module else None
+        if definition is not None:
+            defined = self.names.defined(name, definition)
+            if defined is None or defined.kind in _DEFINED:
+                return defined
+        value = self.frame_with(function, lambda slices: slices.at_end(name)).env.get(name)
+        is_empty = value is not None and value.kind is Kind.CONTAINER and value.element is None
+        return registries.entries(self.index, name) or value if is_empty and function is self.index.module else value
+
+    def placed(self, function: FunctionInfo) -> tuple[Because, ...]:
+        """What shows that the function's tensors live where a module's inputs live; nothing where nothing does."""
+        home = self.home(function.index)
+        if home is not self:
+            return () if home is None else home.placed(function)
+        return self._ask_by_calls_up(("placed", function), lambda: parameters.placing(self, function), lambda: ())
+
+    def called(
+        self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
+    ) -> Value:
+        """What the function returns for these arguments."""
+        part = slices_of(function).of_results()
+        return UNKNOWN if starred else self.outcome(function, arguments, keywords, part).returned
+
+    def in_call(self, function: FunctionInfo, given: Env) -> Mapping[ast.expr, Value] | None:
+        """The values of what a call of this file's function comes to, by its parameters; None if that leads too far."""
+        bare, _ = provenance.set_apart(given)
+        key = ("in call", function, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
+        return self._answers.ask(key, lambda: self._run_alone(function, bare).values, lambda: None)
+
+    def _run_alone(self, function: FunctionInfo, bound: Env) -> Frame:
+        return self.in_general(lambda: self.alone(lambda: self._run(function, bound, None)))
+
+    def filled(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
+        """The lists and dicts among these arguments that the function puts something into, by its parameters."""
+        part = slices_of(function).of_filling()
+        return dict(self.outcome(function, arguments, keywords, part).filled)
+
+    def outcome(
+        self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
+    ) -> Outcome:
+        home = self.home(function.index)
+        if home is None or not part.run:
+            return _NOTHING
+        if home is not self:
+            given = [located(value, self.index.path) for value in arguments]
+            named = {name: located(value, self.index.path) for name, value in keywords.items()}
+            there = home.in_general(lambda: home.outcome(function, given, named, part))
+            filled = tuple((name, located(value, home.index.path)) for name, value in there.filled)
+            return Outcome(located(there.returned, home.index.path), filled)
+        if self._depth >= bounds.MOST_CALLS_DEEP or self._followed_so_far >= bounds.MOST_STATEMENTS_FOLLOWED:
+            self._answers.rest_on(self._depth_origin)
+            return _NOTHING
+        before = self._calling.get(function, [])
+        if len(before) > bounds.MOST_RECURSION:
+            # The arguments may differ without end.
+            self._answers.rest_on(before[0])
+            return _NOTHING
+        bound = parameters.bind(self, function, arguments, keywords)
+        if not function.is_generator:
+            bound = {name: value for name, value in bound.items() if name in part.names}
+        bare, shown = provenance.set_apart(bound)
+        key = ("call", function, part, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
+        self._depth += 1
+        self._calling[function] = [*before, self._answers.depth]
+        try:
+            outcome = self._answers.ask(key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
+        finally:
+            self._depth -= 1
+            self._calling[function] = before
+        filled = tuple((name, provenance.put_back(value, shown)) for name, value in outcome.filled)
+        return Outcome(provenance.put_back(outcome.returned, shown), filled)
+
+    def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> Outcome:
+        self._followed_so_far += len(part.run)
+        frame = self.alone(lambda: self._run(function, bound, part))
+        if function.is_generator:
+            return Outcome(batches.generated(frame, bound), ())
+        return Outcome(join_all(frame.returns), tuple(_put_into(frame, bound)))
+
+    def attribute(self, cls: ClassInfo, name: str) -> Value:
+        """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
+        return self._answers.ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
+
+    def _attribute(self, cls: ClassInfo, name: str) -> Value:
+        for owner in self.lineage(cls):
+            stores = owner.attributes.get(name)
+            if stores:
+                value = join_all([self._stored(store) for store in stores if _is_bound(store, owner)])
+                if value.kind is Kind.UNKNOWN or holds_unknown(value):
+                    value = parameters.declared(self, stores) or value
+                if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:
+                    return conventional(name, value)
+        registered = self._registered(cls, name)
+        return conventional(name, UNKNOWN) if registered is None else registered
+
+    def _stored(self, store: AttributeStore) -> Value:
+        value = self.one_below(store.function, store.target)
+        path = dotted(store.target)
+        if path is None or not slices_of(store.function).changes_again(path):
+            return value
+        return moved_since(value, self._asked_below(store.function, lambda home: home.at_end(store.function, path)))
+
+    def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression for a question that may come back to it: asked one level below, in any file."""
+        return self._asked_below(function, lambda home: home.frame_value(function, node))
+
+    def _asked_below(self, function: FunctionInfo, question: Callable[[ValueQuestions], Value | None]) -> Value:
+        if self.level == 0:
+            return UNKNOWN
+        home = self._unit.world(self.level - 1) if function.index is self.index else self.home(function.index)
+        value = (None if home is None else question(home)) or UNKNOWN
+        return value if function.index is self.index else located(value, function.index.path)
+
+    def optimizer_state(self, cls: ClassInfo) -> Value:
+        """What `self.state` is in the class of an optimizer."""
+        return self._answers.ask(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
+
+    def _registered(self, cls: ClassInfo, name: str) -> Value | None:
+        owners = self.lineage(cls)
+        for record in (each for owner in owners for each in owner.index.calls.get("register_buffer", ())):
+            first = record.call.args[0] if record.call.args else None
+            if record.function.cls in owners and isinstance(first, ast.Constant) and first.value == name:
+                return Value(Kind.TENSOR, ref="torch.nn.Parameter")
+        return None
+
+    def instance(self, cls: ClassInfo, base: str | None = None) -> Value:
+        """A new object of the class: a metric, a module, an optimizer, or a plain instance."""
+        refs = self.library_bases(cls)
+        metric = metrics.aggregator(self, cls, base)
+        if metric is not None:
+            return Value(Kind.METRIC, cls=cls, ref=metric)
+        kind = Kind.MODULE if frameworks.is_module(refs) else Kind.INSTANCE
+        if kind is Kind.INSTANCE and frameworks.is_optimizer(refs):
+            kind = Kind.OPTIMIZER
+        return Value(kind, cls=cls, ref=next(iter(refs), None))
+
+    def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
+        """The class and its bases in the program, nearest first."""
+        world = self._structure()
+        if world is not self:
+            return world.lineage(cls)
+        return self._answers.ask(("lineage", cls), lambda: class_hierarchy.lineage(world, cls), lambda: [cls])
+
+    def library_bases(self, cls: ClassInfo) -> list[str]:
+        """Qualified names of the library classes that it descends from."""
+        world = self._structure()
+        if world is not self:
+            return world.library_bases(cls)
+        return self._answers.ask(("bases", cls), lambda: class_hierarchy.library_bases(world, world.lineage(cls)), list)
+
+    def base_names(self, cls: ClassInfo) -> list[str]:
+        """Qualified names of all that it descends from: of libraries, and of the program's own classes."""
+        own = [] if self.program is None else [self.program.name_of(base) for base in self.lineage(cls)[1:]]
+        return [*self.library_bases(cls), *own]
+
+    def method(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
+        """The method of that name, looked up through the bases in this file."""
+        for owner in self.lineage(cls):
+            if name in owner.methods:
+                return owner.methods[name]
+        return None
+
+    def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression that stands in the function."""
+        if function.index is self.index and slices_of(function).is_from_outside(node):
+            name = function.self_name
+            env = {} if name is None else {name: parameters.own_object(self, function)}
+            return self.in_general(lambda: Evaluator(self, Frame(function))(node, env))
+        value = self.frame_with(function, lambda slices: slices.of(node)).values.get(node, UNKNOWN)
+        return value if function.index is self.index else located(value, function.index.path)
+
+    def parts(self, record: CallRecord, *nodes: ast.expr) -> list[Value]:
+        """The values of expressions in a call, whatever else there is in its statement."""
+        function = record.function
+        if function.index is self.index and all(map(slices_of(function).is_from_outside, nodes)):
+            return [self.frame_value(function, node) for node in nodes]
+        values = self.frame_with(function, lambda slices: slices.of_parts(record.statement, nodes)).values
+        found = [values.get(node, UNKNOWN) for node in nodes]
+        return found if function.index is self.index else [located(value, function.index.path) for value in found]
+
+    def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
+        """The values of what a statement of the function holds, but for the statements in it."""
+        return self.frame_with(function, lambda slices: slices.of_statement(statement)).values
+
+    def handing_on(self, function: FunctionInfo) -> list[ValueQuestions]:
+        """The files that may hand the function to others by its name: its own, and those that import it."""
+        if self.program is None or self.level == 0 or function.outer is not self.index.module:
+            return [self]
+        return [self, *(unit.world(self.level - 1) for unit in self.program.handing_on(function))]
+
+    def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> list[ValueQuestions]:
+        """The other files that may hand what the function or class makes to something called `taker`."""
+        if self.program is None or self.level == 0 or maker is None:
+            return []
+        return [unit.world(self.level - 1) for unit in self.program.making(maker, taker)]
+
+    def contract(self, function: FunctionInfo) -> Contract | None:
+        """What a framework promises of the function, if it calls it."""
+        return self._ask_by_calls_up(
+            ("contract", function), lambda: frameworks.contract_of(self, function), lambda: None
+        )
+
+    def callers(self, function: FunctionInfo) -> tuple[CallRecord, ...]:
+        """The calls in the program that reach the function."""
+        return self._ask_by_calls_up(("callers", function), lambda: tuple(calling.callers(self, function)), tuple)
+
+    def may_be_hot(self, record: CallRecord) -> bool:
+        """Whether names alone allow that the call is made in every step."""
+        index = record.function.index
+        unit = self._unit if index is self.index or self.program is None else self.program.unit_of(index)
+        return unit.heat.may_be_hot(record.statement)
+
+    # -- running a function ----------------------------------------------------------------------------------------
+
+    def _run_in_general(self, function: FunctionInfo, part: Slice | None) -> Frame:
+        try:
+            return self.in_general(lambda: self._run(function, None, part))
+        finally:
+            self._running.pop((function, part), None)
+
+    def in_general(self, answer: Callable[[], _R]) -> _R:
+        """An answer that does not depend on how many calls were followed until it was asked for."""
+        before = self._depth, self._depth_origin, self._followed_so_far, self._calling
+        self._depth, self._depth_origin, self._followed_so_far, self._calling = 0, self._answers.depth - 1, 0, {}
+        try:
+            return answer()
+        finally:
+            self._depth, self._depth_origin, self._followed_so_far, self._calling = before
+
+    def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression as the function alone shows it, without regard to its callers."""
+        return self.alone(lambda: self.frame_value(function, node))
+
+    def alone(self, answer: Callable[[], _R]) -> _R:
+        """An answer without regard to the callers of any function."""
+        before = self._reach
+        try:
+            return self._with_calls_up(0, answer)
+        finally:
+            self._reach = before
+
+    def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
+        """An answer from those who call a function; None where that leads too far."""
+        if self._calls_up == 0:
+            self._reach = TO_THE_END
+            return None
+        before, self._reach = self._reach, 0
+        try:
+            return self._with_calls_up(self._calls_up - 1, answer)
+        finally:
+            self._reach = max(before, self._reach + 1)
+
+    def _ask_by_calls_up(
+        self, question: tuple[object, ...], compute: Callable[[], _R], default: Callable[[], _R]
+    ) -> _R:
+        """An answer that may rest on who calls, and on who calls those, as far up as is looked now.
+
+        One that was worked out without coming to the end of that holds wherever as many calls are looked up.
+        """
+        known = self._reaches.get(question)
+        calls_up = known[0] if known is not None and known[1] <= self._calls_up else self._calls_up
+        before, self._reach = self._reach, 0
+
+        def work_out() -> tuple[_R, int]:
+            return compute(), self._reach
+
+        answer, reach = self._answers.ask((*question, calls_up), work_out, lambda: (default(), TO_THE_END))
+        if reach <= self._calls_up:
+            self._reaches.setdefault(question, (calls_up, reach))
+        self._reach = max(before, reach)
+        return answer
+
+    def _with_calls_up(self, calls_up: int, answer: Callable[[], _R]) -> _R:
+        before, self._calls_up = self._calls_up, calls_up
+        try:
+            return answer()
+        finally:
+            self._calls_up = before
+
+    def _so_far(self, function: FunctionInfo, part: Slice | None) -> Frame:
+        """The frame of a function that is being run: the module's classes are known to the calls it makes."""
+        return self._running.get((function, part)) or Frame(function)
+
+    def _run(self, function: FunctionInfo, bound: Env | None, part: Slice | None) -> Frame:
+        frame = Frame(function, part)
+        frame.is_call = bound is not None
+        frame.backward = names_sent_backward(function)
+        frame.on_host = host_uses.shown_on_host(function)
+        evaluator = Evaluator(self, frame)
+        env: Env = {}
+        if not isinstance(function.node, ast.Module):
+            env = parameters.initial(self, frame) if bound is None else dict(bound)
+        env.update({name: host_uses.on_host(env[name], shown) for name, shown in frame.on_host.items() if name in env})
+        frame.env = env
+        if bound is None:
+            self._running[function, part] = frame
+        runner = Runner(self, evaluator, frame, part)
+        final = runner.block(function.body, env)
+        merged = runner.exits if final is None else [*runner.exits, final]
+        if merged:
+            frame.env = merged[0] if len(merged) == 1 else merge_all(merged)
+        return frame
+
+
+def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
+    """Whether the place gives the attribute a value: `x: Tensor` in a class body only names its type."""
+    return not any(
+        isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
+        for statement in owner.node.body
+    )
+
+
+def _put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
+    """The parameters whose lists and dicts the function has put something into; not those that it binds anew."""
+    named = frame.function.parameter_names
+    rebound = set(named).intersection(frame.function.index.bound_names(frame.function)[len(named) :])
+    for name, before in bound.items():
+        after = frame.env.get(name, before)
+        if before.kind is after.kind is Kind.CONTAINER and after != before and name not in rebound:
+            yield name, after

@@ -1,0 +1,294 @@
+"""What the functions and classes of libraries give: builtins, torch, torchmetrics, loaders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.knowledge import conventions, other_libraries, torch_api, torchmetrics_api
+from torchperf_lint.model.domain.values import (
+    INTEGER,
+    NONE,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    container,
+    derived,
+    join,
+    join_all,
+)
+from torchperf_lint.model.values import iteration
+from torchperf_lint.model.values.devices import as_device, named_device
+from torchperf_lint.model.values.name_heuristics import BATCH
+from torchperf_lint.model.values.tensors import (
+    BY_WORD,
+    computed,
+    element_of,
+    element_of_mapping,
+    is_of_host,
+    placed,
+    tensor_from,
+)
+
+if TYPE_CHECKING:
+    import ast
+
+    from torchperf_lint.model.domain.interfaces import ExpressionValues
+
+
+_NORMS_OF_GRADIENTS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+_NORMS = (*_NORMS_OF_GRADIENTS, "torch.nn.utils.get_total_norm")
+
+
+def _builtin(
+    evaluator: ExpressionValues, node: ast.Call, name: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    first = arguments[0] if arguments else UNKNOWN
+    if name in ("int", "len", "float", "bool"):
+        return Value(Kind.NUMBER, dtype="int" if name == "len" else name)
+    if name == "round":
+        return join(first, NUMBER)._replace(constant=None, dtype=None) if arguments else UNKNOWN
+    if name in ("hash", "ord", "id", "isinstance", "hasattr", "callable"):
+        return NUMBER
+    if name in ("str", "repr", "format", "chr", "ascii"):
+        return STRING
+    if name == "range":
+        return container(INTEGER, ref="range")
+    if name in iteration.PAIRING:
+        return iteration.paired(node, name, arguments, keywords)
+    if name in ("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset"):
+        ref = name if name in ("list", "tuple", "set") else "list"
+        if not arguments:
+            return container(None, [] if name == "list" else None, ref)
+        return container(element_of(first), ref=ref)
+    if name == "next":
+        return element_of(first)
+    if name == "dict":
+        held = [element_of_mapping(argument) for argument in arguments] + list(keywords.values())
+        items = None if arguments or "**" in keywords else keywords.items()
+        return container(join_all(held) if held else None, items, "dict")
+    if name == "sum":
+        added = [element_of(first), *arguments[1:], *keywords.values()]
+        if all(each.kind is Kind.NUMBER for each in added):
+            total = join_all(added)
+            return total._replace(constant=None, dtype=None if total.dtype == "bool" else total.dtype)
+        return tensor_from(added) if any(each.holds_tensors for each in added) else UNKNOWN
+    if name in ("max", "min", "abs"):
+        if name == "abs":
+            return first._replace(origin=None, constant=None)
+        default = [keywords["default"]] if "default" in keywords else []
+        return join_all([element_of(first), *default] if len(arguments) == 1 else arguments)
+    if name == "getattr" and len(arguments) > 1 and isinstance(arguments[1].constant, str):
+        return evaluator.attribute_of(first, arguments[1].constant, node)
+    return NONE if name in ("print", "setattr", "delattr") else UNKNOWN
+
+
+def _factory(
+    evaluator: ExpressionValues, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    name = ref.rpartition(".")[2]
+    device = Device.CPU
+    because: tuple[Because, ...] = ()
+    argument = next((k.value for k in node.keywords if k.arg == "device"), None)
+    if argument is not None:
+        given = keywords["device"]
+        device = named_device(argument, given) or (Device.CPU if given.kind is Kind.NONE else Device.UNKNOWN)
+    elif ref in torch_api.HOST_DATA_FACTORIES and arguments and arguments[0].holds_tensors:
+        device, because = arguments[0].device, arguments[0].because
+    elif evaluator.default_device is not None:
+        device = evaluator.default_device
+    if device.on_accelerator and not because:
+        because = (Because(node.lineno, f"built on the device by `{name}(..., device=...)`"),)
+    dtype = keywords["dtype"].dtype if "dtype" in keywords else _inferred_dtype(name, arguments)
+    scalar = True if name == "scalar_tensor" else None
+    if name in ("tensor", "as_tensor") and arguments and arguments[0].kind is Kind.NUMBER:
+        scalar = True
+    if name in ("zeros", "ones", "full", "empty", "rand", "randn") and arguments:
+        size = arguments[0]
+        scalar = bool(size.kind is Kind.CONTAINER and size.items == ())
+    return Value(
+        Kind.TENSOR,
+        device,
+        scalar,
+        vector=True if ref in torch_api.VECTOR_FACTORIES else None,
+        dtype=dtype,
+        because=because,
+    )
+
+
+def _like(model: Value, keywords: dict[str, Value]) -> Value:
+    """`torch.zeros_like(x, dtype=..., device=...)` and its like."""
+    dtype = keywords["dtype"].dtype if "dtype" in keywords else model.dtype
+    like = Value(Kind.TENSOR, model.device, model.scalar, model.vector, dtype, because=model.because)
+    if model.kind is not Kind.TENSOR:
+        like = like._replace(scalar=None, vector=None)
+    if "device" not in keywords or keywords["device"].kind is Kind.NONE:
+        return like
+    return like._replace(device=as_device(keywords["device"]) or Device.UNKNOWN, because=())
+
+
+def _inferred_dtype(name: str, arguments: list[Value]) -> str | None:
+    if name in ("zeros", "ones", "empty", "eye", "linspace", "rand", "randn"):
+        return "float32"
+    if name in ("randperm", "randint"):
+        return "int64"
+    if name == "arange" and arguments and all(a.kind is Kind.NUMBER and a.dtype == "int" for a in arguments):
+        return "int64"
+    return None
+
+
+def library_call(
+    evaluator: ExpressionValues, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """What calling the function or class `ref` of a library gives."""
+    first = arguments[0] if arguments else UNKNOWN
+    root, _, name = ref.rpartition(".")
+    if root == "builtins":
+        return _builtin(evaluator, node, name, arguments, keywords)
+    if ref in torch_api.FACTORIES:
+        return _factory(evaluator, node, ref, arguments, keywords)
+    if ref in torch_api.LEGACY_FACTORIES:
+        return Value(Kind.TENSOR, Device.CPU, dtype=torch_api.LEGACY_FACTORIES[ref])
+    if root == "torch.cuda" and name.endswith("Tensor"):
+        return Value(
+            Kind.TENSOR, Device.CUDA, because=(Because(node.lineno, f"`torch.cuda.{name}` lives on the device"),)
+        )
+    if ref == "torch.device":
+        named = node.args[0] if node.args else next((each.value for each in node.keywords if each.arg == "type"), None)
+        first = first if node.args else keywords.get("type", UNKNOWN)
+        device = None if named is None else named_device(named, first)
+        if device is None and first.kind is Kind.STRING:
+            device = Device.LIKELY  # a name put together at run time: f"cuda:{rank}", args.device
+        return Value(Kind.DEVICE, device or Device.UNKNOWN, because=first.because)
+    if ref in torch_api.HOST_RESULTS:
+        return BY_WORD.get(torch_api.HOST_RESULTS[ref], UNKNOWN)
+    if root == "torch" and name.startswith(torch_api.ASKS_KIND):
+        return NUMBER
+    if ref == "torch.from_numpy":
+        return Value(Kind.TENSOR, Device.CPU)
+    if ref in torch_api.LOADERS:
+        batch = BATCH._replace(device=Device.CPU, sources=(node,))
+        return Value(Kind.LOADER, element=batch, ref=ref, created=node, sources=(node,))
+    if ref in torch_api.DATASET_PARTS:
+        return first if ref == "torch.utils.data.Subset" else container(first)
+    if ref in torch_api.SCALERS:
+        return Value(Kind.SCALER, ref=ref, created=node)
+    if ref in torch_api.KEEP_MODULE:
+        if ref in torch_api.ON_CURRENT_DEVICE and first.kind is Kind.MODULE:
+            step = Because(node.lineno, f"wrapped by `{name}`")
+            return first if first.device.on_accelerator else first._replace(device=Device.LIKELY, because=(step,))
+        return _copied(first) if ref == "copy.deepcopy" else first
+    if ref == "torch.nn.Parameter":
+        return Value(Kind.TENSOR, ref=ref, dtype=first.dtype)
+    if ref.startswith("torch.optim.") and name[:1].isupper():
+        return Value(Kind.OPTIMIZER if ".lr_scheduler." not in ref else Kind.INSTANCE, ref=ref, created=node)
+    metric = torchmetrics_api.metric_class(ref)
+    if metric is not None:
+        made = Value(Kind.METRIC, ref=metric, created=node)
+        return _holding(made, arguments) if metric == torchmetrics_api.COLLECTION else made
+    if ref.startswith("torch.nn.") and not ref.startswith(
+        ("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")
+    ):
+        made = Value(Kind.MODULE, ref=ref, created=node)
+        if ref in ("torch.nn.ModuleDict", "torch.nn.ModuleList"):
+            return _holding(made, arguments)
+        return made if name[:1].isupper() else UNKNOWN
+    if root == "torch.utils.data" and name[:1].isupper():
+        return Value(Kind.INSTANCE, ref=ref, created=node)
+    if ref in ("typing.cast", "typing_extensions.cast", "torch.jit.annotate") and len(arguments) > 1:
+        return arguments[1]
+    if name == "_group_tensors_by_device_and_dtype" and root.startswith("torch."):
+        # For each device and dtype: the lists as they are given, of fewer tensors, and where these stood.
+        return container(container(None, [(0, first), (1, container(INTEGER))], "tuple"), ref="dict")
+    if ref.startswith("torch._foreach_"):
+        given = next((value for value in arguments if value.kind is Kind.CONTAINER), first)
+        return container(element_of(given)._replace(scalar=None, vector=None))
+    if ref.startswith("torch."):
+        made = _torch_function(ref, root, name, arguments, keywords)
+        if ref in _NORMS_OF_GRADIENTS:
+            return evaluator.trained(made, node)
+        unknown = any(value.kind is Kind.UNKNOWN or _half_shown(value) for value in arguments)
+        on_host = any(map(is_of_host, arguments))
+        return placed(made, evaluator.placed) if unknown and not on_host and evaluator.placed else made
+    if ref in other_libraries.TENSOR_FUNCTIONS and first.holds_tensors:
+        return tensor_from([first])._replace(scalar=None)
+    if ref in other_libraries.SCORES and first.holds_tensors:
+        return container(tensor_from([first])._replace(scalar=True, dtype="float"))
+    if ref.startswith("numpy."):
+        return Value(Kind.NUMPY)
+    if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):
+        return NUMBER
+    if root == "itertools":
+        return iteration.iterated(node, name, arguments, keywords)
+    if name in iteration.PAIRING:
+        return iteration.paired(node, name, arguments, keywords)
+    if name in conventions.LOADER_WRAPPERS or root in ("tqdm", "tqdm.auto"):
+        return _wrapped(name, first)
+    return Value(Kind.INSTANCE, ref=ref, created=node) if name[:1].isupper() else UNKNOWN
+
+
+def _half_shown(value: Value) -> bool:
+    """A tensor that is shown to be on the device on one way, and of whose place nothing is known on another."""
+    return value.holds_tensors and value.device is Device.UNKNOWN and bool(value.because)
+
+
+def _copied(value: Value) -> Value:
+    """What `deepcopy` makes of tensors and what holds them: a loader's copy still gives a loader's batches."""
+    if value.kind is not Kind.CONTAINER:
+        return derived(value)
+    element = None if value.element is None else _copied(value.element)
+    return value._replace(element=element, items=None)
+
+
+def _holding(holder: Value, arguments: list[Value]) -> Value:
+    """A holder of modules with what it is given: a dict or list of them, or the modules one by one."""
+    if len(arguments) == 1 and arguments[0].kind is Kind.CONTAINER:
+        return holder._replace(element=arguments[0].element, items=arguments[0].items)
+    return holder._replace(element=join_all(arguments)) if arguments else holder
+
+
+def _wrapped(name: str, first: Value) -> Value:
+    """tqdm(loader), prefetch(loader): the same elements."""
+    if name == "trange":
+        return container(INTEGER)
+    return first if first.kind in (Kind.LOADER, Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
+
+
+def _joined(parts: list[Value]) -> Value:
+    """Tensors joined to one: they have to live in one place, so that of any of them tells for all."""
+    tensor = tensor_from(parts)
+    if tensor.device is Device.UNKNOWN and any(part.is_tensor and part.device is Device.CPU for part in parts):
+        return tensor._replace(device=Device.CPU, because=())
+    return tensor
+
+
+def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    if ref.startswith("torch.distributed.nn.") and arguments and arguments[0].holds_tensors:
+        given_back = derived(arguments[0])  # collectives that autograd knows
+        return container(given_back) if name in ("all_gather", "gather") else given_back
+    if ref.startswith(torch_api.NOT_TENSOR_MODULES) or name[:1].isupper():
+        return UNKNOWN
+    given = [*arguments, *keywords.values()]
+    flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
+    tensor = tensor_from([value for value in flat if value.holds_tensors or value.device.on_accelerator])
+    if name in torch_api.JOINS and arguments and arguments[0].items:
+        tensor = _joined([part for _, part in arguments[0].items if part.holds_tensors or part.device.on_accelerator])
+    if ref in _NORMS:
+        return tensor._replace(scalar=True)
+    if name in torch_api.SEVERAL_OF_SEVERAL:
+        each = tensor._replace(scalar=None, vector=None)
+        is_one = len(arguments) == 1 and arguments[0].kind is not Kind.CONTAINER
+        return each if is_one else container(each, None, "tuple")
+    if ref in torch_api.LIKE_FACTORIES:
+        return _like(arguments[0] if arguments else UNKNOWN, keywords)
+    if root == "torch.nn.functional":
+        if name in torch_api.SCALAR_LOSSES:
+            by_place = next((each for each in arguments if each.kind is Kind.STRING), None)
+            reduction = keywords.get("reduction", by_place)
+            scalar = True if reduction is None or reduction.constant in ("mean", "sum") else None
+            return tensor._replace(scalar=scalar, dtype="float")
+        return tensor._replace(scalar=None, vector=None, dtype=None)
+    return computed(name, tensor, arguments[1:], keywords)

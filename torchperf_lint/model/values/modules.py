@@ -1,0 +1,108 @@
+"""nn.Modules: their attributes, their methods, and what calling one gives."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.domain.values import STRING, UNKNOWN, Device, Kind, Value, container
+from torchperf_lint.model.values.devices import moved
+from torchperf_lint.model.values.tensors import placed, tensor_from
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.interfaces import ExpressionValues
+
+
+def module_attribute(base: Value, name: str) -> Value:
+    """`module.name` where nothing is known of the attribute itself."""
+    if name == "device":
+        device = base.device if base.device is not Device.UNKNOWN else Device.LIKELY
+        return Value(Kind.DEVICE, device, because=base.because)
+    if name == "dtype":
+        return Value(Kind.DTYPE)
+    if name == "module":
+        return base
+    return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because)
+
+
+def module_call(evaluator: ExpressionValues, module: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """What calling a module gives: what its `forward` here returns, else tensors where its inputs live."""
+    given = [*arguments, *keywords.values()]
+    flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
+    tensors = [value for value in flat if value.holds_tensors or value.device.on_accelerator]
+    device, because = module.device, module.because
+    there = [value for value in tensors if value.device.on_accelerator]
+    if there:
+        shown = next((value for value in there if value.device.is_cuda), there[0])
+        device = module.device if module.device.is_cuda else shown.device
+        because = shown.because
+    if module.cls is not None:
+        forward = evaluator.world.method(module.cls, "forward")
+        if forward is not None:
+            result = evaluator.world.called(
+                forward, [module._replace(device=device, because=because), *arguments], keywords
+            )
+            if result.kind is not Kind.UNKNOWN:
+                return _filled(result, Value(Kind.STRUCTURE, device, because=because))
+    ref = module.ref or ""
+    if ref == "criterion" or ref.endswith("Loss"):
+        scalar = True if _reduces(module) else None
+        loss = Value(Kind.TENSOR, device, scalar, dtype="float", because=because)
+        return loss if ref != "criterion" else loss._replace(kind=Kind.STRUCTURE)
+    if ref in torch_api.SEVERAL_OUTPUT_MODULES:
+        return container(Value(Kind.TENSOR, device, because=because), None, "tuple")
+    if ref.startswith("torch.nn.") and module.cls is None:
+        return Value(Kind.TENSOR, device, because=because)
+    return Value(Kind.STRUCTURE, device, because=because)
+
+
+def _filled(result: Value, opaque: Value) -> Value:
+    """What a module gives; a part that nothing is known of is what a module gives whose code is not in sight."""
+    if result == UNKNOWN:
+        return opaque
+    if result.kind is not Kind.CONTAINER:
+        return result
+    element = None if result.element is None else _filled(result.element, opaque)
+    items = None if result.items is None else tuple((key, _filled(item, opaque)) for key, item in result.items)
+    return result._replace(element=element, items=items)
+
+
+def _reduces(module: Value) -> bool:
+    """Whether a loss module gives one element (no `reduction="none"`, no unknown reduction)."""
+    call = module.created
+    if call is None:
+        return False
+    for keyword in call.keywords:
+        if keyword.arg in ("reduction", "reduce") or keyword.arg is None:
+            return isinstance(keyword.value, ast.Constant) and keyword.value.value in ("mean", "sum")
+    return True
+
+
+def module_method(
+    evaluator: ExpressionValues, node: ast.Call, base: Value, name: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`base.name(...)` of a module."""
+    if name in ("to", "cuda", "cpu"):
+        return moved(node, base, name, arguments, keywords)
+    if name in ("train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "to_empty"):
+        return base
+    parameter = placed(Value(Kind.TENSOR, base.device, because=base.because), evaluator.placed)
+    if name == "clip_grad_norm_":  # of FullyShardedDataParallel: gives the norm
+        return evaluator.trained(parameter._replace(scalar=True), node)
+    if name in ("parameters", "buffers"):
+        return container(parameter)
+    if name in ("named_parameters", "named_buffers"):
+        return container(container(None, [(0, STRING), (1, parameter)], "tuple"))
+    if name in ("modules", "children"):
+        return container(Value(Kind.MODULE, base.device, because=base.because))
+    if name in ("state_dict", "named_modules", "named_children", "load_state_dict", "register_buffer", "zero_grad"):
+        return UNKNOWN
+    if name in ("forward", "generate", "__call__"):
+        return module_call(evaluator, base, arguments, keywords)
+    device = next((v.device for v in arguments if v.device.on_accelerator), None)
+    if device is not None and (
+        name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name
+    ):
+        return Value(Kind.STRUCTURE, device, because=tensor_from(arguments).because)
+    return UNKNOWN

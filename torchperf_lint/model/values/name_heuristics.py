@@ -1,0 +1,43 @@
+"""Values by the names that the field uses for one thing only."""
+
+from __future__ import annotations
+
+import functools
+
+from torchperf_lint.knowledge import conventions
+from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
+
+WHOLE_BATCH = "batch"
+BATCH = Value(Kind.STRUCTURE, origin=Origin.BATCH, ref=WHOLE_BATCH)
+"""A batch as a loader gives it, on the host unless something has placed it."""
+
+
+def conventional(name: str, value: Value) -> Value:
+    """What the field means by such a name where the value, or the place of its tensors, is unknown; else `value`."""
+    if value.kind is not Kind.UNKNOWN:
+        return Value(Kind.TENSOR, Device.CPU) if value.holds_tensors and name in conventions.HOST_TENSORS else value
+    meant = _meant_by(name)
+    if meant is None:
+        return value
+    if meant.kind is Kind.MODULE:
+        return meant._replace(device=value.device, because=value.because)
+    if meant.kind is Kind.LOADER:
+        batch = BATCH._replace(device=value.device, because=value.because, sources=value.sources)
+        return meant._replace(element=batch, sources=value.sources)
+    return meant
+
+
+@functools.lru_cache(maxsize=10_000)
+def _meant_by(name: str) -> Value | None:
+    lower = name.lower()
+    if lower.endswith(conventions.LOADER_ENDINGS):
+        return Value(Kind.LOADER, element=BATCH)
+    if conventions.MAKERS.match(lower):
+        return None
+    if name in conventions.MODEL_NAMES or lower.endswith(conventions.MODEL_ENDINGS):
+        return Value(Kind.MODULE)
+    if name in conventions.CRITERION_NAMES or lower.endswith(conventions.CRITERION_ENDINGS):
+        return Value(Kind.MODULE, ref="criterion")
+    if name in conventions.OPTIMIZER_NAMES or lower.endswith(conventions.OPTIMIZER_ENDINGS):
+        return Value(Kind.OPTIMIZER)
+    return Value(Kind.SCALER) if name in conventions.SCALER_NAMES else None

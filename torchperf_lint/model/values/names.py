@@ -1,0 +1,101 @@
+"""What names stand for that a function does not bind itself: definitions, imports and variables of any file."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.callgraph import frameworks, registries
+from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, located
+from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
+from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+from torchperf_lint.model.values.name_heuristics import conventional
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_lint.model.domain.frames import Frame
+    from torchperf_lint.model.domain.interfaces import FileQuestions, ValueQuestions
+
+
+class Names:
+    """The names of one file, as its world sees them."""
+
+    def __init__(self, world: ValueQuestions, unit: FileQuestions) -> None:
+        self._world = world
+        self._index, self._program = world.index, world.program
+        self._unit = unit
+        self._imports: dict[str, tuple[Value | Variable, int]] = {}
+
+    def defined(self, name: str, definition: ast.stmt) -> Value | None:
+        """What the module knows by a name that one definition or import binds; None for what is looked up late."""
+        if not isinstance(definition, (ast.Import, ast.ImportFrom)):
+            info = self._index.info_of[definition]
+            return Value(Kind.CLASS, cls=info) if isinstance(info, ClassInfo) else Value(Kind.FUNCTION, function=info)
+        found = self._world.exports.meanings[name]
+        assert isinstance(found, Imported)
+        return None if name in self.late_imports else self.imported(found.ref)
+
+    def imported(self, ref: str) -> Value:
+        """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
+        known = self._unit.trail.kept(self._imports, ref, lambda: self._looked_up(ref))
+        return self._held_by(known) if isinstance(known, Variable) else known
+
+    def _looked_up(self, ref: str) -> Value | Variable:
+        meaning = None if self._program is None else self._program.meaning(ref, self._index)
+        if isinstance(meaning, FunctionInfo):
+            return Value(Kind.FUNCTION, function=meaning)
+        if isinstance(meaning, ClassInfo):
+            return Value(Kind.CLASS, cls=meaning)
+        if isinstance(meaning, (ModuleName, LibraryName)):
+            return Value(Kind.LIBRARY, ref=frameworks.canonical(meaning.name))
+        if isinstance(meaning, Variable):
+            return meaning
+        if ref in torch_api.DTYPES:
+            return Value(Kind.DTYPE, dtype=torch_api.DTYPES[ref])
+        return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
+
+    def _held_by(self, variable: Variable) -> Value:
+        """What another file's variable is, once that file has run."""
+        home = self._world.home(variable.home)
+        value = None if home is None else home.at_end(variable.home.module, variable.name)
+        if home is None and self._program is not None:
+            value = registries.seen_as(self._program, variable)
+        value = UNKNOWN if value is None else value
+        return conventional(variable.name, located(value, variable.home.path))
+
+    def free(self, frame: Frame, name: str) -> Value | None:
+        """A name that the frame's function does not bind: from the functions around it, then the module."""
+        if name in self._index.rebound_elsewhere:
+            return conventional(name, UNKNOWN)
+        outer = frame.function.outer
+        while outer is not None:
+            value = self._world.at_end(outer, name)
+            if value is not None:
+                return value
+            outer = outer.outer
+        return self.late(name)
+
+    @functools.cached_property
+    def late_imports(self) -> Mapping[str, str]:
+        """The module's imports that are looked up when a name is read: that of another file may have to be parsed."""
+        return {} if self._program is None else self._program.unit_of(self._index).late_imports
+
+    def late(self, name: str) -> Value | None:
+        """What such an import, or one by `*` from the project, makes of the name; None if none of them binds it."""
+        ref = self.late_imports.get(name)
+        if ref is None and self._program is not None:
+            ref = self._program.starred(name, self._index)
+        return None if ref is None else self.imported(ref)
+
+    def at_top(self, name: str) -> Value:
+        """What the module knows by the name, once it has run."""
+        value = self._world.at_end(self._index.module, name) or self.late(name)
+        return UNKNOWN if value is None else value
+
+    def all_at_top(self) -> list[Value]:
+        """All that the module knows by some name, but for what it imports by `*`."""
+        late = [value for value in map(self.late, self.late_imports) if value is not None]
+        return [*self._world.frame(self._index.module).env.values(), *late]

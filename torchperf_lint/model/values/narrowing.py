@@ -1,0 +1,161 @@
+"""What a test comes to: one of a value's type, where that of one particular call is known, or of how torch runs."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
+from torchperf_lint.model.domain.values import NUMBER, UNKNOWN, Kind, Value
+from torchperf_lint.model.syntax.effects import item_test
+from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.values.binding import hold
+from torchperf_lint.model.values.tensors import element_of
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torchperf_lint.model.domain.frames import Env, Frame
+
+_ACCELERATOR_NAME = re.compile(ACCELERATOR_NAMES)
+_INSTANCES = {
+    "torch.Tensor": {"tensor"},
+    "numpy.ndarray": {"array"},
+    "builtins.str": {"string"},
+    "builtins.int": {"int"},
+    "builtins.float": set(),
+    "builtins.list": {"list"},
+    "builtins.tuple": {"tuple"},
+    "builtins.dict": {"dict"},
+    **{f"{module}.Mapping": {"dict"} for module in ("typing", "collections.abc")},
+    **{f"{module}.Sequence": {"list", "tuple", "string"} for module in ("typing", "collections.abc")},
+}
+_CONTAINERS = ("list", "tuple", "dict")
+_PLAIN = {Kind.TENSOR: "tensor", Kind.NUMPY: "array", Kind.STRING: "string"}
+_ASKED_OF = ("torch", "jit", "compiler", "onnx", "_dynamo")
+_OF_TENSORS = ("to", "cuda", "cpu", "detach")
+
+
+def runs_eagerly(test: ast.expr) -> bool | None:
+    """What a test comes to where a program is neither exported nor compiled; None if it asks for anything else."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = runs_eagerly(test.operand)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        parts = [runs_eagerly(part) for part in test.values]
+        decisive = isinstance(test.op, ast.Or)
+        if decisive in parts:
+            return decisive
+        return None if None in parts else not decisive
+    path = dotted(test.func) if isinstance(test, ast.Call) else None
+    return False if path is not None and _asks_how_it_runs(path) else None
+
+
+@functools.lru_cache(maxsize=10_000)
+def _asks_how_it_runs(path: str) -> bool:
+    owner, _, name = path.rpartition(".")
+    if owner and owner.partition(".")[0] not in _ASKED_OF:
+        return False  # a method of an object: what that traces is not known
+    return bool(EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name))
+
+
+def asks_about_accelerator(test: ast.expr) -> bool:
+    """Whether the condition asks whether (or which) accelerator is used."""
+    for node in subtree(test):
+        text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+        if text is not None and _ACCELERATOR_NAME.search(text.lower()):
+            return True
+    return False
+
+
+def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:
+    """Whether `isinstance(x, T)`, `torch.is_tensor(x)` or `hasattr(x, "to")` holds; None if that cannot be told.
+
+    `env` tells what `x` is, `values` what the expressions of the test are. Where they are not those of a particular
+    call, only what has been reckoned from sizes is known well enough.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = outcome(test.operand, env, values, is_call)
+        return None if inner is None else not inner
+    path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+    kind = None if path is None else _type_of(env.get(path, UNKNOWN))
+    if kind is None or not (is_call or kind == "int"):
+        return None
+    assert isinstance(test, ast.Call)
+    asks = values.get(test.func, UNKNOWN).ref
+    if asks == "torch.is_tensor":
+        return kind == "tensor"
+    if len(test.args) != 2:
+        return None
+    if asks == "builtins.hasattr":
+        is_asked = isinstance(test.args[1], ast.Constant) and test.args[1].value in _OF_TENSORS
+        return kind == "tensor" if is_asked and kind != "array" else None
+    if asks != "builtins.isinstance":
+        return None
+    named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+    types = [_INSTANCES.get(values.get(each, UNKNOWN).ref or "") for each in named]
+    if any(kind in known for known in types if known is not None):
+        return True
+    return None if None in types else False
+
+
+def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
+    """The environment behind `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
+
+    A branch that what is known of `x` rules out has nothing known of it. So has one behind `all(...)` of these that
+    does not hold, where what is known of the items says that it does.
+
+    `not isinstance(...)` is read in a particular call alone: in general, the place that an attribute's name promises
+    (`x.device`) tells more than that of some tensor.
+    """
+    while frame.is_call and isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, holds = test.operand, not holds
+    inner = env.copy()
+    walk = item_test(test)
+    if walk is not None:
+        items = dotted(walk[1].iter)
+        kind = _kind_asked(walk[0], frame.values)
+        if items is not None and not holds and kind is not None and element_of(inner.get(items, UNKNOWN)).kind is kind:
+            del inner[items]
+        return inner
+    path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+    value = None if path is None else inner.get(path)
+    asked = _kind_asked(test, frame.values) if isinstance(test, ast.Call) else None
+    if path is None or value is None or asked is None:
+        return inner
+    other = Kind.NUMBER if asked is Kind.TENSOR else Kind.TENSOR
+    if value.kind is Kind.TENSOR and value.mixed:
+        is_tensor = holds == (asked is Kind.TENSOR)
+        inner[path] = value._replace(mixed=False) if is_tensor else NUMBER
+    elif value.kind is (other if holds else asked):
+        del inner[path]
+        # Not the one that the name of the attribute promises.
+        hold(frame, f"{path}.device", Value(Kind.DEVICE), inner)
+    elif value.kind is Kind.UNKNOWN and holds:
+        inner[path] = value._replace(kind=Kind.TENSOR, ref=None) if asked is Kind.TENSOR else NUMBER
+    return inner
+
+
+def _kind_asked(test: ast.Call, values: Mapping[ast.expr, Value]) -> Kind | None:
+    """TENSOR or NUMBER if that is all that the call asks about its first argument."""
+    asks = values.get(test.func, UNKNOWN).ref
+    if asks == "torch.is_tensor":
+        return Kind.TENSOR
+    if asks != "builtins.isinstance" or len(test.args) != 2:
+        return None
+    named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
+    refs = {values.get(each, UNKNOWN).ref for each in named}
+    if refs == {"torch.Tensor"}:
+        return Kind.TENSOR
+    return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None
+
+
+def _type_of(value: Value) -> str | None:
+    if value.kind is Kind.CONTAINER:
+        return value.ref if value.ref in _CONTAINERS else None
+    if value.kind is Kind.NUMBER:
+        return "int" if value.dtype == "int" else None
+    return None if value.mixed else _PLAIN.get(value.kind)

@@ -1,0 +1,86 @@
+"""Answers that are worked out once, whichever was asked for first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torchperf_lint.model.project.dependencies import Trail
+
+_R = TypeVar("_R")
+
+MOST_WAITING = 30
+"""How many questions may wait for one another; the next one gets no answer."""
+
+_NEVER = 1 << 30
+
+
+class Answers:
+    """Memoised answers to questions that ask each other, now and then in a circle.
+
+    No answer may depend on which question came first. One that rests on another that is still being worked out is
+    kept apart until that one is answered. That answer then stands for itself, but is worked out anew while another
+    question of its circle is being answered.
+    """
+
+    def __init__(self, trail: Trail) -> None:
+        self._trail = trail
+        self._numbers: dict[object, int] = {}
+        self._known: dict[int, tuple[Any, frozenset[int], int]] = {}  # with the questions of its circle, and its trail
+        self._kept_apart: dict[int, tuple[Any, int, int]] = {}
+        self._waiting: dict[int, int] = {}
+        self._lowest = _NEVER
+
+    @property
+    def depth(self) -> int:
+        """How many questions are being answered."""
+        return len(self._waiting)
+
+    def rest_on(self, depth: int) -> None:
+        """Say that the answers now being worked out hold only until the question at that depth is answered."""
+        self._lowest = min(self._lowest, depth)
+
+    def has(self, question: object) -> bool:
+        """Whether the answer is known, whatever is being worked out."""
+        known = self._known.get(self._numbers.get(question, -1))
+        return known is not None and not known[1]
+
+    def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
+        """The answer, worked out by `compute` if it is not known; `default()` if it is being worked out already."""
+        # Questions hold whole Values: numbers stand for them, for hashing those again and again would cost.
+        key = self._numbers.setdefault(question, len(self._numbers))
+        known = self._known.get(key)
+        trail = self._trail
+        if known is not None and (not known[1] or known[1].isdisjoint(self._waiting)):
+            trail.here |= known[2]
+            return known[0]  # type: ignore[no-any-return]
+        apart = self._kept_apart.get(key)
+        if apart is not None:
+            self.rest_on(apart[1])
+            trail.here |= apart[2]
+            return apart[0]  # type: ignore[no-any-return]
+        position = len(self._waiting)
+        if key in self._waiting or position >= MOST_WAITING:
+            self.rest_on(self._waiting.get(key, 0))
+            return default()
+        self._waiting[key] = position
+        before, self._lowest = self._lowest, _NEVER
+        earlier = len(self._kept_apart)
+        came_by, trail.here = trail.here, 0
+        try:
+            answer = compute()
+            lowest = self._lowest
+            own = trail.here
+        finally:
+            del self._waiting[key]
+            self._lowest = before
+            trail.here |= came_by
+        if lowest < position:
+            self._kept_apart[key] = (answer, lowest, own)
+            self.rest_on(lowest)
+        else:
+            circle = frozenset(self._kept_apart.popitem()[0] for _ in range(len(self._kept_apart) - earlier))
+            self._known[key] = (answer, circle, own)
+        return answer

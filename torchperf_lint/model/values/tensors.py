@@ -1,0 +1,333 @@
+"""Tensors: what arithmetic, methods, fields and subscripts of them give, and where that lives."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import conventions, torch_api
+from torchperf_lint.model.callgraph.registries import named
+from torchperf_lint.model.domain.values import (
+    INTEGER,
+    NONE,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Device,
+    Kind,
+    Value,
+    container,
+    derived,
+)
+from torchperf_lint.model.values.devices import as_device, inside_module, moved
+
+if TYPE_CHECKING:
+    from torchperf_lint.engine.findings import Because
+    from torchperf_lint.model.domain.interfaces import ExpressionValues
+
+BY_WORD = {"number": NUMBER, "string": STRING, "None": NONE, "numpy": Value(Kind.NUMPY), "dtype": Value(Kind.DTYPE)}
+
+
+def placed(value: Value, because: tuple[Because, ...]) -> Value:
+    """Tensors on the way of a module's call live where its inputs do, if nothing else is known of them."""
+    if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
+        return value._replace(device=Device.LIKELY, because=because)
+    if value.kind is Kind.CONTAINER and value.element is not None:
+        items = None if value.items is None else tuple((key, placed(item, because)) for key, item in value.items)
+        return value._replace(element=placed(value.element, because), items=items)
+    return value
+
+
+def holds_unknown(value: Value) -> bool:
+    """A container of which no more is known than that it is one, or holds such ones."""
+    if value.kind is not Kind.CONTAINER:
+        return False
+    return value.element is None or value.element.kind is Kind.UNKNOWN or holds_unknown(value.element)
+
+
+def is_of_host(value: Value) -> bool:
+    """Tensors of the host, or what is known to be of the host, whatever it is."""
+    return (value.holds_tensors or value.kind is Kind.UNKNOWN) and value.device is Device.CPU
+
+
+def is_python_data(value: Value) -> bool:
+    """A number, a text that names no accelerator, None, a class or a dtype, or a container of such."""
+    while value.kind is Kind.CONTAINER and value.element is not None:
+        value = value.element
+    if value.kind is Kind.STRING:
+        return value.constant is not None and as_device(value) in (None, Device.CPU)
+    return value.kind in (Kind.NUMBER, Kind.NONE, Kind.LIBRARY, Kind.DTYPE)
+
+
+def tensor_from(operands: list[Value], true_division: bool = False) -> Value:
+    """A tensor computed from the operands: it lives where the tensors among them live."""
+    tensors = [o for o in operands if o.holds_tensors or (o.kind is Kind.UNKNOWN and o.device.on_accelerator)]
+    if not tensors:
+        return Value(Kind.TENSOR)
+    best = tensors[0]
+    device = best.device
+    for tensor in tensors[1:]:
+        # A device tensor meets only device tensors and host scalars: one known operand tells for all.
+        if tensor.device.on_accelerator and (tensor.device.is_cuda or not device.on_accelerator):
+            best, device = tensor, tensor.device
+    if device is Device.CPU and any(tensor.device is Device.UNKNOWN for tensor in tensors):
+        device = Device.UNKNOWN
+    scalars = [tensor.scalar for tensor in tensors]
+    plain = all(o.kind in (Kind.NUMBER, Kind.TENSOR) for o in operands)
+    scalar = True if plain and all(scalars) else False if False in scalars else None
+    dtype = _combined_dtype(operands, tensors, true_division)
+    return Value(Kind.TENSOR, device, scalar, dtype=dtype, because=best.because)
+
+
+def _combined_dtype(operands: list[Value], tensors: list[Value], true_division: bool) -> str | None:
+    """The dtype of an element-wise result; "float" where only that it is floating is known."""
+    dtypes = {tensor.dtype for tensor in tensors}
+    if any(dtype is not None and dtype.startswith(("float", "bfloat")) for dtype in dtypes):
+        return dtypes.pop() if len(dtypes) == 1 else "float"
+    if true_division:
+        return "float" if None not in dtypes else None
+    if len(dtypes) == 1 and all(o.holds_tensors or o.dtype == "int" for o in operands):
+        return dtypes.pop()
+    return None
+
+
+def tensor_attribute(base: Value, name: str) -> Value:
+    """`tensor.name`, or `structure.name` (a field of a model's output or of a batch)."""
+    if name == "device":
+        return Value(Kind.DEVICE, base.device, because=base.because)
+    if name == "dtype":
+        return Value(Kind.DTYPE, dtype=base.dtype)
+    if name == "shape":
+        return container(INTEGER, ref="tuple")
+    if name in ("is_cuda", "ndim", "is_leaf", "requires_grad"):
+        return NUMBER
+    if name in torch_api.METADATA_ATTRIBUTES:
+        return UNKNOWN
+    if name in conventions.HOST_TENSORS:
+        return Value(Kind.TENSOR, Device.CPU)
+    if base.kind is Kind.STRUCTURE and name in ("loss", "losses"):
+        return base._replace(
+            kind=Kind.TENSOR if name == "loss" else Kind.STRUCTURE, scalar=True if name == "loss" else None
+        )
+    if name in torch_api.TENSOR_ATTRIBUTES and name != "data":
+        base = derived(base)
+    if base.kind is Kind.TENSOR and name in torch_api.TENSOR_ATTRIBUTES:
+        return base
+    return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because, origin=base.origin)
+
+
+def _is_text(value: Value) -> bool:
+    return value.kind is Kind.STRING or (value.kind is Kind.LIBRARY and value.ref in ("os.sep", "os.path.sep"))
+
+
+def tensor_method(
+    evaluator: ExpressionValues, node: ast.Call, base: Value, name: str, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`base.name(...)` of a tensor or a structure of tensors."""
+    if name in ("to", "cuda", "cpu"):
+        return moved(node, base, name, arguments, keywords)
+    if name in torch_api.HOST_READS:
+        return BY_WORD.get(torch_api.HOST_READS[name], UNKNOWN)
+    if name in ("size", "stride"):
+        return INTEGER if arguments or keywords else container(INTEGER, ref="tuple")
+    if name in torch_api.METADATA_METHODS or name.startswith(torch_api.ASKS_KIND):
+        return NUMBER
+    if name in ("items", "values", "keys") and base.kind is Kind.STRUCTURE:
+        entry = base._replace(created=None, ref=None)
+        if name == "items":
+            return container(container(None, [(0, STRING), (1, entry)], "tuple"))
+        return container(entry if name == "values" else STRING)
+    if name in ("get", "pop") and base.kind is Kind.STRUCTURE:
+        return base._replace(ref=None)
+    if base.kind is Kind.STRUCTURE and name in torch_api.TEXT_METHODS:
+        return STRING
+    if name in ("split", "rsplit") and arguments and _is_text(arguments[0]):
+        return container(STRING)  # a batch holds paths and names as well; tensors are split by numbers
+    if name == "type":
+        if not arguments:
+            return STRING
+        cast = arguments[0]
+        if cast.kind is Kind.DTYPE:
+            return derived(base)._replace(dtype=cast.dtype)
+        return derived(base)._replace(device=Device.UNKNOWN, dtype=None)  # `"torch.cuda.FloatTensor"` moves as well
+    if name == "pin_memory":
+        return base
+    if name in torch_api.INPLACE_NONE_METHODS:
+        return NONE
+    tensor = _laid(name, base)._replace(kind=Kind.TENSOR, mixed=False)
+    if name in (
+        "detach",
+        "clone",
+        "contiguous",
+        "requires_grad_",
+        "detach_",
+        "data",
+        "float",
+        "abs",
+        "neg",
+        "exp",
+        "log",
+        "sqrt",
+    ):
+        result = tensor._replace(kind=base.kind) if name in ("detach", "clone") else tensor
+        made = "float" if name in _MAKES_FLOATS and is_whole(result.dtype) else result.dtype
+        return result._replace(dtype=torch_api.DTYPE_METHODS.get(name, made))
+    if name in torch_api.DTYPE_METHODS:
+        return tensor._replace(dtype=torch_api.DTYPE_METHODS[name])
+    if name in torch_api.NEW_TENSOR_METHODS:
+        device = keywords.get("device")
+        where = as_device(device) if device is not None else base.device
+        return Value(Kind.TENSOR, where or Device.UNKNOWN, dtype=base.dtype, because=base.because)
+    if name == "type_as" and arguments and arguments[0].device is Device.UNKNOWN and base.device is Device.CPU:
+        base = base._replace(device=Device.UNKNOWN, dtype=None, because=())  # it goes where the other one lives
+    given = computed(name, tensor_from([base, *(a for a in arguments if a.holds_tensors)]), arguments, keywords)
+    return given._replace(sources=base.sources, origin=tensor.origin) if name in torch_api.VIEW_METHODS else given
+
+
+def _laid(name: str, base: Value) -> Value:
+    """The tensor with the origin that `base.name(...)` has."""
+    if name in _LIE_AS_BEFORE:
+        return base
+    return derived(base) if name in _MAY_SHARE_MEMORY else base._replace(origin=None)
+
+
+_LIE_AS_BEFORE = frozenset("detach detach_ requires_grad_ data view view_as squeeze unsqueeze unflatten".split())
+"""Methods whose result is the same piece of memory as the tensor, from end to end."""
+
+_MAY_SHARE_MEMORY = torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"clone", "contiguous"}
+"""Methods whose result is a part of the tensor, lies in another order, or is the tensor itself only if it fits."""
+
+
+def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """Shape and dtype of a computed tensor. `arguments` do not include the tensor itself."""
+    with_dim = bool(arguments) or any(key in keywords for key in ("dim", "axis", "keepdim"))
+    if name in torch_api.SEVERAL_TENSORS or (
+        name in torch_api.DIM_GIVES_PAIR and with_dim and not any(argument.holds_tensors for argument in arguments)
+    ):
+        several = tensor._replace(scalar=None, vector=None, dtype=None)
+        return container(several, None, "tuple")
+    if name in torch_api.FULL_REDUCTIONS and not (name == "norm" and arguments and keywords):
+        scalar = True if not with_dim or (name == "norm" and len(arguments) == 1 and not keywords) else None
+        dtype = tensor.dtype
+        if "dtype" in keywords:
+            dtype = keywords["dtype"].dtype
+        elif name in ("argmax", "argmin", "count_nonzero") or (
+            name == "sum" and dtype is not None and not dtype.startswith(("float", "bfloat"))
+        ):
+            dtype = "int64"
+        elif name in ("any", "all"):
+            dtype = "uint8" if dtype == "uint8" else "bool" if dtype is not None else None
+        elif name in ("mean", "std", "var", "norm", "logsumexp", "nanmean", "dist") and dtype is None:
+            dtype = "float"
+        return tensor._replace(scalar=scalar, vector=None, dtype=dtype)
+    if name in torch_api.COMPARISONS:
+        return tensor._replace(dtype="bool")
+    if name in ("flatten", "ravel") and not with_dim:
+        return tensor._replace(scalar=None, vector=True)
+    if name in ("view", "reshape") and len(arguments) == 1 and arguments[0].constant is not None:
+        return tensor._replace(scalar=None, vector=True)
+    if name in ("nonzero", "argwhere"):
+        return tensor._replace(scalar=False, dtype="int64")
+    elementwise = name.rstrip("_") in (
+        "add sub mul div clamp clip round floor ceil sigmoid tanh relu pow square fill_ zero_ lt gt le ge eq ne".split()
+    )
+    if not elementwise:
+        is_cast = name == "view" and any(argument.kind is Kind.DTYPE for argument in arguments)
+        keeps = name in torch_api.VIEW_METHODS and not is_cast
+        return tensor._replace(scalar=None, vector=None, dtype=tensor.dtype if keeps else None)
+    numbers = [value for value in (*arguments, *keywords.values()) if not value.holds_tensors]
+    if is_whole(tensor.dtype) and not name.endswith("_"):
+        if name in _MAKES_FLOATS:
+            return tensor._replace(dtype=None if keywords else "float")
+        if any(number.dtype != "int" for number in numbers):
+            return tensor._replace(dtype=None)
+    return tensor
+
+
+def is_whole(dtype: str | None) -> bool:
+    """Whether a dtype is one of integers or booleans."""
+    return (dtype or "").startswith(("int", "uint", "bool"))
+
+
+_MAKES_FLOATS = frozenset("exp log sqrt div sigmoid tanh".split())
+"""What gives floats of integers, too."""
+
+
+def item_of(base: Value, index: Value, sliced: bool) -> Value:
+    """`base[index]`."""
+    if base.kind is Kind.LOADER and base.created is None:
+        return base  # `loaders["train"]`: no loader itself has items
+    if base.kind is Kind.STRUCTURE:
+        return base._replace(ref=None)
+    if base.kind is Kind.TENSOR:
+        scalar = True if base.vector and not sliced and index.kind is Kind.NUMBER else None
+        return base._replace(scalar=scalar, vector=None, mixed=False)
+    if base.kind is Kind.CONTAINER:
+        if sliced:
+            return base._replace(items=None)
+        return held_at(base, index)
+    if base.kind is Kind.NUMPY:
+        return Value(Kind.NUMPY)
+    if base.kind in (Kind.MODULE, Kind.METRIC):
+        held = inside_module(base, held_at(base, index))
+        if held.kind is Kind.METRIC or base.kind is Kind.METRIC:
+            return held
+        return Value(Kind.MODULE, base.device, because=base.because)
+    return Value(device=base.device, because=base.because) if base.device.on_accelerator else UNKNOWN
+
+
+def held_at(base: Value, index: Value) -> Value:
+    """The element of a container at a literal place, or else any element."""
+    if base.items is not None and index.constant is not None:
+        for key, value in base.items:
+            if key == index.constant:
+                return value
+    return named(base.element or UNKNOWN, index)
+
+
+def in_one_piece(index: ast.expr, value: Value) -> bool:
+    """Whether `tensor[index]` lies in memory without gaps if the tensor does: a row, or rows that follow each other."""
+    if isinstance(index, ast.Slice):
+        return index.step is None
+    if isinstance(index, ast.Tuple):
+        return all(_takes_all(part) for part in index.elts)
+    return _takes_all(index) or (value.kind in (Kind.NUMBER, Kind.STRING) and value.dtype != "bool")
+
+
+def _takes_all(index: ast.expr) -> bool:
+    """`:`, `...` or `None`."""
+    if isinstance(index, ast.Slice):
+        return index.lower is index.upper is index.step is None
+    return isinstance(index, ast.Constant) and (index.value is None or index.value is ...)
+
+
+def element_of(value: Value) -> Value:
+    """What iterating over the value gives."""
+    if value.kind in (Kind.CONTAINER, Kind.LOADER):
+        return key_of(value) if value.ref == "dict" else value.element or UNKNOWN
+    if value.kind is Kind.STRUCTURE:
+        return value._replace(ref=None)
+    if value.kind is Kind.TENSOR:
+        return value._replace(scalar=True if value.vector else None, vector=None)
+    if value.kind is Kind.MODULE:
+        return Value(Kind.MODULE, value.device, because=value.because)
+    if value.kind in (Kind.NUMPY, Kind.STRING):
+        return Value(value.kind)
+    return Value(device=value.device, because=value.because) if value.device.on_accelerator else UNKNOWN
+
+
+def element_of_mapping(value: Value) -> Value:
+    """What `**value` adds to a dict."""
+    if value.kind is Kind.CONTAINER:
+        return value.element or UNKNOWN
+    return element_of(value) if value.kind is Kind.STRUCTURE else UNKNOWN
+
+
+def key_of(mapping: Value) -> Value:
+    """Any key of a dict; UNKNOWN unless all are written literally."""
+    keys = [key for key, _ in mapping.items or ()]
+    if keys and all(isinstance(key, str) for key in keys):
+        return STRING
+    if keys and all(type(key) is int for key in keys):
+        return INTEGER
+    return UNKNOWN

@@ -1,0 +1,284 @@
+"""The simulated device held against a real GPU: one command counts there, and a comparison lists what differs."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint import measurements, pages
+from torchperf_lint.verify import programs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torchperf_lint.measurements import Measurement
+    from torchperf_lint.verify.counters.disagreement import Step
+    from torchperf_lint.verify.experiments import Row
+
+NAME = "agreement.json"
+REASONS = "disagreements.toml"
+SIMULATED_ONLY = "simulated only"
+
+WRITTEN, NOT_WRITTEN = 0, 2
+PARTS = PROGRAMS, EXPERIMENTS = ("programs", "experiments")
+
+Counts = dict[str, dict[str, Any]]
+"""What was counted, by name; None where a device cannot tell."""
+
+Reasons = dict[str, dict[str, str]]
+"""Why the devices may differ, by name and by what is counted."""
+
+
+# ---- the comparison
+
+
+class Disagreement(NamedTuple):
+    """A count that is one thing on the simulated device and another on the GPU."""
+
+    name: str
+    counted: str
+    simulated: object
+    measured: object
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.counted} is {self.simulated} on the simulated device, {self.measured} on the GPU"
+
+
+def disagreements(simulated: Mapping[str, Mapping[str, Any]], measured: Counts) -> list[Disagreement]:
+    """Where two devices differ, over all that was counted on both."""
+    return [
+        Disagreement(name, counted, simulated[name][counted], count)
+        for name, counts in measured.items()
+        if name in simulated
+        for counted, count in counts.items()
+        if None not in (count, simulated[name].get(counted)) and simulated[name][counted] != count
+    ]
+
+
+def compare(simulated: Mapping[str, Mapping[str, Any]], measured: Counts, reasons: Reasons) -> list[str]:
+    """What is wrong: each disagreement without a reason, and each reason without a disagreement."""
+    found = disagreements(simulated, measured)
+    wrong = [f"{each}: no reason is given" for each in found if not _reason(reasons, each).strip()]
+    places = {(each.name, each.counted) for each in found}
+    wrong += [
+        f"{name}: {counted} has a reason to differ, and does not"
+        for name, each in reasons.items()
+        for counted in each
+        if (name, counted) not in places
+    ]
+    return wrong
+
+
+def _reason(reasons: Reasons, each: Disagreement) -> str:
+    return reasons.get(each.name, {}).get(each.counted, "")
+
+
+# ---- what is known
+
+
+def read() -> dict[str, Any] | None:
+    """What a GPU has counted; None if none has yet."""
+    path = programs.folder() / NAME
+    if not path.is_file():
+        return None
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return known
+
+
+def read_reasons() -> Reasons:
+    """The reasons that are given for disagreements."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    reasons: Reasons = tomllib.loads((programs.folder() / REASONS).read_text(encoding="utf-8"))
+    return reasons
+
+
+def status() -> str:
+    """What the simulated device has been held against, in a few words."""
+    known = read()
+    if known is None:
+        return SIMULATED_ONLY
+    return f"held against {known['gpu']} with torch {known['torch']} on {known['date']}"
+
+
+def measured(known: Mapping[str, Any]) -> Counts:
+    """All counts of a GPU that the simulated device has counts for, too."""
+    return {
+        **{name: _compared(entry) for name, entry in known[PROGRAMS].items()},
+        **_workloads_on(known["gpu"]),
+        **known[EXPERIMENTS],
+    }
+
+
+def simulate() -> Counts:
+    """The same counts from the simulated device, those of the rules' workloads as the pages show them."""
+    from torchperf_lint.verify import experiments
+
+    return {
+        **simulated_programs(programs.run_apart(programs.SIMULATED)),
+        **_workloads_on(measurements.SIMULATED),
+        **_experiments(experiments.run(programs.SIMULATED)),
+    }
+
+
+def simulated_programs(outcomes: Counts) -> Counts:
+    """The counts of the programs that the simulated device does not refuse."""
+    return {name: _compared(entry) for name, entry in outcomes.items() if entry["error"] != programs.REFUSAL}
+
+
+def _compared(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The counts of a program that both devices can tell; copies to the host are part of reads on a GPU."""
+    return {counted: entry[counted] for counted in programs.COUNTED if counted != "to_host"}
+
+
+def _workloads_on(name: str) -> Counts:
+    """The counts of the rules' workloads on a device, as `rules/measurements.json` has them."""
+    device = pages.measured().get(name)
+    return dict(_workload(code, row) for code, rows in device.rules.items() for row in rows) if device else {}
+
+
+def _workload(code: str, row: Measurement) -> tuple[str, dict[str, Any]]:
+    release = f", torchmetrics {row.torchmetrics}" if row.torchmetrics else ""
+    waits = {f"{variant} waits": count for variant, count in row.waits.items()}
+    staged = {f"{variant} staged": count for variant, count in row.staged.items()}
+    return f"{code} {row.workload}{release}", {**waits, **staged}
+
+
+def _experiments(rows: Sequence[Row]) -> Counts:
+    from torchperf_lint.verify.experiments import CPU_TIME
+
+    return {
+        f"{row.article}: {row.claim}" + (f", torchmetrics {row.torchmetrics}" if row.torchmetrics else ""): {
+            f"{name} {row.unit}": count for name, count in row.counts.items()
+        }
+        for row in rows
+        if row.unit != CPU_TIME
+    }
+
+
+# ---- counting on a GPU
+
+
+def measure_programs() -> Counts:
+    """Run the small programs on the GPU of this process, under both detectors, and print their table."""
+    from torchperf_lint.verify.counters.disagreement import join
+    from torchperf_lint.verify.counters.runtime import WARM_UP, Profile, counts
+    from torchperf_lint.verify.counters.session import Watch
+    from torchperf_lint.verify.events import Recorder
+
+    recorder = Recorder()
+    watch = Watch(recorder)
+    profile = Profile(watch.debug_mode.unheard, steps=sys.maxsize)
+    watch.start()
+    recorder.on_step.append(profile.on_step)
+    for _ in range(WARM_UP):
+        recorder.begin_step(0)
+    print(programs.HEADING)
+    outcomes = []
+    for outcome in programs.run_all(recorder, programs.CUDA):
+        outcomes.append(outcome)
+        print(programs.described(outcome), flush=True)
+    profiled = profile.finish()
+    watch.stop()
+    if profile.failure:
+        print(f"Only one detector counted: {profile.failure}.", file=sys.stderr)
+    steps = join(watch.debug_mode.reported, recorder.events, {} if profile.failure else counts(profiled))
+    by_number = {step.number: step for step in steps}
+    return {outcome.name: entry(outcome, by_number.get(outcome.step)) for outcome in outcomes}
+
+
+def entry(outcome: programs.Outcome, step: Step | None) -> dict[str, Any]:
+    """What both detectors counted of a program, and what they do not agree on; `step` is None if nothing happened."""
+    from torchperf_lint.verify.counters.disagreement import disagreements as of_detectors
+    from torchperf_lint.verify.counters.runtime import copies
+
+    seen = outcome.as_json()
+    profiled = step.runtime if step else None
+    # Only the profiler sees the copies that are made inside C++.
+    seen["to_device"] = None if profiled is None else copies(profiled, "HtoD")
+    return {
+        **seen,
+        "debug_mode": step.debug_mode if step else 0,
+        "runtime": None if profiled is None else dict(profiled),
+        "detectors": of_detectors([step]) if step else [],
+    }
+
+
+def measure_experiments(releases: Path) -> Counts:
+    """Do the articles' experiments on the GPU."""
+    from torchperf_lint.verify import experiments
+
+    return _experiments(experiments.run(programs.CUDA, releases))
+
+
+# ---- python -m torchperf_lint.verify.device_comparison
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Count on a real GPU and write the file; 2 where there is none, or no place to write."""
+    from torchperf_lint.verify import environments
+
+    parser = argparse.ArgumentParser(description="Count waits and copies on a real GPU, for the simulated one's sake.")
+    parser.add_argument("--out", type=Path, default=programs.folder() / NAME, help="default: %(default)s")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="count these, keep the others' counts")
+    parser.add_argument(
+        "--releases", type=Path, default=environments.default_folder(), help="where releases of torchmetrics are kept"
+    )
+    options = parser.parse_args(arguments)
+    if options.out.parent == programs.folder() and not pages.in_checkout():
+        print("agreement: an installation is not written into; name a file with --out", file=sys.stderr)
+        return NOT_WRITTEN
+    gpu = gpu_name()
+    if gpu is None:
+        print("agreement: there is no CUDA GPU here; simulated counts are never written", file=sys.stderr)
+        return NOT_WRITTEN
+    counting: dict[str, Callable[[], Counts]] = {
+        PROGRAMS: measure_programs,
+        EXPERIMENTS: lambda: measure_experiments(options.releases),
+    }
+    for part in options.only:
+        keep(options.out, part, counting[part](), gpu)
+        print(f"wrote the {part} into {options.out}", flush=True)
+    return WRITTEN
+
+
+def gpu_name() -> str | None:
+    """The name of the CUDA GPU that torch sees; None if it sees none or was built without CUDA."""
+    import torch
+
+    if torch.version.cuda is None or not torch.cuda.is_available():
+        return None
+    return torch.cuda.get_device_name()
+
+
+def keep(path: Path, part: str, counts: Counts, gpu: str) -> None:
+    """Write one part that this GPU has counted; others stay if they were counted in the same circumstances."""
+    circumstances = {"gpu": gpu, **programs.versions(), "python": platform.python_version()}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    same = all(before.get(name) == value for name, value in circumstances.items())
+    others = {each: before[each] if same else {} for each in PARTS}
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    write(path, {**circumstances, "date": today, **others, part: counts})
+
+
+def write(path: Path, found: Mapping[str, Any]) -> None:
+    """Replace the file in one step."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
