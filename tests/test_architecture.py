@@ -10,22 +10,34 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from linting import ROOT
 from torchperf_lint import __version__
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 PACKAGE = "torchperf_lint"
 MODULES = sorted((ROOT / PACKAGE).rglob("*.py"))
 LONGEST = 500
+
+ORDER_IN_MODEL = ("syntax", "project", "domain", "callgraph", "values", "frequency", "loaders")
+BELOW_THE_MODEL = ("model.bounds", "syntax", "knowledge", "engine.findings")
 
 # Package or module -> what it may import of ours, by prefix; the longest key that fits a module holds.
 # Imports for type checkers count as well: a direction is a direction.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "knowledge": ("knowledge",),
     "syntax": ("syntax", "engine.findings"),
-    "model": ("model", "syntax", "knowledge", "engine.findings"),
+    # The model's packages, the lowest first: each may import those above it in this table.
+    **{
+        f"model.{package}": (*(f"model.{each}" for each in ORDER_IN_MODEL[: place + 1]), *BELOW_THE_MODEL)
+        for place, package in enumerate(ORDER_IN_MODEL)
+    },
+    "model": ("model", *BELOW_THE_MODEL),
     "idioms": ("idioms", "model", "syntax", "knowledge", "engine.findings"),
     "rules": (
         "engine.declare",
@@ -175,6 +187,27 @@ def test_rules_stay_in_their_room(path: Path) -> None:
             assert node.attr not in INSIDE_OF_MODEL, f"`model.{node.attr}` is for idioms: a rule judges libcst nodes"
 
 
+def test_no_modules_of_the_model_import_each_other() -> None:
+    inside = {_name(path): path for path in MODULES if _name(path).split(".")[0] == "model"}
+    waiting = {
+        name: {_module_in(inside, each.removeprefix(f"{PACKAGE}.")) for each in _imports(path)} - {name, None}
+        for name, path in inside.items()
+    }
+    while free := [name for name, needed in waiting.items() if not needed]:
+        for name in free:
+            del waiting[name]
+        for needed in waiting.values():
+            needed.difference_update(free)
+    assert not waiting, "these import each other, in a circle"
+
+
+def _module_in(modules: Collection[str], imported: str) -> str | None:
+    """The module that an imported name is, or comes from; None if that is none of these."""
+    while imported and imported not in modules:
+        imported = imported.rpartition(".")[0]
+    return imported or None
+
+
 @every_module
 def test_module_tells_what_it_is_for_and_is_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -223,7 +256,7 @@ def test_version_is_told_before_anything_is_loaded() -> None:
 
 
 def test_kept_reports_are_told_without_the_model() -> None:
-    rooms = "files, findings, layout, plain, project, requirements, results, stamp, store"
+    rooms = "files, findings, json_codec, project, project_root, requirements, results, store, tool_fingerprint"
     program = (
         f"import sys; from torchperf_lint.engine import {rooms}\n"
         "print([each for each in sys.modules if each == 'libcst' or each.startswith('torchperf_lint.model')])"

@@ -17,12 +17,12 @@ from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model import Model, bounds
-from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.callgraph.class_unions import alternatives
 from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.model.frequency.branches import _can_hold
 from torchperf_lint.model.frequency.path_conditions import negated
-from torchperf_lint.model.project.file_symbols import facts_of
+from torchperf_lint.model.project.file_symbols import symbols_of
 from torchperf_lint.model.syntax.index import Index
 from torchperf_lint.syntax.source import Source
 
@@ -173,7 +173,7 @@ def found_in(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[
 
 def model_of(text: str) -> Model:
     source = Source("file.py", text.encode())
-    return Model(Unit(source, Index(source.parse(), source.path), Hints()), Target())
+    return Model(AnalyzedFile(source, Index(source.parse(), source.path), Hints()), Target())
 
 
 @pytest.mark.parametrize(("name", "low", "project", "lost", "gained"), IN_PROJECTS, ids=str)
@@ -225,18 +225,18 @@ def test_most_steps_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_most_step_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert facts_of(STEPS.encode()).steps == {"send", "step"}
+    assert symbols_of(STEPS.encode()).steps == {"send", "step"}
     monkeypatch.setattr(bounds, "MOST_STEP_NAMES", 0)
-    assert facts_of(STEPS.encode()).steps == {"send"}
+    assert symbols_of(STEPS.encode()).steps == {"send"}
 
 
 @pytest.mark.parametrize("name", ["MOST_MARKS", "MOST_HEAD_BYTES"])
 def test_most_of_a_head(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function whose parameters are not told may call any of them."""
     text = b"def f(x): x.run()\n"
-    assert not facts_of(text).callers
+    assert not symbols_of(text).callers
     monkeypatch.setattr(bounds, name, 0)
-    assert facts_of(text).callers == {"f"}
+    assert symbols_of(text).callers == {"f"}
 
 
 def test_most_open_questions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,9 +249,9 @@ def test_most_open_questions(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_most_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("class One: pass\nclass Other: pass\n")
     either = Value(Kind.INSTANCE, among=tuple(model.index.classes))
-    assert len(alternatives(model.world, either)) == 2
+    assert len(alternatives(model.inference, either)) == 2
     monkeypatch.setattr(bounds, "MOST_CHOICES", 1)
-    assert not alternatives(model.world, either)
+    assert not alternatives(model.inference, either)
 
 
 def test_most_calls_to_cache(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,7 +153,7 @@ def run(
 
 def bare(results: list[Result]) -> list[Result]:
     """The results without what reports rest on, for that tells what is new to the process that says it."""
-    return [each._replace(ground=None) for each in results]
+    return [each._replace(fingerprint=None) for each in results]
 
 
 def kept(folder: Path) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def test_what_is_kept_of_a_run_is_that_of_a_run_here(
     shutil.rmtree(CACHE_FOLDER)
     with monkeypatch.context() as patched:
         for room in (file_symbols, project_snapshot):
-            patched.setattr(room, "facts_of", None)  # facts come from workers
+            patched.setattr(room, "symbols_of", None)  # facts come from workers
         assert command(capfd, "--executor", f"dask={cluster.scheduler_address}") == plain
     assert kept(here) == known
     judged = []
@@ -470,7 +470,7 @@ def test_what_a_worker_has_worked_out_does_not_travel(here: Path) -> None:
     project = Project("", snapshot, {key: ("digest", None)}, {})
     small = len(pickle.dumps(project))
     project.unpack([{"digest": SUMS.encode()}])
-    assert project.program().unit(key) is not None
+    assert project.program().analyzed(key) is not None
     assert len(pickle.dumps(project)) == small
 
 

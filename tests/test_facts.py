@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from linting import ROOT
 from torchperf_lint.knowledge.topics import OTHER_ACCELERATORS, TRACED
-from torchperf_lint.model.project.file_symbols import Facts, facts_of
+from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.syntax.identity import digest_of
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z_0-9]{0,8}", fullmatch=True)
 ANY_FACTS = st.builds(
-    Facts,
+    FileSymbols,
     digest=st.text(),
     imports=st.lists(st.text()).map(tuple),
     called=st.frozensets(st.text()),
@@ -32,11 +32,11 @@ ANY_FACTS = st.builds(
 
 
 def imports(code: str) -> tuple[str, ...]:
-    return facts_of(code.encode()).imports
+    return symbols_of(code.encode()).imports
 
 
 def steps(code: str) -> frozenset[str]:
-    return facts_of(code.encode()).steps
+    return symbols_of(code.encode()).steps
 
 
 # -- imports -------------------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_no_import_of_this_package_is_left_out() -> None:
 
 def test_what_stands_before_a_parenthesis_is_called() -> None:
     code = "a(1)\nb.c (2)\nx = [d(e) for e in f]\n@g(1)\ndef h(i): pass\nclass J(K): pass\n"
-    assert facts_of(code.encode()).called == {"a", "c", "d", "g"}
+    assert symbols_of(code.encode()).called == {"a", "c", "d", "g"}
 
 
 def test_functions_that_may_call_what_they_are_given() -> None:
@@ -165,7 +165,7 @@ class Runner:
     ) -> None:
         self.function(function)
 """
-    assert facts_of(code.encode()).callers == {"run", "each"}
+    assert symbols_of(code.encode()).callers == {"run", "each"}
 
 
 @pytest.mark.parametrize(
@@ -191,24 +191,24 @@ class Runner:
     ],
 )
 def test_a_function_whose_parameters_are_hard_to_read_may_call_them(code: str) -> None:
-    assert facts_of(code.encode()).callers == {"run"}
+    assert symbols_of(code.encode()).callers == {"run"}
 
 
 def test_a_head_with_comments_and_texts_is_read_to_its_end() -> None:
     code = "def run(a, # it's (\n  sep='):', text='''it's): (''', fn=None):\n    pass\nother(sep)\n"
-    assert facts_of(code.encode()).callers == set()
-    assert facts_of(f"{code}fn(1)\n".encode()).callers == {"run"}
+    assert symbols_of(code.encode()).callers == set()
+    assert symbols_of(f"{code}fn(1)\n".encode()).callers == {"run"}
 
 
 def test_renamed_imports_are_pairs_of_names() -> None:
-    assert facts_of(b"from helper import read as number\nnumber(x)\n").renamed == (("read", "number"),)
-    assert facts_of(b"from helper import read\n").renamed == ()
+    assert symbols_of(b"from helper import read as number\nnumber(x)\n").renamed == (("read", "number"),)
+    assert symbols_of(b"from helper import read\n").renamed == ()
 
 
 @given(st.text())
 def test_every_call_of_a_name_is_found(text: str) -> None:
     code = f"{text}\nsome_helper(x)\n".encode(errors="replace")
-    assert "some_helper" in facts_of(code).called
+    assert "some_helper" in symbols_of(code).called
 
 
 # -- steps ---------------------------------------------------------------------------------------------------------
@@ -251,27 +251,27 @@ def test_a_step_ends_where_the_next_function_begins() -> None:
 
 @pytest.mark.parametrize("word", ["cuda", ".to(", "device", "GPU", "Trainer", "Accelerator", "lightning"])
 def test_words_of_accelerators_are_seen(word: str) -> None:
-    assert facts_of(f"x = '{word}'\n".encode()).accelerated
-    assert not facts_of(b"import torch\nx = torch.ones(3)\n").accelerated
-    assert not facts_of(f"'''On the {word}.'''\nx = 1  # no {word} here\n".encode()).accelerated
+    assert symbols_of(f"x = '{word}'\n".encode()).accelerated
+    assert not symbols_of(b"import torch\nx = torch.ones(3)\n").accelerated
+    assert not symbols_of(f"'''On the {word}.'''\nx = 1  # no {word} here\n".encode()).accelerated
 
 
 def test_digests_tell_contents_apart() -> None:
     assert digest_of(b"a") == digest_of(b"a")
     assert len({digest_of(data) for data in (b"", b"a", b"b", b"a\n", b"a\r\n")}) == 5
-    assert facts_of(b"import a\n").digest == digest_of(b"import a\n")
+    assert symbols_of(b"import a\n").digest == digest_of(b"import a\n")
 
 
 @given(st.binary())
 def test_bytes_of_any_kind_have_facts_that_json_can_hold(data: bytes) -> None:
-    facts = facts_of(data)
-    assert Facts.from_plain(json.loads(json.dumps(facts.plain()))) == facts
+    facts = symbols_of(data)
+    assert FileSymbols.from_plain(json.loads(json.dumps(facts.plain()))) == facts
 
 
 @given(ANY_FACTS)
-def test_plain_facts_give_the_facts_again(facts: Facts) -> None:
-    assert Facts.from_plain(facts.plain()) == facts
-    assert Facts.from_plain(json.loads(json.dumps(facts.plain()))) == facts
+def test_plain_facts_give_the_facts_again(facts: FileSymbols) -> None:
+    assert FileSymbols.from_plain(facts.plain()) == facts
+    assert FileSymbols.from_plain(json.loads(json.dumps(facts.plain()))) == facts
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_plain_facts_give_the_facts_again(facts: Facts) -> None:
 )
 def test_anything_else_is_no_facts(plain: Any) -> None:
     with pytest.raises(ValueError, match="no facts"):
-        Facts.from_plain(plain)
+        FileSymbols.from_plain(plain)
 
 
 def _imported_by(code: str) -> set[str]:
@@ -332,4 +332,4 @@ def _imported_by(code: str) -> set[str]:
     ],
 )
 def test_what_a_file_speaks_of(code: str, found: set[str]) -> None:
-    assert facts_of(code.encode()).topics == found
+    assert symbols_of(code.encode()).topics == found

@@ -17,7 +17,7 @@ from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.project_root import root_of
 from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.project.file_symbols import Facts, facts_of
+from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.syntax.identity import key_of, keys_of
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The contents of which facts are taken while a test runs."""
     seen: list[bytes] = []
 
-    def noting(data: bytes) -> Facts:
+    def noting(data: bytes) -> FileSymbols:
         seen.append(data)
-        return facts_of(data)
+        return symbols_of(data)
 
-    monkeypatch.setattr(gathering, "facts_of", noting)
+    monkeypatch.setattr(gathering, "symbols_of", noting)
     return seen
 
 
@@ -66,7 +66,7 @@ def files(*linted: str, cache: str | None = None) -> list[str]:
     return sorted(os.path.relpath(key) for key in gather(linted, HINTS, cache=cache).facts)
 
 
-def facts(*linted: str, cache: str | None = CACHE_FOLDER) -> dict[str, Facts]:
+def facts(*linted: str, cache: str | None = CACHE_FOLDER) -> dict[str, FileSymbols]:
     return {os.path.relpath(key): each for key, each in gather(linted, HINTS, cache=cache).facts.items()}
 
 

@@ -27,7 +27,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
-from torchperf_lint.model.project.file_symbols import facts_of
+from torchperf_lint.model.project.file_symbols import symbols_of
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_no_comment_hangs(comment: str) -> None:
 def test_no_scan_of_a_file_hangs(opening: str, piece: str) -> None:
     for text in (opening + piece * 12_000, (opening + piece) * 4_000, (opening + piece * 3 + "\n") * 4_000):
         with patience():
-            facts_of(text.encode())
+            symbols_of(text.encode())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_no_scan_of_a_file_hangs(opening: str, piece: str) -> None:
 )
 def test_no_scan_for_imports_and_heads_hangs(text: str) -> None:
     with patience():
-        facts_of(text.encode())
+        symbols_of(text.encode())
 
 
 @pytest.mark.parametrize("opening", ["", "f'''{", "match x:\n case (", "type A = (\n", "elif [", "except ("])

@@ -9,9 +9,9 @@ import pytest
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.program import Program
 from torchperf_lint.model.project.exports import LibraryName, ModuleName, Variable
-from torchperf_lint.model.project.file_symbols import facts_of
-from torchperf_lint.model.project.module_resolver import Modules
-from torchperf_lint.model.project.symbol_index import Links
+from torchperf_lint.model.project.file_symbols import symbols_of
+from torchperf_lint.model.project.module_resolver import ModuleResolver
+from torchperf_lint.model.project.symbol_index import SymbolIndex
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 ROOT = "/p"
 
 
-def modules(*paths: str) -> Modules:
-    return Modules([f"{ROOT}/{path}" for path in paths], ROOT)
+def modules(*paths: str) -> ModuleResolver:
+    return ModuleResolver([f"{ROOT}/{path}" for path in paths], ROOT)
 
 
-def found(known: Modules, module: str, importer: str) -> str | None:
+def found(known: ModuleResolver, module: str, importer: str) -> str | None:
     path = known.find(module, f"{ROOT}/{importer}")
     return None if path is None else path.removeprefix(f"{ROOT}/")
 
@@ -84,7 +84,7 @@ def test_modules_of_the_folders_up_to_the_root_are_found() -> None:
 
 
 def test_nothing_above_the_root_is_found() -> None:
-    known = Modules(["/p/utils.py", "/p/inner/train.py"], "/p/inner")
+    known = ModuleResolver(["/p/utils.py", "/p/inner/train.py"], "/p/inner")
     assert known.find("utils", "/p/inner/train.py") is None
 
 
@@ -171,14 +171,14 @@ def test_the_longest_part_of_a_name_that_is_a_module(name: str, place: tuple[str
 
 def program(files: dict[str, str]) -> Program:
     data = {f"{ROOT}/{path}": code.encode() for path, code in files.items()}
-    return Program({key: facts_of(each) for key, each in data.items()}, ROOT, Hints(), data.__getitem__)
+    return Program({key: symbols_of(each) for key, each in data.items()}, ROOT, Hints(), data.__getitem__)
 
 
 def meaning(files: dict[str, str], ref: str, importer: str = "main.py") -> Meaning | None:
     known = program({"main.py": "", **files})
-    unit = known.unit(f"{ROOT}/{importer}")
-    assert unit is not None
-    return known.meaning(ref, unit.index)
+    analyzed = known.analyzed(f"{ROOT}/{importer}")
+    assert analyzed is not None
+    return known.meaning(ref, analyzed.index)
 
 
 def place(meant: Meaning | None) -> str:
@@ -251,10 +251,10 @@ def test_names_of_a_star_import() -> None:
         "inner.py": "",
     }
     known = program(files)
-    unit = known.unit(f"{ROOT}/main.py")
-    assert unit is not None
+    analyzed = known.analyzed(f"{ROOT}/main.py")
+    assert analyzed is not None
     names = ["C", "f", "x", "inner", "_private", "print", "Linear"]
-    assert [name for name in names if known.starred(name, unit.index)] == ["C", "f", "x", "inner"]
+    assert [name for name in names if known.starred(name, analyzed.index)] == ["C", "f", "x", "inner"]
 
 
 @pytest.mark.parametrize("data", ["def f(:\n", "\x00", "# -*- coding: no-such-codec -*-\n"])
@@ -271,11 +271,11 @@ def test_a_file_that_is_gone_means_nothing() -> None:
             raise FileNotFoundError(key)
         return b"from gone import f\n"
 
-    facts = {f"{ROOT}/{path}": facts_of(b"") for path in ("main.py", "gone.py")}
+    facts = {f"{ROOT}/{path}": symbols_of(b"") for path in ("main.py", "gone.py")}
     known = Program(facts, ROOT, Hints(), read)
-    unit = known.unit(f"{ROOT}/main.py")
-    assert unit is not None
-    assert known.meaning("gone.f", unit.index) is None
+    analyzed = known.analyzed(f"{ROOT}/main.py")
+    assert analyzed is not None
+    assert known.meaning("gone.f", analyzed.index) is None
 
 
 # -- callers and accelerators --------------------------------------------------------------------------------------
@@ -295,9 +295,9 @@ FILES = {
 
 def callers(name: str, files: dict[str, str] = FILES, home: str = "pkg/helpers.py") -> set[str]:
     known = program(files)
-    unit = known.unit(f"{ROOT}/{home}")
-    assert unit is not None
-    (function,) = [each for each in unit.index.functions if each.name == name]
+    analyzed = known.analyzed(f"{ROOT}/{home}")
+    assert analyzed is not None
+    (function,) = [each for each in analyzed.index.functions if each.name == name]
     return {record.function.index.path.removeprefix(ROOT + "/") for record in known.calls_elsewhere(function, 40)}
 
 
@@ -359,8 +359,8 @@ CALLERS = {
 
 
 def test_files_that_may_call_a_function_are_told_by_their_imports() -> None:
-    facts = {f"{ROOT}/{path}": facts_of(text.encode()) for path, text in CALLERS.items()}
-    files = Links(facts, ROOT).calling_imported("accuracy", f"{ROOT}/pkg/helpers.py")
+    facts = {f"{ROOT}/{path}": symbols_of(text.encode()) for path, text in CALLERS.items()}
+    files = SymbolIndex(facts, ROOT).calling_imported("accuracy", f"{ROOT}/pkg/helpers.py")
     assert files == [f"{ROOT}/{path}" for path in sorted(CALLERS) if path.startswith("by_")]
 
 
@@ -375,15 +375,15 @@ def test_a_function_costs_no_question_for_each_file_that_calls_another_of_its_na
             **{f"own{n}.py": CALLERS["an_own.py"].replace("from pkg ", "") for n in range(strangers)},
         }
         data = {f"{ROOT}/{path}": text.encode() for path, text in texts.items()}
-        facts = {key: facts_of(content) for key, content in data.items()}
+        facts = {key: symbols_of(content) for key, content in data.items()}
         program = Program(facts, ROOT, Hints(), data.__getitem__)
-        unit = program.unit(f"{ROOT}/helpers.py")
-        assert unit is not None
-        (function,) = (each for each in unit.index.functions if each.name == "accuracy")
+        analyzed = program.analyzed(f"{ROOT}/helpers.py")
+        assert analyzed is not None
+        (function,) = (each for each in analyzed.index.functions if each.name == "accuracy")
         (call,) = program.calls_elsewhere(function, most=24)
         assert call.function.index.path == f"{ROOT}/train.py"
-        basis = program.trail.basis()
-        assert basis is not None
-        return len(basis.questions)
+        dependencies = program.recorder.dependencies()
+        assert dependencies is not None
+        return len(dependencies.questions)
 
     assert questions(40) == questions(2)

@@ -14,7 +14,7 @@ from fake_rules import HINTS, TARGET, BrokenSnapshot
 from test_cli import Faced, feed, lint, write  # noqa: F401
 from torchperf_lint import check, cli, flake8_plugin
 from torchperf_lint.engine import fixer, jobs, pool, project
-from torchperf_lint.engine.jobs import Disk, Job, run_job
+from torchperf_lint.engine.jobs import FileSystem, Job, run_job
 from torchperf_lint.engine.mishaps import TRACEBACK
 from torchperf_lint.engine.results import Results
 from torchperf_lint.report import text
@@ -35,7 +35,7 @@ PHASES = {
     "options": (cli, "_check_parser", []),
 }
 PHASES_OF_A_FILE = {
-    "reading": (Disk, "read", []),
+    "reading": (FileSystem, "read", []),
     "judging": (jobs, "check_source", []),
     "versions": (jobs, "completed", []),
     "fixing": (fixer, "fix_source", ["--fix"]),
@@ -151,7 +151,7 @@ def test_interrupts_and_closed_pipes_keep_their_meaning(
 
 
 def test_an_interrupt_is_no_error_of_a_file() -> None:
-    class Interrupted(Disk):
+    class Interrupted(FileSystem):
         def read(self, path: str) -> Any:
             raise KeyboardInterrupt
 

@@ -16,7 +16,7 @@ from expectations import read_comments
 from linting import ROOT, label
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import Model
-from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.reveal import reveal_all
 from torchperf_lint.model.syntax.index import Index
 from torchperf_lint.syntax.source import Source
@@ -31,7 +31,7 @@ def revealed_in(path: Path) -> dict[int, str]:
     directives = read_comments(path.read_text(encoding="utf-8")).directives
     hints = Hints(directives.options.get("hot-functions", ()), directives.options.get("loader-names", ()))
     source = Source(path.name, path.read_bytes())
-    return reveal_all(Model(Unit(source, Index(source.parse(), source.path), hints), directives.target))
+    return reveal_all(Model(AnalyzedFile(source, Index(source.parse(), source.path), hints), directives.target))
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
@@ -79,7 +79,9 @@ def train(model, loader, optimizer):
         optimizer.step()
 """
     source = Source("train.py", code)
-    model = Model(Unit(source, Index(source.parse(), source.path), Hints((), ())), read_comments("").directives.target)
-    heat = model.heats.of(model.index.calls["reveal"][0].statement)
-    assert heat is not None
-    assert heat.where.startswith("for each `i, (a, b)` ")
+    model = Model(
+        AnalyzedFile(source, Index(source.parse(), source.path), Hints((), ())), read_comments("").directives.target
+    )
+    hot_path = model.frequency.of(model.index.calls["reveal"][0].statement)
+    assert hot_path is not None
+    assert hot_path.where.startswith("for each `i, (a, b)` ")

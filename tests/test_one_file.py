@@ -234,7 +234,7 @@ def test_what_is_fixed_in_a_file_does_not_count_for_the_others(here: Path) -> No
     job = jobs.Job("loop.py", ("TPL102",), Target(), HINTS, jobs.Action.FIX)
     result = jobs.run_on(job, LOOP.encode(), program)
     assert len(result.applied) == 1
-    assert program().unit(key_of("loop.py")).source.utf8 == LOOP.encode() != result.data
+    assert program().analyzed(key_of("loop.py")).source.utf8 == LOOP.encode() != result.data
 
 
 def test_what_the_user_excludes_still_runs(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -383,11 +383,11 @@ def test_where_there_is_too_much_only_what_is_linted_is_looked_at(
     here: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int, cache: str | None
 ) -> None:
     linted = ["lib/helper.py", "train.py"]
-    room = gather if name == "MOST_UNKEPT" else layout
+    module = project_snapshot if name == "MOST_UNKEPT" else project_root
     assert len(project_snapshot.gather(linted, HINTS, cache).facts) == len(FILES)
-    monkeypatch.setattr(room, name, most)
+    monkeypatch.setattr(module, name, most)
     assert list(project_snapshot.gather(linted, HINTS, cache).facts) == [key_of(path) for path in linted]
-    monkeypatch.setattr(room, name, 10 * most)
+    monkeypatch.setattr(module, name, 10 * most)
     assert len(project_snapshot.gather(linted, HINTS, cache).facts) == len(FILES)
 
 
@@ -494,7 +494,7 @@ def test_a_project_that_is_moved_keeps_its_cache(
     moved = here.parent / "moved"
     here.rename(moved)
     monkeypatch.chdir(moved)
-    monkeypatch.setattr(project_snapshot, "facts_of", None)
+    monkeypatch.setattr(project_snapshot, "symbols_of", None)
     assert lint(capfd, ".") == whole
 
 

@@ -65,8 +65,8 @@ def check(*paths: str, rules_for: Callable[[str], list[Rule]] = lambda path: [IT
 
 def untimed(results: list[Result]) -> list[Result]:
     """The results without what tells how long before it was read a file had changed."""
-    grounds = [each.ground and each.ground._replace(status=None) for each in results]
-    return [each._replace(ground=ground) for each, ground in zip(results, grounds, strict=True)]
+    grounds = [each.fingerprint and each.fingerprint._replace(status=None) for each in results]
+    return [each._replace(fingerprint=fingerprint) for each, fingerprint in zip(results, grounds, strict=True)]
 
 
 # -- discovery -----------------------------------------------------------------------------------------------------

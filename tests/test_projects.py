@@ -380,7 +380,7 @@ def test_facts_from_the_cache_give_the_same(
     def forbidden(data: bytes) -> None:
         raise AssertionError("the facts of an unchanged file are taken again")
 
-    monkeypatch.setattr(project_snapshot, "facts_of", forbidden)
+    monkeypatch.setattr(project_snapshot, "symbols_of", forbidden)
     assert case.findings(cache=CACHE_FOLDER) == without
 
 

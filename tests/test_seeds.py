@@ -8,7 +8,7 @@ import pytest
 
 from linting import PROJECTS, ROOT, few, label, laid_out
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.syntax.index import Index
 from torchperf_lint.syntax.source import Source
 
@@ -42,33 +42,35 @@ def train(network, optimizers, data, epochs, steps):
 """
 
 
-def unit_of(source: Source) -> Unit:
-    return Unit(source, Index(source.parse(), source.path), Hints())
+def file_of(source: Source) -> AnalyzedFile:
+    return AnalyzedFile(source, Index(source.parse(), source.path), Hints())
 
 
 @pytest.mark.parametrize("path", few(PROGRAMS), ids=label)
 def test_what_is_hot_may_be_hot(path: Path) -> None:
-    assert_what_is_hot_may_be_hot(unit_of(Source(path.name, path.read_bytes())))
+    assert_what_is_hot_may_be_hot(file_of(Source(path.name, path.read_bytes())))
 
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_what_other_files_make_hot_may_be_hot(name: str, tmp_path: Path) -> None:
     snapshot = laid_out(tmp_path, name)
     program = snapshot.program()
-    units = [unit for unit in map(program.unit, snapshot.layout.shown) if unit is not None]
-    assert units
-    for unit in units:
-        assert_what_is_hot_may_be_hot(unit)
+    analyzed_files = [analyzed for analyzed in map(program.analyzed, snapshot.layout.shown) if analyzed is not None]
+    assert analyzed_files
+    for analyzed in analyzed_files:
+        assert_what_is_hot_may_be_hot(analyzed)
 
 
-def assert_what_is_hot_may_be_hot(unit: Unit) -> None:
-    for statement in unit.index.places:
-        if unit.heat.of(statement) is not None:
-            assert unit.heat.may_be_hot(statement), f"{unit.index.path}:{statement.lineno}"
+def assert_what_is_hot_may_be_hot(analyzed: AnalyzedFile) -> None:
+    for statement in analyzed.index.places:
+        if analyzed.frequency.of(statement) is not None:
+            assert analyzed.frequency.may_be_hot(statement), f"{analyzed.index.path}:{statement.lineno}"
 
 
 def test_loops_of_steps_are_told_from_loops_of_epochs() -> None:
-    unit = unit_of(Source("train.py", TRAINING.encode()))
-    asked = {name: unit.index.calls[name] for name in ("each_step", "epoch_only")}
-    warm = {name: [unit.seeds.in_loop(record.statement) for record in records] for name, records in asked.items()}
+    analyzed = file_of(Source("train.py", TRAINING.encode()))
+    asked = {name: analyzed.index.calls[name] for name in ("each_step", "epoch_only")}
+    warm = {
+        name: [analyzed.entry_points.in_loop(record.statement) for record in records] for name, records in asked.items()
+    }
     assert warm == {"each_step": [True] * 4, "epoch_only": [False] * 4}

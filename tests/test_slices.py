@@ -10,7 +10,7 @@ import pytest
 
 from linting import few
 from torchperf_lint.knowledge.hints import Hints
-from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.domain.values import UNKNOWN
 from torchperf_lint.model.syntax.index import Index
 from torchperf_lint.model.syntax.slices import slices_of
@@ -26,9 +26,9 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 PROGRAMS = sorted([*FIXTURES.glob("model/*.py"), *FIXTURES.glob("rules/*/*/*.py")])
 
 
-def unit_of(code: str) -> Unit:
+def file_of(code: str) -> AnalyzedFile:
     source = Source("example.py", code.encode())
-    return Unit(source, Index(source.parse(), source.path), Hints())
+    return AnalyzedFile(source, Index(source.parse(), source.path), Hints())
 
 
 def named(path: Path) -> str:
@@ -37,8 +37,8 @@ def named(path: Path) -> str:
 
 def lines_run(code: str, line: int) -> set[int]:
     """The lines of the statements that are run for the values of the statement in a line."""
-    unit = unit_of(code)
-    statement, place = next((each, at) for each, at in unit.index.places.items() if each.lineno == line)
+    analyzed = file_of(code)
+    statement, place = next((each, at) for each, at in analyzed.index.places.items() if each.lineno == line)
     return {each.lineno for each in slices_of(place.function).of_statement(statement).run}
 
 
@@ -147,8 +147,8 @@ class Two:
 
     def __init__(self, source: Source) -> None:
         self.index = Index(source.parse(), source.path)
-        self._runs_all = Unit(source, self.index, Hints()).world()
-        self._runs_slices = Unit(source, self.index, Hints()).world()
+        self._runs_all = AnalyzedFile(source, self.index, Hints()).inference()
+        self._runs_slices = AnalyzedFile(source, self.index, Hints()).inference()
 
     def whole(self, function: FunctionInfo) -> Frame:
         return self._runs_all.frame(function)
@@ -224,8 +224,8 @@ def test_a_test_that_leaves_tells_what_the_value_is_behind_it() -> None:
 
 
 def test_what_a_function_does_not_return_is_not_run_for_a_call_of_it() -> None:
-    unit = unit_of("def f(a):\n    log(a)\n\ndef g(a):\n    log(a)\n    return 1\n")
-    silent, giving = (slices_of(function).of_results() for function in unit.index.functions[1:])
+    analyzed = file_of("def f(a):\n    log(a)\n\ndef g(a):\n    log(a)\n    return 1\n")
+    silent, giving = (slices_of(function).of_results() for function in analyzed.index.functions[1:])
     assert not silent.run
     assert [statement.lineno for statement in giving.run] == [6]
     assert "a" not in giving.names
@@ -235,10 +235,10 @@ def test_class_bodies_in_a_function_are_told_apart() -> None:
     """What one class binds may be what another one reads: all that binds the name is run, in whichever class."""
     body = "    class C{0}:\n        for x in loader:\n            loss = model(x).sum()\n            print(loss)\n"
     code = "def main(model, loader):\n" + "    x = 1\n" * 600 + "".join(map(body.format, range(40)))
-    unit = unit_of(code)
-    (main,) = (each for each in unit.index.functions if each.name == "main")
+    analyzed = file_of(code)
+    (main,) = (each for each in analyzed.index.functions if each.name == "main")
     sums = [record.call for record in main.calls_made if record.call.args == []]
     shown = main.calls_made[-1].statement
-    values = unit.world().frame(main, slices_of(main).of_statement(shown)).values
+    values = analyzed.inference().frame(main, slices_of(main).of_statement(shown)).values
     assert len(sums) == 40
     assert all(call in values for call in sums)

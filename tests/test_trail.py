@@ -15,9 +15,9 @@ from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model import bounds
-from torchperf_lint.model.project.dependencies import Trail
-from torchperf_lint.model.project.file_symbols import facts_of
-from torchperf_lint.model.project.symbol_index import QUESTIONS, Links
+from torchperf_lint.model.project.dependencies import DependencyRecorder
+from torchperf_lint.model.project.file_symbols import symbols_of
+from torchperf_lint.model.project.symbol_index import QUESTIONS, SymbolIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import FileReport
     from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.model.program import Program
-    from torchperf_lint.model.project.dependencies import Basis, Question
+    from torchperf_lint.model.project.dependencies import Dependencies, Question
 
 
-def judge(path: str, project: Program) -> tuple[Basis | None, FileReport]:
+def judge(path: str, project: Program) -> tuple[Dependencies | None, FileReport]:
     """What the report of a file rests on, None if it asks nothing of the project, and the report."""
     asked = []
 
     def noted() -> Program:
         asked.append(project)
-        project.trail.begin()
+        project.recorder.begin()
         return project
 
     with open(path, "rb") as file:
         report = check_source(path, file.read(), Settings().rules, Target(), Settings().hints, program=noted)
     if not asked:
         return None, report
-    basis = project.trail.basis()
-    assert basis is not None
-    return basis, report
+    dependencies = project.recorder.dependencies()
+    assert dependencies is not None
+    return dependencies, report
 
 
 @pytest.mark.parametrize("most_loaded", [0, bounds.MOST_BYTES_LOADED])
@@ -105,8 +105,10 @@ def test_all_questions_are_known_and_can_be_asked_again(tmp_path: Path) -> None:
         snapshot = laid_out(tmp_path / name, name)
         program = snapshot.program()
         bases = [judge(path, program) for path in snapshot.layout.shown.values()]
-        questions = {question for basis, _ in bases if basis is not None for _, question in basis.questions}
-        links = Links(snapshot.facts, snapshot.layout.root)
+        questions = {
+            question for dependencies, _ in bases if dependencies is not None for _, question in dependencies.questions
+        }
+        links = SymbolIndex(snapshot.facts, snapshot.layout.root)
         for kind, *texts in questions:
             assert QUESTIONS[kind] == len(texts)
             assert links.answer((kind, *texts)) == getattr(links, kind)(*texts)
@@ -126,47 +128,47 @@ def test_all_questions_are_known_and_can_be_asked_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_question_that_is_none_has_no_answer(question: tuple[str, ...]) -> None:
-    assert Links({"/p/a.py": facts_of(b"")}, "/p").answer(question) is None
+    assert SymbolIndex({"/p/a.py": symbols_of(b"")}, "/p").answer(question) is None
 
 
 def test_what_is_kept_brings_its_trail_along() -> None:
-    trail = Trail()
+    recorder = DependencyRecorder()
     known: dict[str, tuple[int, int]] = {}
 
     def opens(*keys: str) -> int:
         for key in keys:
-            trail.opened(key)
+            recorder.opened(key)
         return len(keys)
 
-    def basis() -> tuple[Iterable[str], Iterable[str]]:
-        found = trail.basis()
+    def dependencies() -> tuple[Iterable[str], Iterable[str]]:
+        found = recorder.dependencies()
         assert found is not None
         return found.opened, found.asked
 
-    trail.begin()
-    trail.opened("a")
-    assert trail.kept(known, "b and c", lambda: opens("b", "c")) == 2
-    assert basis() == (("a", "b", "c"), ())
-    trail.begin()
-    trail.asked("d", ("files_calling", "x"))
-    assert trail.kept(known, "b and c", lambda: opens("z")) == 2
-    assert basis() == (("b", "c"), ("d",))
-    trail.begin()
-    assert basis() == ((), ())
-    trail.certain = False
-    assert trail.basis() is None
+    recorder.begin()
+    recorder.opened("a")
+    assert recorder.kept(known, "b and c", lambda: opens("b", "c")) == 2
+    assert dependencies() == (("a", "b", "c"), ())
+    recorder.begin()
+    recorder.asked("d", ("files_calling", "x"))
+    assert recorder.kept(known, "b and c", lambda: opens("z")) == 2
+    assert dependencies() == (("b", "c"), ("d",))
+    recorder.begin()
+    assert dependencies() == ((), ())
+    recorder.certain = False
+    assert recorder.dependencies() is None
 
 
 def test_an_answer_that_fails_leaves_its_trail() -> None:
-    trail = Trail()
-    trail.opened("a")
+    recorder = DependencyRecorder()
+    recorder.opened("a")
 
     def fails() -> int:
-        trail.opened("b")
+        recorder.opened("b")
         raise RecursionError
 
     with pytest.raises(RecursionError):
-        trail.followed(fails)
-    basis = trail.basis()
-    assert basis is not None
-    assert basis.opened == ("a", "b")
+        recorder.followed(fails)
+    dependencies = recorder.dependencies()
+    assert dependencies is not None
+    assert dependencies.opened == ("a", "b")

@@ -13,7 +13,7 @@ from linting import ROOT, label
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import bounds
-from torchperf_lint.model.analyzed_file import Unit
+from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.domain import provenance
 from torchperf_lint.model.domain.values import (
     UNKNOWN,
@@ -26,7 +26,7 @@ from torchperf_lint.model.domain.values import (
 )
 from torchperf_lint.model.frequency.numbers import is_certain
 from torchperf_lint.model.syntax.index import Index
-from torchperf_lint.model.values.inference import World
+from torchperf_lint.model.values.inference import ValueInference
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
@@ -61,26 +61,26 @@ SHOWN = st.builds(lambda value, because: value._replace(because=because), VALUES
 
 @given(st.dictionaries(st.sampled_from("xyz"), SHOWN))
 def test_evidence_that_is_set_apart_comes_back(values: dict[str, Value]) -> None:
-    bare, shown = provenance.set_apart(values)
-    assert {name: provenance.put_back(value, shown) for name, value in bare.items()} == values
+    bare, shown = provenance.strip(values)
+    assert {name: provenance.restore(value, shown) for name, value in bare.items()} == values
 
 
 @given(VALUES, SOME_STEPS, SOME_STEPS)
 def test_values_that_differ_in_evidence_alone_are_the_same_without_it(
     value: Value, one: tuple[Because, ...], other: tuple[Because, ...]
 ) -> None:
-    bare = [provenance.set_apart({"x": value._replace(because=because)})[0] for because in (one, other)]
+    bare = [provenance.strip({"x": value._replace(because=because)})[0] for because in (one, other)]
     assert bare[0] == bare[1]
     pair = {"x": value._replace(because=one), "y": value._replace(because=other)}
-    apart = provenance.set_apart(pair)[0]
+    apart = provenance.strip(pair)[0]
     assert (apart["x"] == apart["y"]) is (one == other)
 
 
 def test_evidence_keeps_the_file_that_a_token_was_seen_from() -> None:
     step = Because(3, "moved here")
-    bare, shown = provenance.set_apart({"x": Value(Kind.TENSOR, because=(step,))})
+    bare, shown = provenance.strip({"x": Value(Kind.TENSOR, because=(step,))})
     elsewhere = located(bare["x"], "other.py")
-    assert provenance.put_back(elsewhere, shown).because == (Because(3, "moved here", "other.py"),)
+    assert provenance.restore(elsewhere, shown).because == (Because(3, "moved here", "other.py"),)
 
 
 @given(VALUES)
@@ -148,29 +148,29 @@ def test_answers_do_not_depend_on_the_order_of_questions(path: Path) -> None:
     tree = source.parse()
     index = Index(tree)
 
-    def world() -> World:
-        unit = Unit(source, Index(tree, source.path), Hints())
-        unit.index = index  # values name functions and classes, and are to be compared
-        return unit.world()
+    def inference() -> ValueInference:
+        analyzed = AnalyzedFile(source, Index(tree, source.path), Hints())
+        analyzed.index = index  # values name functions and classes, and are to be compared
+        return analyzed.inference()
 
-    first = _values(world())
+    first = _values(inference())
     numbers = list(range(len(index.functions)))
     chance = random.Random(path.name)
     for order in (numbers[::-1], *(chance.sample(numbers, len(numbers)) for _ in range(3))):
-        asked = world()
+        asked = inference()
         for function in (index.functions[number] for number in order):
             asked.callers(function)
             asked.frame(function)
         assert _values(asked) == first
 
 
-def _values(world: World) -> dict[str, list[tuple[int, int, Value]]]:
+def _values(inference: ValueInference) -> dict[str, list[tuple[int, int, Value]]]:
     def place(node: ast.expr) -> tuple[int, int]:
         return node.lineno, node.col_offset
 
     return {
-        f"{number} {function.name}": [(*place(node), value) for node, value in world.frame(function).values.items()]
-        for number, function in enumerate(world.index.functions)
+        f"{number} {function.name}": [(*place(node), value) for node, value in inference.frame(function).values.items()]
+        for number, function in enumerate(inference.index.functions)
     }
 
 
@@ -179,11 +179,11 @@ def test_calls_that_call_in_turn_are_followed_to_a_bound(monkeypatch: pytest.Mon
     again = "def f{0}(x):\n    return [f{1}([x, 1]), f{1}([x, 1.0]), f{1}([x, 'a'])]\n"
     code = "".join(again.format(number, number + 1) for number in range(6)) + "def f6(x):\n    return x\n"
     source = Source("example.py", code.encode())
-    world = Unit(source, Index(source.parse(), source.path), Hints()).world()
+    inference = AnalyzedFile(source, Index(source.parse(), source.path), Hints()).inference()
     followed: list[object] = []
-    follow = World._followed
-    monkeypatch.setattr(World, "_followed", lambda *given: (followed.append(given), follow(*given))[1])
-    world.frame(world.index.functions[1])
+    follow = ValueInference._followed
+    monkeypatch.setattr(ValueInference, "_followed", lambda *given: (followed.append(given), follow(*given))[1])
+    inference.frame(inference.index.functions[1])
     assert len(followed) <= bounds.MOST_STATEMENTS_FOLLOWED
 
 
@@ -193,6 +193,6 @@ def test_calls_that_call_in_turn_are_followed_to_a_bound(monkeypatch: pytest.Mon
 )
 def test_what_is_certain_to_be_a_number_is_one(text: str, certain: bool) -> None:
     source = Source("f.py", f"def f(x, loader):\n    n, text = 1, '2'\n    probe({text})\n".encode())
-    unit = Unit(source, Index(source.parse(), "f.py"), Hints())
-    (record,) = unit.index.calls["probe"]
-    assert is_certain(record.call.args[0], record.function, unit.world(), unit.heat) is certain
+    analyzed = AnalyzedFile(source, Index(source.parse(), "f.py"), Hints())
+    (record,) = analyzed.index.calls["probe"]
+    assert is_certain(record.call.args[0], record.function, analyzed.inference(), analyzed.frequency) is certain

@@ -33,7 +33,10 @@ def test_the_simulated_device_agrees_with_the_gpu():
         assert device_comparison.read_reasons() == {}, "there is nothing to disagree with"
     else:
         assert known["gpu"] in device_comparison.status()
-        assert compare(device_comparison.simulate(), device_comparison.measured(known), device_comparison.read_reasons()) == []
+        assert (
+            compare(device_comparison.simulate(), device_comparison.measured(known), device_comparison.read_reasons())
+            == []
+        )
 
 
 # ---- the comparison
@@ -79,7 +82,9 @@ def test_every_count_of_a_program_is_compared_but_copies_to_the_host():
 
 def test_a_program_that_the_simulated_device_refuses_is_not_compared():
     entry = {**dict.fromkeys(programs.COUNTS, 0), "error": ""}
-    assert list(device_comparison.simulated_programs({"a.b": entry, "a.c": {**entry, "error": "NotSimulated"}})) == ["a.b"]
+    assert list(device_comparison.simulated_programs({"a.b": entry, "a.c": {**entry, "error": "NotSimulated"}})) == [
+        "a.b"
+    ]
 
 
 # ---- what both detectors counted

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.engine.executors import Unusable, calm_collector, drive
-from torchperf_lint.engine.jobs import Disk, requirements, run_job
+from torchperf_lint.engine.jobs import FileSystem, requirements, run_job
 from torchperf_lint.engine.store import settled, status_of
 from torchperf_lint.engine.tool_fingerprint import portable_stamp
 from torchperf_lint.syntax.identity import digest_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.store import Status
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.program import Program
-    from torchperf_lint.model.project.file_symbols import Facts
+    from torchperf_lint.model.project.file_symbols import FileSymbols
 
 CONNECTING = 10.0
 """Seconds in which the scheduler has to be reached, and in which it has to have a worker."""
@@ -108,11 +108,11 @@ def judge(jobs: Sequence[Job], project: Project, *packs: dict[str, bytes]) -> li
         return [run_job(job, project) for job in jobs]
 
 
-def facts_in(pack: dict[str, bytes]) -> list[Facts]:
+def facts_in(pack: dict[str, bytes]) -> list[FileSymbols]:
     """The facts of all contents of a pack, which name them by their digests."""
-    from torchperf_lint.model.project.file_symbols import facts_of
+    from torchperf_lint.model.project.file_symbols import symbols_of
 
-    return [facts_of(data) for data in pack.values()]
+    return [symbols_of(data) for data in pack.values()]
 
 
 def held(data: Any) -> Any:
@@ -149,7 +149,7 @@ class Cluster:
                 with contextlib.suppress(Exception):  # there may be no scheduler to say goodbye to
                     client.close(timeout=_LEAVING)
 
-    def facts_of_all(self, contents: Iterator[bytes]) -> list[Facts]:
+    def facts_of_all(self, contents: Iterator[bytes]) -> list[FileSymbols]:
         """The facts of contents, in their order; those of a single pack are worked out sooner than they are sent."""
         digests = [self._take(data) for data in contents]
         if not self._packs:
@@ -172,7 +172,7 @@ class Cluster:
         keys = {path: key for key, path in seen.layout.shown.items()}
         sent = {job.path for job in work if keys[job.path] in files}
         project = Project(portable_stamp(), seen._replace(statuses={}), files, _targets(work))
-        here = Disk(lambda: seen)
+        here = FileSystem(lambda: seen)
         with self._one_line():
             from distributed import KilledWorker
 
@@ -278,7 +278,7 @@ class Cluster:
         except Exception as error:
             raise Unusable(f"the dask cluster {self._address} has failed: {_line(error)}") from error
 
-    def _awaited(self, future: Future[list[Facts]]) -> list[Facts]:
+    def _awaited(self, future: Future[list[FileSymbols]]) -> list[FileSymbols]:
         from concurrent.futures import wait
 
         while not wait([future], 1).done:

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torchperf_lint.engine.findings import Failure
-from torchperf_lint.engine.jobs import Disk, failed, run_job
+from torchperf_lint.engine.jobs import FileSystem, failed, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.jobs import Job, Result
     from torchperf_lint.engine.project_snapshot import Snapshot
-    from torchperf_lint.model.project.file_symbols import Facts
+    from torchperf_lint.model.project.file_symbols import FileSymbols
 
 WORTH_A_POOL = 5_000_000
 """Bytes of source below which starting worker processes takes longer than it saves."""
@@ -59,7 +59,7 @@ def workers_of(executor: str, jobs: int | None) -> Workers:
 class Workers(Protocol):
     """Who does the work of a run: the facts of files, and the jobs."""
 
-    def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[Facts]:
+    def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[FileSymbols]:
         """The facts of files' contents, in their order."""
 
     def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
@@ -76,11 +76,11 @@ class Processes:
         """`jobs` is the number of processes; None: as many as there are cores to use."""
         self._jobs = jobs or _cores()
 
-    def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[Facts]:
+    def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[FileSymbols]:
         """As Workers says."""
-        from torchperf_lint.model.project.file_symbols import facts_of
+        from torchperf_lint.model.project.file_symbols import symbols_of
 
-        return map(facts_of, contents)
+        return map(symbols_of, contents)
 
     def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
         """As Workers says."""
@@ -88,7 +88,7 @@ class Processes:
             from torchperf_lint.engine.pool import in_pool
 
             return in_pool(work, self._jobs, snapshot)
-        around = Disk(snapshot)
+        around = FileSystem(snapshot)
         return (run_job(job, around) for job in work)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import unreadable
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.mishaps import told
-from torchperf_lint.engine.results import Ground
+from torchperf_lint.engine.results import Fingerprint
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.store import settled, status_of
@@ -69,10 +69,10 @@ class Result(NamedTuple):
     applied: tuple[Applied, ...] = ()
     withdrawn: tuple[Withdrawn, ...] = ()
     unfixed: FileReport = FileReport()  # what is to be said if the fixed file cannot be written
-    ground: Ground | None = None  # what the report rests on; None if that is not known, or not asked for
+    fingerprint: Fingerprint | None = None  # what the report rests on; None if that is not known, or not asked for
 
 
-class Surroundings(Protocol):
+class Workspace(Protocol):
     """All that jobs learn of files, however it has come to where they are done."""
 
     def read(self, path: str) -> tuple[bytes, Status | None]:
@@ -85,7 +85,7 @@ class Surroundings(Protocol):
         """`target` with what the project around a file states of versions."""
 
 
-class Disk:
+class FileSystem:
     """The surroundings where the files lie."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
@@ -102,7 +102,7 @@ class Disk:
         return requirements().complete(target, path)
 
 
-def run_job(job: Job, around: Surroundings) -> Result:
+def run_job(job: Job, around: Workspace) -> Result:
     """Do one job, in whatever process; what goes wrong is a line about its file."""
     try:
         try:
@@ -163,20 +163,22 @@ def _checked(
         assert program is not None
         if not asked:
             asked.append(program())
-            asked[0].trail.begin()
+            asked[0].recorder.begin()
         return asked[0]
 
     subject = (job.path, data, rules, target, job.hints)
     around = None if program is None else noted
     report = check_source(*subject, program=around, report_unused=job.report_unused)
     report = offered(report, *subject, program=around, report_unused=job.report_unused)
-    basis = asked[0].trail.basis() if asked else None
-    ground = None
-    if basis is not None or not asked:
+    dependencies = asked[0].recorder.dependencies() if asked else None
+    fingerprint = None
+    if dependencies is not None or not asked:
         # The versions that were asked for are those that are not the job's.
-        ground = Ground(digest_of(data), status, name_of_target(target) if target is not job.target else None, basis)
+        fingerprint = Fingerprint(
+            digest_of(data), status, name_of_target(target) if target is not job.target else None, dependencies
+        )
     kept = data if report.diagnostics else b""
-    return Result(job.path, report, kept, kept, ground=ground)
+    return Result(job.path, report, kept, kept, fingerprint=fingerprint)
 
 
 def completed(

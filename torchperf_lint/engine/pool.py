@@ -17,16 +17,16 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.engine import executors
-from torchperf_lint.engine.jobs import Disk, run_job
+from torchperf_lint.engine.jobs import FileSystem, run_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, MutableMapping, Sequence
     from concurrent.futures import Future
 
-    from torchperf_lint.engine.jobs import Job, Result, Surroundings
+    from torchperf_lint.engine.jobs import Job, Result, Workspace
     from torchperf_lint.engine.project_snapshot import Snapshot
 
-_around: Surroundings | None = None
+_around: Workspace | None = None
 """What a worker process knows besides its jobs."""
 
 
@@ -36,7 +36,7 @@ def _begin(snapshot: Snapshot) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as it was when it started, unless it takes another one's place
     _end_with_parent()
     executors.tune_collector()
-    _around = Disk(lambda: snapshot)
+    _around = FileSystem(lambda: snapshot)
 
 
 def _end_with_parent() -> None:

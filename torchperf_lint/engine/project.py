@@ -120,7 +120,7 @@ def _with_kept(
             result = told.pop(job.path, None)
             if result is None:
                 result = next(judged)
-                kept.add(keys[job.path], job.path, _asked(job), result.report, result.ground)
+                kept.add(keys[job.path], job.path, _asked(job), result.report, result.fingerprint)
             yield result
     kept.save(looked_at[0] if looked_at else None)
 

@@ -10,7 +10,7 @@ from torchperf_lint.engine.project_root import Layout, layout_at, layout_of, roo
 from torchperf_lint.engine.store import Document, Status, as_status, settled, status_of
 from torchperf_lint.engine.tool_fingerprint import program_stamp
 from torchperf_lint.model.program import Program
-from torchperf_lint.model.project.file_symbols import Facts, facts_of
+from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.syntax.identity import digest_of, key_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Snapshot(NamedTuple):
     """The files of a project and what is known of them: plain data that can be sent to other processes."""
 
     layout: Layout
-    facts: dict[str, Facts]
+    facts: dict[str, FileSymbols]
     hints: Hints
     statuses: dict[str, Status | None]  # when the facts were taken; None: they would not show a later change
 
@@ -85,7 +85,7 @@ def gather(
     linted: Iterable[str],
     hints: Hints,
     cache: str | None = None,
-    facts_of_all: Callable[[Iterator[bytes]], Iterable[Facts]] | None = None,
+    facts_of_all: Callable[[Iterator[bytes]], Iterable[FileSymbols]] | None = None,
 ) -> Snapshot:
     """Look at the whole project that the files belong to.
 
@@ -100,7 +100,7 @@ def look_at(
     layout: Layout,
     hints: Hints,
     cache: str | None,
-    facts_of_all: Callable[[Iterator[bytes]], Iterable[Facts]] | None = None,
+    facts_of_all: Callable[[Iterator[bytes]], Iterable[FileSymbols]] | None = None,
 ) -> Snapshot:
     """The same where it is known already which files those are."""
     store = None if cache is None else _Store(layout.root, cache)
@@ -126,8 +126,8 @@ def look_at(
     return Snapshot(layout, facts, hints, {key: entry.status for key, entry in entries.items()})
 
 
-def _facts_here(contents: Iterator[bytes]) -> Iterator[Facts]:
-    return map(facts_of, contents)
+def _facts_here(contents: Iterator[bytes]) -> Iterator[FileSymbols]:
+    return map(symbols_of, contents)
 
 
 def _size(keys: Iterable[str]) -> int:
@@ -145,13 +145,13 @@ class _Entry(NamedTuple):
     """The facts of a file, with what its status was when they were taken."""
 
     status: Status | None
-    facts: Facts
+    facts: FileSymbols
 
 
 def _looked_up(key: str, kept: _Entry | None) -> _Entry | None:
     """The entry of a file as it is now; None if it cannot be read."""
     seen = _seen(key, kept)
-    return seen if seen is None or isinstance(seen, _Entry) else _Entry(seen[0], facts_of(seen[1]))
+    return seen if seen is None or isinstance(seen, _Entry) else _Entry(seen[0], symbols_of(seen[1]))
 
 
 def _seen(key: str, kept: _Entry | None) -> _Entry | tuple[Status | None, bytes] | None:
@@ -209,5 +209,5 @@ def _entry(plain: Any) -> _Entry:
     """The entry that was written like this; raise ValueError for anything else."""
     match plain:
         case [status, facts]:
-            return _Entry(as_status(status), Facts.from_plain(facts))
+            return _Entry(as_status(status), FileSymbols.from_plain(facts))
     raise ValueError("this is no entry")

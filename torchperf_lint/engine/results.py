@@ -1,12 +1,11 @@
 """Reports kept between runs: what an earlier run has said of a file is said again where a new run would say the same.
 
-Why that holds. A report is worked out from the file's bytes and path, from its job, from what requirement files state
-of versions, from this program and its interpreter, and, if a rule has asked the project, from what `Program` gave: the
-content of other files with the paths that they are shown by, and answers of `Links` to questions, which are texts. All
-of these are noted with the report (`model/project/dependencies.py`), those under answers that were kept for another file as
-well. The model takes the same steps where it is given the same, so a report whose every ground is as it was is the
-report that would be made. What is not noted is not relied on: a file that changed while it was judged, or could not
-be read, leaves no report behind.
+Why that holds. A report depends on the file's bytes and path, its job, the versions that requirement files state, this
+program and its interpreter. Where a rule has asked the project, it also depends on what `Program` gave: other files'
+bytes and the paths that they are shown by, and answers of `SymbolIndex`, which are texts. All of these are stored with
+the report (`model/project/dependencies.py`), those of memoized results included. The model is deterministic, so a
+report whose dependencies are all unchanged is the report that a new run would make. Nothing else is relied on: a file
+that changed while it was judged, or could not be read, leaves no report behind.
 
 There are two documents for each set of settings. `results` has the reports, and the state of all files of the project
 in which they hold: if nothing has changed, it is all that is read. `grounds` has what each report rests on, and is read
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.engine.runner import FileReport
     from torchperf_lint.engine.store import Status
-    from torchperf_lint.model.project.dependencies import Basis
-    from torchperf_lint.model.project.symbol_index import Links
+    from torchperf_lint.model.project.dependencies import Dependencies
+    from torchperf_lint.model.project.symbol_index import SymbolIndex
 
 MOST_SETTINGS = 4
 """For how many sets of settings a project's reports are kept."""
@@ -42,13 +41,13 @@ LARGEST = 20_000_000
 _FORMAT = 1
 
 
-class Ground(NamedTuple):
+class Fingerprint(NamedTuple):
     """What a report was made of: plain data that crosses processes."""
 
     digest: str
     status: Status | None  # of the file when it was opened; None: it would not show a later change
     stated: str | None  # the versions that were asked for; None: none were
-    basis: Basis | None  # None: nothing of the project was asked
+    dependencies: Dependencies | None  # None: nothing of the project was asked
 
 
 class Told(NamedTuple):
@@ -91,7 +90,7 @@ class Results:
         self._state: _State | None = None  # None: the reports rest on no project yet
         self._table = _Table()
         self._new: dict[str, _Kept] = {}
-        self._new_grounds: dict[str, Basis] = {}
+        self._new_grounds: dict[str, Dependencies] = {}
         self._looked_at = False
         self._changed = False  # what is kept is not what the documents say
 
@@ -180,16 +179,18 @@ class Results:
 
     # -- what is kept ----------------------------------------------------------------------------------------------
 
-    def add(self, key: str, path: str, job: str, report: FileReport, ground: Ground | None) -> None:
+    def add(self, key: str, path: str, job: str, report: FileReport, fingerprint: Fingerprint | None) -> None:
         """Keep a new report, if its ground is known and it is no mishap, which may not happen again."""
         self._kept.pop(key, None)
-        if ground is None:
+        if fingerprint is None:
             return
-        if ground.basis is not None:
-            self._new_grounds[key] = ground.basis
+        if fingerprint.dependencies is not None:
+            self._new_grounds[key] = fingerprint.dependencies
         if report.failure is None or report.failure.row is not None:
-            alone = ground.basis is None
-            kept = _Kept(ground.status, ground.digest, path, job, ground.stated, alone, plain_report(report))
+            alone = fingerprint.dependencies is None
+            kept = _Kept(
+                fingerprint.status, fingerprint.digest, path, job, fingerprint.stated, alone, plain_report(report)
+            )
             self._new[key] = kept
 
     def save(self, snapshot: Snapshot | None) -> None:
@@ -197,8 +198,8 @@ class Results:
         if snapshot is not None:
             if not self._looked_at:
                 self.outlive(snapshot)
-            for key, basis in self._new_grounds.items():
-                self._table.learn(key, basis)
+            for key, dependencies in self._new_grounds.items():
+                self._table.learn(key, dependencies)
         if not self._new and not self._changed:
             return
         tokens = {} if self._state is None else self._state.tokens
@@ -223,9 +224,9 @@ class _Table:
     def __init__(self) -> None:
         self.entries: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._questions: dict[str, dict[tuple[str, ...], None]] = {}
-        self._answers: dict[tuple[str, ...], str] = {}  # those that were kept
+        self._cache: dict[tuple[str, ...], str] = {}  # those that were kept
         self._now: dict[tuple[str, ...], str] = {}  # those of this run's project
-        self._links: Links | None = None
+        self._symbol_index: SymbolIndex | None = None
 
     def load(self, document: Document, stamp: str, mark: str) -> bool:
         """Read the table that belongs to the reports of that mark; whether there is one."""
@@ -245,13 +246,13 @@ class _Table:
             }
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
             return False
-        self.entries, self._questions, self._answers = entries, asked, answers
+        self.entries, self._questions, self._cache = entries, asked, answers
         return True
 
     def holding(self, changed: set[str], snapshot: Snapshot) -> set[str]:
         """The files whose reports rest on nothing that is different now."""
-        answers = self._answered(self._answers, snapshot)
-        other = {question for question, answer in self._answers.items() if answers[question] != answer}
+        answers = self._answered(self._cache, snapshot)
+        other = {question for question, answer in self._cache.items() if answers[question] != answer}
         failing = {key for key, questions in self._questions.items() if not other.isdisjoint(questions)}
         found = {
             key
@@ -262,10 +263,10 @@ class _Table:
         self._questions = {key: questions for key, questions in self._questions.items() if key not in failing}
         return found
 
-    def learn(self, key: str, basis: Basis) -> None:
+    def learn(self, key: str, dependencies: Dependencies) -> None:
         """Add what a report of this run rests on."""
-        self.entries[key] = basis.opened, basis.asked
-        for other, question in basis.questions:
+        self.entries[key] = dependencies.opened, dependencies.asked
+        for other, question in dependencies.questions:
             self._questions.setdefault(other, {})[question] = None
 
     def plain(self, stamp: str, mark: str, resting: set[str], snapshot: Snapshot) -> dict[str, Any]:
@@ -291,13 +292,13 @@ class _Table:
 
     def _answered(self, questions: Iterable[tuple[str, ...]], snapshot: Snapshot) -> dict[tuple[str, ...], str]:
         """What facts answer now, each as a short text; one project is asked in a run, and everything once."""
-        if self._links is None:
-            from torchperf_lint.model.project.symbol_index import Links
+        if self._symbol_index is None:
+            from torchperf_lint.model.project.symbol_index import SymbolIndex
 
-            self._links = Links(snapshot.facts, snapshot.layout.root)
+            self._symbol_index = SymbolIndex(snapshot.facts, snapshot.layout.root)
         for question in questions:
             if question not in self._now:
-                self._now[question] = _short(self._links.answer(question))
+                self._now[question] = _short(self._symbol_index.answer(question))
         return self._now
 
 

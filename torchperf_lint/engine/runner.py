@@ -74,14 +74,14 @@ def _checked(
 ) -> FileReport:
     """As `check_source` says; raises RecursionError where that needs a larger stack than this thread has."""
     enabled = [rule for rule in rules if _may_speak(rule, target)]
-    awake = rules_worth_running(data, enabled, accelerated=program is not None)
-    around = program() if program is not None and awake else None
+    triggered = rules_worth_running(data, enabled, accelerated=program is not None)
+    around = program() if program is not None and triggered else None
     if around is not None:
         around.make_room()
         accelerated, metrics = around.reached(path), around.may_have_metrics(path)
-        awake = rules_worth_running(data, enabled, accelerated=accelerated, metrics=metrics)
+        triggered = rules_worth_running(data, enabled, accelerated=accelerated, metrics=metrics)
     if len(data) > LARGEST:
-        quiet = not awake and not (report_unused and mentions_ours(data))
+        quiet = not triggered and not (report_unused and mentions_ours(data))
         reason = f"larger than {LARGEST // 1_000_000} MB, not checked"
         return FileReport() if quiet else FileReport((), Failure(path, None, None, reason))
     try:
@@ -89,16 +89,16 @@ def _checked(
         suppressions = Suppressions(source, noqa=noqa)
         if suppressions.cover_the_file:
             return FileReport()
-        if not awake:
+        if not triggered:
             source.parse()
-            unit = None
+            analyzed = None
         elif around is None:
-            from torchperf_lint.model.analyzed_file import Unit
+            from torchperf_lint.model.analyzed_file import AnalyzedFile
             from torchperf_lint.model.syntax.index import Index
 
-            unit = Unit(source, Index(source.parse(), source.path), hints)
+            analyzed = AnalyzedFile(source, Index(source.parse(), source.path), hints)
         else:
-            unit = around.open(path, data, source)
+            analyzed = around.open(path, data, source)
     except Unreadable as error:
         return FileReport((), Failure(path, error.row, error.column, one_line(error.reason)))
     except Exception as error:
@@ -106,15 +106,15 @@ def _checked(
         return FileReport((), _broken(path, {"the model": error}))
     found: list[Diagnostic] = []
     broken: dict[str, Exception] = {}
-    if unit is not None:
+    if analyzed is not None:
         from torchperf_lint.model import Model
 
         try:
-            model = Model(unit, target)
+            model = Model(analyzed, target)
         except Exception as error:
             _give_up_without_room(error)
             return FileReport((), _broken(path, {"the model": error}))
-        for rule in awake:
+        for rule in triggered:
             try:
                 found.extend(_diagnostic(rule, finding, source) for finding in rule.check(model))
             except Exception as error:

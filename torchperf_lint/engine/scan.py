@@ -29,14 +29,14 @@ def rules_worth_running(
     elsewhere: set[Tokens] = {ACCELERATOR_TRIGGERS} if accelerated else set()
     if metrics:
         elsewhere.update(each for rule in rules for each in rule.triggers if METRIC_TRIGGERS.issuperset(each))
-    awake = []
+    triggered = []
     for rule in rules:
         for alternatives in rule.triggers:
             if alternatives not in elsewhere and not text.holds_any(alternatives):
                 break
         else:
-            awake.append(rule)
-    return awake
+            triggered.append(rule)
+    return triggered
 
 
 class _Text:

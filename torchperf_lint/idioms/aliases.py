@@ -48,7 +48,7 @@ def memory_of(model: Model, function: FunctionInfo, node: ast.expr) -> Iterator[
     pending, seen = [node], {node}
     for each in pending:
         yield each
-        value = model.world.frame_value(function, each)
+        value = model.inference.frame_value(function, each)
         if not value.device.on_accelerator and value.kind is not Kind.NUMBER:
             further = bound.get(each.id, []) if isinstance(each, ast.Name) else _shared_by(model, function, each)
             pending += [one for one in further if one not in seen]
@@ -72,7 +72,7 @@ def _shared_by(model: Model, function: FunctionInfo, node: ast.expr) -> list[ast
     if name not in _SHARES and not name.endswith("_") and not told:
         return []
     func = node.func
-    if isinstance(func, ast.Attribute) and model.world.frame_value(function, func).kind is not Kind.LIBRARY:
+    if isinstance(func, ast.Attribute) and model.inference.frame_value(function, func).kind is not Kind.LIBRARY:
         return [func.value]
     return node.args
 

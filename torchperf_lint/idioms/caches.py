@@ -32,16 +32,16 @@ def _fills(
         return True
     if len(way) > bounds.MOST_CALLS_TO_CACHE:
         return False
-    callers = [record for record in model.world.callers(function) if record.function not in way]
+    callers = [record for record in model.inference.callers(function) if record.function not in way]
     hot = [record for record in callers if runs_in_every_step(model, record)]
     return bool(hot) and all(_fills(model, each.statement, each.function, kept, (*way, each.function)) for each in hot)
 
 
 def runs_in_every_step(model: Model, record: CallRecord) -> bool:
     """Whether a call, in whatever file of the project, runs in every step."""
-    program, index = model.world.program, record.function.index
-    heat = model.heats if program is None or index is model.index else program.unit_of(index).heat
-    return heat.of(record.statement) is not None
+    program, index = model.inference.program, record.function.index
+    hot_path = model.frequency if program is None or index is model.index else program.file_of(index).frequency
+    return hot_path.of(record.statement) is not None
 
 
 def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:

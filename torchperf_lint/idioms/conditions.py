@@ -59,32 +59,36 @@ def is_for_every_run(test: ast.expr) -> bool:
 def in_any_case(model: Model, site: Site) -> bool:
     """Whether the hot site runs without a condition that the program's user chooses: no flag, no memory limit."""
     function = model.function_of(site)
-    return _reached(model.heats, model.statement_of(site.node), function, frozenset({function}))
+    return _reached(model.frequency, model.statement_of(site.node), function, frozenset({function}))
 
 
-def _reached(heat: FrequencyQuestions, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
-    within = heat.within(statement)
+def _reached(
+    hot_path: FrequencyQuestions, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]
+) -> bool:
+    within = hot_path.within(statement)
     if within is None or not all(map(is_for_every_run, tests_around(statement, function.index, within.loop))):
         return False
-    if within.loop is not None or heat.own_heat(function) is not None:
+    if within.loop is not None or hot_path.own_hot_path(function) is not None:
         return True
     if len(seen) > bounds.MOST_CALLS_TO_CONDITION:
         return False
     return any(
         record.function not in seen
-        and (says or calling.reaches(heat.world, record, function))
-        and _reached(heat.home(record.function), record.statement, record.function, seen | {record.function})
-        for record, says in heat.calls_of(function)
+        and (says or calling.reaches(hot_path.inference, record, function))
+        and _reached(hot_path.home(record.function), record.statement, record.function, seen | {record.function})
+        for record, says in hot_path.calls_of(function)
     )
 
 
 def in_every_run(model: Model, site: Site) -> bool:
     """Whether the site runs in every run of the program, as far as its file and the calls of its function tell."""
     function = model.function_of(site)
-    return _in_every_run(model.world, model.statement_of(site.node), function, frozenset({function}))
+    return _in_every_run(model.inference, model.statement_of(site.node), function, frozenset({function}))
 
 
-def _in_every_run(world: ValueQuestions, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
+def _in_every_run(
+    inference: ValueQuestions, statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]
+) -> bool:
     places = function.index.places
     current: ast.stmt | None = statement
     while current is not None:
@@ -94,10 +98,10 @@ def _in_every_run(world: ValueQuestions, statement: ast.stmt, function: Function
         current = parent
     if not all(map(is_for_every_run, tests_around(statement, function.index, None))):
         return False
-    callers = [each for each in calling.possible_callers(world, function) if each.function not in seen]
+    callers = [each for each in calling.possible_callers(inference, function) if each.function not in seen]
     if not callers or len(seen) > bounds.MOST_CALLS_TO_CONDITION:
         return not _CHOICE.search(function.name)
-    return any(_in_every_run(world, each.statement, each.function, seen | {each.function}) for each in callers)
+    return any(_in_every_run(inference, each.statement, each.function, seen | {each.function}) for each in callers)
 
 
 def has_fallback(model: Model, site: Site) -> bool:
@@ -113,9 +117,11 @@ def has_fallback(model: Model, site: Site) -> bool:
 
 def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | None:
     """What shows that each step of training runs the site; None if a condition but that of a rank may prevent it."""
-    unit, statement = model.unit, model.statement_of(site.node)
-    start = unit.index.places[statement].function
-    pending: deque[tuple[FileQuestions, ast.stmt, FunctionInfo, tuple[Because, ...]]] = deque([(unit, statement, start, ())])
+    analyzed, statement = model.analyzed, model.statement_of(site.node)
+    start = analyzed.index.places[statement].function
+    pending: deque[tuple[FileQuestions, ast.stmt, FunctionInfo, tuple[Because, ...]]] = deque(
+        [(analyzed, statement, start, ())]
+    )
     seen = {start}
     while pending and len(seen) <= bounds.MOST_CALLERS_OF_HELPER:
         there, place, function, way = pending.popleft()
@@ -124,40 +130,40 @@ def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | No
             continue
         if found:
             return (*way, *found)
-        contract = there.world().contract(function)
+        contract = there.inference().contract(function)
         if contract is not None and contract.hot:
             row = getattr(function.node, "lineno", 1)
             if function.name in _TRAINS:
                 return (*way, Because(contract.row or row, contract.says, contract.path or function.index.path))
             continue
-        for record in there.world().callers(function):
+        for record in there.inference().callers(function):
             if record.function not in seen:
                 seen.add(record.function)
                 program, index = there.program, record.function.index
-                home = there if program is None or index is there.index else program.unit_of(index)
+                home = there if program is None or index is there.index else program.file_of(index)
                 step = Because(record.call.lineno, f"`{function.name}` is called here in every step", index.path)
                 pending.append((home, record.statement, record.function, (*way, step)))
     return None
 
 
-def _climbed(unit: FileQuestions, statement: ast.stmt, function: FunctionInfo) -> tuple[Because, ...] | None:
+def _climbed(analyzed: FileQuestions, statement: ast.stmt, function: FunctionInfo) -> tuple[Because, ...] | None:
     """The training loop around the statement; () where only the function itself is; None where a condition is."""
     current = statement
     while True:
-        place = unit.index.places[current]
+        place = analyzed.index.places[current]
         if any(_may_leave(earlier) for earlier in place.block[: place.position]):
             return None
         parent = place.parent
         if parent is None:
             return ()
         if isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
-            info = unit.loops.classify(parent, function)
+            info = analyzed.loops.classify(parent, function)
             if place.field != "body" or info.kind is LoopKind.EPOCH:
                 return None
             if info.kind is LoopKind.BATCH:
                 header = parent.test if isinstance(parent, ast.While) else ast.Tuple([parent.target, parent.iter])
                 counts_epochs = _EPOCH.search(ast.unparse(header)) is not None
-                says = Because(parent.lineno, info.says, unit.index.path)
+                says = Because(parent.lineno, info.says, analyzed.index.path)
                 return (says,) if info.trains and not counts_epochs else None
         elif isinstance(parent, ast.If):
             if place.field != "body" or not _RANK.search(ast.unparse(parent.test)):

@@ -12,7 +12,7 @@ from torchperf_lint.syntax.site import first_row
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.syntax.source import Source
 
 
@@ -24,9 +24,9 @@ def own_rows(model: Model, site: Site) -> tuple[int, int] | None:
     return rows if alone and isinstance(statement, (ast.Expr, ast.Assign)) else None
 
 
-def after(model: Model, heat: Heat, line: str) -> Edit | None:
+def after(model: Model, hot_path: HotPath, line: str) -> Edit | None:
     """Insert a line directly after the loop of `heat`, at its indentation; None where the loop shares its rows."""
-    source, loop = model.source, heat.loop
+    source, loop = model.source, hot_path.loop
     indent = None if loop is None else _indent(source, loop)
     if loop is None or indent is None:
         return None
@@ -42,12 +42,12 @@ def after(model: Model, heat: Heat, line: str) -> Edit | None:
     return Edit(place, place, f"{source.newline}{indent}{line}".encode())
 
 
-def before(model: Model, heat: Heat, line: str) -> Edit | None:
+def before(model: Model, hot_path: HotPath, line: str) -> Edit | None:
     """Insert a line directly before the loop of `heat`, at its indentation; None where the loop shares its row."""
-    indent = None if heat.loop is None else _indent(model.source, heat.loop)
-    if heat.loop is None or indent is None:
+    indent = None if hot_path.loop is None else _indent(model.source, hot_path.loop)
+    if hot_path.loop is None or indent is None:
         return None
-    place = model.source.line_starts[heat.loop.lineno - 1]
+    place = model.source.line_starts[hot_path.loop.lineno - 1]
     return Edit(place, place, f"{indent}{line}{model.source.newline}".encode())
 
 
@@ -61,15 +61,15 @@ def beside(model: Model, statement: ast.stmt, lines: Sequence[str], *, behind: b
     return Edit(place, place, "".join(f"{indent}{line}{source.newline}" for line in lines).encode())
 
 
-def lifted(model: Model, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
+def lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | None:
     """Move the site's one-row statement in front of the loop of `heat`; None if that leaves the body empty."""
     rows, place = own_rows(model, site), model.index.places[model.statement_of(site.node)]
     if rows is None or rows[0] != rows[1] or len(place.block) < 2 or not site.tree.lossless:
         return None
-    if heat.loop is None or place.parent is not heat.loop or place.field != "body":
+    if hot_path.loop is None or place.parent is not hot_path.loop or place.field != "body":
         return None
     start, end = _rows(model.source, *rows)
-    inserted = before(model, heat, model.source.utf8[start:end].decode().strip())
+    inserted = before(model, hot_path, model.source.utf8[start:end].decode().strip())
     return None if inserted is None else (inserted, Edit(start, end, b""))
 
 

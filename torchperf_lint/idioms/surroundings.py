@@ -13,7 +13,7 @@ from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
 
 _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
@@ -37,7 +37,7 @@ def inner_walks(model: Model, site: Site) -> list[Walk]:
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
             parts = [node for node in subtree(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
-            values = [model.world.frame_value(function, part) for part in parts]
+            values = [model.inference.frame_value(function, part) for part in parts]
             tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
             found.append(Walk(targets, ast.unparse(loop.iter), tensors))
     return found
@@ -45,8 +45,8 @@ def inner_walks(model: Model, site: Site) -> list[Walk]:
 
 def step_counter(model: Model, site: Site) -> str | None:
     """The name that counts the passes of the batch loop around the site (`for i, batch in enumerate(...)`)."""
-    heat = model.heat(site)
-    loop = heat.loop if heat is not None else None
+    hot_path = model.hot_path(site)
+    loop = hot_path.loop if hot_path is not None else None
     if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or not isinstance(loop.iter, ast.Call):
         return None
     counter = loop.target.elts[0]
@@ -54,24 +54,24 @@ def step_counter(model: Model, site: Site) -> str | None:
     return counter.id if counted and isinstance(counter, ast.Name) else None
 
 
-def names_of_loop(model: Model, heat: Heat) -> set[str]:
+def names_of_loop(model: Model, hot_path: HotPath) -> set[str]:
     """The names and paths (`self.x`) that the loop of `heat` binds, its targets included."""
-    loop = heat.loop
+    loop = hot_path.loop
     if loop is None:
         return set()
     return model.remember(("names of loop", loop), lambda: names_bound_in(loop) | writes.paths_bound_in(loop))
 
 
-def binds_on_way(model: Model, heat: Heat, path: str) -> bool:
+def binds_on_way(model: Model, hot_path: HotPath, path: str) -> bool:
     """Whether the loop of `heat` binds what the path names, or something on the way there: `self.x` of `self.x.y`."""
-    parts, bound = path.split("."), names_of_loop(model, heat)
+    parts, bound = path.split("."), names_of_loop(model, hot_path)
     return any(".".join(parts[: end + 1]) in bound for end in range(len(parts)))
 
 
-def always_in_loop(model: Model, site: Site, heat: Heat) -> bool:
+def always_in_loop(model: Model, site: Site, hot_path: HotPath) -> bool:
     """Whether the site's statement stands directly in the body of the loop of `heat`."""
     place = model.index.places[model.statement_of(site.node)]
-    return heat.loop is not None and place.parent is heat.loop and place.field == "body"
+    return hot_path.loop is not None and place.parent is hot_path.loop and place.field == "body"
 
 
 def holds_whole_training(model: Model, site: Site) -> bool:
@@ -137,12 +137,12 @@ def names_used(model: Model, site: Site) -> set[str]:
     return found
 
 
-def ends_plainly(model: Model, heat: Heat) -> bool:
+def ends_plainly(model: Model, hot_path: HotPath) -> bool:
     """Whether what stands after the loop of `heat` is reached whenever the loop is left, and nowhere else.
 
     It is not where the function may catch an exception (a `try`, a `suppress()`), or the loop has an else-branch.
     """
-    return heat.loop is not None and not heat.loop.orelse and not _may_catch(heat.loop, model.index)
+    return hot_path.loop is not None and not hot_path.loop.orelse and not _may_catch(hot_path.loop, model.index)
 
 
 def may_be_caught(model: Model, site: Site) -> bool:

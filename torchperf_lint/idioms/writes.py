@@ -96,7 +96,7 @@ def paths_bound_in(loop: ast.stmt) -> set[str]:
 def makes_afresh(model: Model, name: str, site: Site) -> bool:
     """Whether the function binds `name` to results of arithmetic, losses and reductions only, never to a view."""
     function = model.function_of(site)
-    made = [value for value in model.heats.bindings(function, name) if is_made(model, function, value)]
+    made = [value for value in model.frequency.bindings(function, name) if is_made(model, function, value)]
     stores = [
         node
         for node in function.nodes
@@ -111,7 +111,7 @@ def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
         return True
     if not isinstance(value, ast.Call) or any(keyword.arg in ("out", None) for keyword in value.keywords):
         return False
-    called = model.world.frame_value(function, value.func)
+    called = model.inference.frame_value(function, value.func)
     ref = called.ref or ""
     if called.kind is Kind.MODULE:
         return ref == "criterion" or (ref.startswith("torch.nn.") and ref.endswith("Loss"))
@@ -121,7 +121,7 @@ def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
         return made and ref.startswith("torch.")
     if not isinstance(value.func, ast.Attribute) or name not in FULL_REDUCTIONS or called.function is not None:
         return False
-    return model.world.frame_value(function, value.func.value).holds_tensors
+    return model.inference.frame_value(function, value.func.value).holds_tensors
 
 
 def only_computes(ref: str, call: ast.Call) -> bool:
@@ -140,7 +140,7 @@ def handed_to_writers(model: Model, function: FunctionInfo) -> tuple[tuple[ast.e
 
 def _handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
     for record in function.calls_made:
-        called = model.world.frame_value(function, record.call.func)
+        called = model.inference.frame_value(function, record.call.func)
         ref = called.ref or ""
         if called.kind is not Kind.LIBRARY or not ref.startswith(("torch.", "numpy.")):
             continue
@@ -185,7 +185,7 @@ def takes_models_away(model: Model, site: Site) -> bool:
             to_host = any("cpu" in ast.unparse(argument) or "meta" in ast.unparse(argument) for argument in node.args)
             taken = [node.func.value] if node.func.attr == "cpu" or (node.func.attr == "to" and to_host) else []
         for each in taken:
-            is_module = model.world.frame_value(function, each).kind is Kind.MODULE
+            is_module = model.inference.frame_value(function, each).kind is Kind.MODULE
             if is_module or (last_name(each) or "").lower().endswith(("pipeline", "pipe", "model", "encoder", "vae")):
                 return True
     return False
@@ -201,7 +201,7 @@ def host_batch_written_after(model: Model, site: Site) -> bool:
     """Whether the function around the site writes in place to a batch on the host, on a later row or pass, or may."""
     function = model.function_of(site)
     return any(
-        is_host_batch(model.world.frame_value(function, written))
+        is_host_batch(model.inference.frame_value(function, written))
         for written in _behind(model, site, (*written_in(function), *handed_to_writers(model, function)))
     )
 
@@ -255,8 +255,8 @@ def collates_tensors(value: Value) -> bool:
 
 def has_blocking_mover(model: Model, name: str) -> bool:
     """Whether a class of the file, or of one beside it, has a method of that name that takes no `non_blocking`."""
-    program, index = model.world.program, model.index
-    around = [] if program is None else [unit.index for unit in program.neighbours(index)]
+    program, index = model.inference.program, model.index
+    around = [] if program is None else [analyzed.index for analyzed in program.neighbours(index)]
     methods = [cls.methods[name] for each in (index, *around) for cls in each.classes if name in cls.methods]
     return any(
         "non_blocking" not in method.parameter_names
@@ -277,7 +277,7 @@ def acts_as_tensor(model: Model, name: str, site: Site) -> bool:
             if any(isinstance(side, ast.Name) and side.id == name for side in sides) and _computes(node):
                 return True
         elif isinstance(node, ast.Call) and any(_is_or_moves(argument, name) for argument in node.args):
-            callee = model.world.frame_value(function, node.func)
+            callee = model.inference.frame_value(function, node.func)
             ref = callee.ref or ""
             takes_tensors = ref.startswith("torch.") and ref not in _TAKE_ANYTHING
             if ref == "criterion" or (takes_tensors and callee.kind in (Kind.LIBRARY, Kind.MODULE)):

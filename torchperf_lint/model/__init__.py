@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.questions import Because, Device, Frequency, Heat, Kind, Model, Site, Value
+    from torchperf_lint.model.questions import Because, Device, Frequency, HotPath, Kind, Model, Site, Value
 
-__all__ = ["Because", "Device", "Frequency", "Heat", "Kind", "Model", "Site", "Value"]
+__all__ = ["Because", "Device", "Frequency", "HotPath", "Kind", "Model", "Site", "Value"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,14 +7,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.domain.interfaces import FARTHEST
-from torchperf_lint.model.frequency.entry_points import Seeds
-from torchperf_lint.model.frequency.execution import HeatMap
+from torchperf_lint.model.frequency.entry_points import EntryPoints
+from torchperf_lint.model.frequency.execution import ExecutionFrequency
 from torchperf_lint.model.frequency.loops import Loops
 from torchperf_lint.model.loaders.loader_flow import Loading
-from torchperf_lint.model.project.dependencies import Trail
+from torchperf_lint.model.project.dependencies import DependencyRecorder
 from torchperf_lint.model.project.exports import Imported, exports_of
 from torchperf_lint.model.syntax.code import Code
-from torchperf_lint.model.values.inference import World
+from torchperf_lint.model.values.inference import ValueInference
 
 if TYPE_CHECKING:
     from torchperf_lint.knowledge.hints import Hints
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import Index
     from torchperf_lint.syntax.source import Source
 
-class Unit:
+
+class AnalyzedFile:
     """Nothing is computed before it is asked for."""
 
     def __init__(self, source: Source, index: Index, hints: Hints, program: ProjectQuestions | None = None) -> None:
@@ -31,22 +32,22 @@ class Unit:
         self.source = source
         self.hints = hints
         self.program = program
-        self.trail = Trail() if program is None else program.trail
+        self.recorder = DependencyRecorder() if program is None else program.recorder
         self.index = index
         self.code = Code(index, source.text)
-        self._worlds: dict[int, World] = {}
+        self._inferences: dict[int, ValueInference] = {}
 
-    def world(self, level: int = FARTHEST) -> World:
+    def inference(self, level: int = FARTHEST) -> ValueInference:
         """The values of the file, with what can be learnt of them `level` files and attributes away."""
-        known = self._worlds.get(level)
+        known = self._inferences.get(level)
         if known is None:
-            known = self._worlds[level] = World(self, level)
+            known = self._inferences[level] = ValueInference(self, level)
         return known
 
     def take_apart(self) -> None:
         """Let go of all answers at once; nothing may be asked after that. The collector needs far longer for it."""
-        for world in self._worlds.values():
-            vars(world).clear()
+        for inference in self._inferences.values():
+            vars(inference).clear()
         vars(self).clear()
 
     @functools.cached_property
@@ -70,28 +71,30 @@ class Unit:
     @functools.cached_property
     def loops(self) -> Loops:
         """Its loops."""
-        return Loops(self.world(), self.hints.loader_names, self.trail)
+        return Loops(self.inference(), self.hints.loader_names, self.recorder)
 
     @functools.cached_property
-    def seeds(self) -> Seeds:
+    def entry_points(self) -> EntryPoints:
         """Where heat may begin in it."""
-        return Seeds(self.index, self.hints.hot_functions, self.hints.loader_names, self.trail, self.program)
+        return EntryPoints(self.index, self.hints.hot_functions, self.hints.loader_names, self.recorder, self.program)
 
     @functools.cached_property
-    def heat(self) -> HeatMap:
+    def frequency(self) -> ExecutionFrequency:
         """What runs in every step."""
-        known = {} if self.program is None else self.program.warmth(self.index, from_afar=False)
-        return HeatMap(self.world(), self.loops, self.seeds, self.hints.hot_functions, self.trail, known)
+        known = {} if self.program is None else self.program.reachability(self.index, from_afar=False)
+        return ExecutionFrequency(
+            self.inference(), self.loops, self.entry_points, self.hints.hot_functions, self.recorder, known
+        )
 
     @functools.cached_property
-    def heat_from_afar(self) -> HeatMap:
+    def frequency_from_afar(self) -> ExecutionFrequency:
         """The same as another file asks for it: from what can be learnt of values nearby."""
-        world = self.world(FARTHEST - 1)
-        loops = Loops(world, self.hints.loader_names, self.trail)
-        known = {} if self.program is None else self.program.warmth(self.index, from_afar=True)
-        return HeatMap(world, loops, self.seeds, self.hints.hot_functions, self.trail, known)
+        inference = self.inference(FARTHEST - 1)
+        loops = Loops(inference, self.hints.loader_names, self.recorder)
+        known = {} if self.program is None else self.program.reachability(self.index, from_afar=True)
+        return ExecutionFrequency(inference, loops, self.entry_points, self.hints.hot_functions, self.recorder, known)
 
     @functools.cached_property
     def loading(self) -> Loading:
         """Its loaders."""
-        return Loading(self.world(), self.code, self.trail)
+        return Loading(self.inference(), self.code, self.recorder)

@@ -39,7 +39,7 @@ class Use(NamedTuple):
     end: int
     inside: bool
     after: bool
-    throttled: bool
+    sampled: bool
     nested: bool
     constant: object
     formatted_with_name: bool
@@ -81,7 +81,7 @@ class NameUses:
             and not self.of("delete")
             and not self.any_nested
             and not any(use.formatted_with_name for use in loads if use.inside)
-            and all(use.throttled for use in loads if use.inside)
+            and all(use.sampled for use in loads if use.inside)
         )
 
     @functools.cached_property
@@ -92,7 +92,7 @@ class NameUses:
     @functools.cached_property
     def is_read_now_and_then(self) -> bool:
         """Whether anything that reads it is throttled."""
-        return any(use.throttled for use in self.of("load"))
+        return any(use.sampled for use in self.of("load"))
 
     @functools.cached_property
     def only_filled(self) -> bool:
@@ -209,7 +209,7 @@ class Occurrences:
             self.hidden.update(name for name in (bound, getattr(node, "rest", None)) if name is not None)
 
 
-def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, heat: FrequencyQuestions) -> NameUses:
+def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, hot_path: FrequencyQuestions) -> NameUses:
     """All uses of `name` (or of a path such as `self.total`) in the function, related to `loop`.
 
     A name counts as local only where this sees every use of it: no `global`, no `locals()`, no binding that is
@@ -227,16 +227,16 @@ def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, heat: Fr
         inside = loop is not None and loop.lineno <= node.lineno <= (loop.end_lineno or 0)
         after = loop is not None and node.lineno > (loop.end_lineno or 0)
         in_step = (inside or loop is None) and statement is not None and not context.nested
-        throttled = in_step and statement is not None and heat.throttled(statement)
+        sampled = in_step and statement is not None and hot_path.sampled(statement)
         block = index.places[statement].block if loop is not None and statement is not None else None
-        later = heat.of(statement) if after and statement is not None else None
+        later = hot_path.of(statement) if after and statement is not None else None
         return Use(
             kind,
             start,
             end,
             inside,
             after,
-            throttled,
+            sampled,
             context.nested,
             occurrences.constants.get(id(node)),
             context.spelled,
@@ -300,5 +300,3 @@ def _note_constants(target: ast.expr, value: ast.expr, found: dict[int, object])
         if len(target.elts) == len(value.elts) and not starred:
             for part, given in zip(target.elts, value.elts, strict=True):
                 _note_constants(part, given, found)
-
-

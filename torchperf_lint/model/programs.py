@@ -17,26 +17,26 @@ _AVAILABLE = "torch.cuda.is_available"
 _ENDS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 
 
-def needs_cuda(unit: FileQuestions) -> bool:
+def needs_cuda(analyzed: FileQuestions) -> bool:
     """Whether each program that the file is part of raises without CUDA, whatever its user asks for."""
-    units = [unit] if unit.program is None else unit.program.programs_with(unit.index)
-    return bool(units) and all(map(_raises_without_cuda, units))
+    analyzed_files = [analyzed] if analyzed.program is None else analyzed.program.programs_with(analyzed.index)
+    return bool(analyzed_files) and all(map(_raises_without_cuda, analyzed_files))
 
 
-def _raises_without_cuda(unit: FileQuestions) -> bool:
-    world = unit.world(0)
+def _raises_without_cuda(analyzed: FileQuestions) -> bool:
+    inference = analyzed.inference(0)
     return any(
-        _asks_for_cuda(statement, function, world) and _always_runs(statement, function, frozenset({function}))
-        for function in unit.index.functions
+        _asks_for_cuda(statement, function, inference) and _always_runs(statement, function, frozenset({function}))
+        for function in analyzed.index.functions
         for statement in function.statements
     )
 
 
-def _asks_for_cuda(statement: ast.stmt, function: FunctionInfo, world: ValueQuestions) -> bool:
+def _asks_for_cuda(statement: ast.stmt, function: FunctionInfo, inference: ValueQuestions) -> bool:
     """An assertion that there is CUDA, a group over NCCL, or an index of a device that CUDA is told to use."""
 
     def ref(node: ast.expr) -> str:
-        return world.frame_value(function, node).ref or ""
+        return inference.frame_value(function, node).ref or ""
 
     def says_available(node: ast.expr) -> bool:
         parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]

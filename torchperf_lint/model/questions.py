@@ -11,7 +11,7 @@ from torchperf_lint.knowledge import topics
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
 from torchperf_lint.model import flow, programs
 from torchperf_lint.model.callgraph import frameworks
-from torchperf_lint.model.domain.frequency import Frequency, Heat
+from torchperf_lint.model.domain.frequency import Frequency, HotPath
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.frequency import numbers
 from torchperf_lint.model.project.file_symbols import topics_of
@@ -23,25 +23,25 @@ from torchperf_lint.model.values.statements import names_sent_backward
 from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.domain.loaders import Route, Samples
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.domain.interfaces import FileQuestions
+    from torchperf_lint.model.domain.loaders import Route, Samples
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.values.objects import Objects
     from torchperf_lint.syntax import cst
 
-__all__ = ["Because", "Device", "Frequency", "Heat", "Kind", "Model", "Site", "Value"]
+__all__ = ["Because", "Device", "Frequency", "HotPath", "Kind", "Model", "Site", "Value"]
 
 
 class Model(SiteModel):
     """Answers questions about one file. Nothing is computed before it is asked for."""
 
-    def __init__(self, unit: FileQuestions, target: Target) -> None:
+    def __init__(self, analyzed: FileQuestions, target: Target) -> None:
         """`target` says which torch and torchmetrics the project runs on."""
-        super().__init__(unit, target)
+        super().__init__(analyzed, target)
         self._objects: Objects | None = None
-        self._loading = unit.loading
-        self.unit = unit
+        self._loading = analyzed.loading
+        self.analyzed = analyzed
 
     # -- meaning ---------------------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ class Model(SiteModel):
         """
         value = self.value(node)
         # A field of a model's output (`outputs.logits`) is a tensor if the program treats it as one.
-        is_field = value.kind is Kind.METHOD and value.element is not None and value.element.kind is Kind.STRUCTURE
+        is_field = value.kind is Kind.METHOD and value.element is not None and value.element.kind is Kind.PYTREE
         is_moved_object = (value.kind is Kind.UNKNOWN or is_field) and value.device.on_accelerator
         if (value.holds_tensors or is_moved_object) and value.device.on_accelerator:
             return value.because
@@ -70,7 +70,7 @@ class Model(SiteModel):
         if meaning is None:
             return False
         function = self.index.places[self.statement_of(node)].function
-        return numbers.is_certain(meaning, function, self.world, self.heats)
+        return numbers.is_certain(meaning, function, self.inference, self.frequency)
 
     def sent_backward(self, node: cst.CSTNode) -> bool:
         """Whether the function around calls `.backward()` on what the expression names: then it is a tensor."""
@@ -98,7 +98,7 @@ class Model(SiteModel):
         if self._objects is None:
             from torchperf_lint.model.values.objects import Objects
 
-            self._objects = Objects(self.world)
+            self._objects = Objects(self.inference)
         calls, escape = self._objects.trace(value.created)
         found = []
         for name, call in calls:
@@ -112,18 +112,18 @@ class Model(SiteModel):
 
     # -- heat ------------------------------------------------------------------------------------------------------
 
-    def heat(self, site: Site) -> Heat | None:
+    def hot_path(self, site: Site) -> HotPath | None:
         """The loop, hook or call path that runs the site in every step; None if cold, unknown or throttled."""
-        return self.heats.of(self.statement_of(site.node))
+        return self.frequency.of(self.statement_of(site.node))
 
     def in_lightning_module(self, site: Site) -> bool:
         """Whether the site stands in a method of a LightningModule."""
         cls = self.function_of(site).cls
-        return cls is not None and frameworks.is_lightning_module(self.world, cls)
+        return cls is not None and frameworks.is_lightning_module(self.inference, cls)
 
     def framework(self, site: Site) -> str | None:
         """What a framework promises about the function around the site (`Lightning calls ...`), if one does."""
-        contract = self.world.contract(self.function_of(site))
+        contract = self.inference.contract(self.function_of(site))
         return None if contract is None else contract.says
 
     def function_name(self, site: Site) -> str:
@@ -134,7 +134,7 @@ class Model(SiteModel):
         """Whether the site stands in a test: a function `test_...` that no framework calls, a method of a TestCase."""
         function = self.function_of(site)
         is_hook = (function.cls is not None and function.name in DATALOADER_HOOKS) or (
-            self.world.contract(function) is not None
+            self.inference.contract(function) is not None
         )
         if function.name.startswith("test_") and not is_hook:
             return True
@@ -143,7 +143,7 @@ class Model(SiteModel):
     def class_bases(self, site: Site) -> list[str]:
         """Qualified names of the library bases of the class around the site."""
         cls = self.function_of(site).cls
-        return [] if cls is None else self.world.library_bases(cls)
+        return [] if cls is None else self.inference.library_bases(cls)
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -171,20 +171,20 @@ class Model(SiteModel):
 
     def named(self, name: str, site: Site) -> Value:
         """What a plain name is at the end of the function around the site: UNKNOWN if the function cannot see it."""
-        frame = self.world.frame(self.function_of(site))
+        frame = self.inference.frame(self.function_of(site))
         value = frame.env.get(name)
         if value is None:
-            value = self.world.names.free(frame, name)
+            value = self.inference.names.free(frame, name)
         return UNKNOWN if value is None else value
 
     # -- flow ------------------------------------------------------------------------------------------------------
 
-    def uses(self, name: str, site: Site, heat: Heat) -> flow.NameUses:
+    def uses(self, name: str, site: Site, hot_path: HotPath) -> flow.NameUses:
         """Where `name` occurs in the function around the site, related to the loop of `heat`."""
         function = self.function_of(site)
         made = self.remember(("occurrences", function), lambda: flow.Occurrences(function, self.index, self.source))
-        key = ("uses", name, function, heat.loop)
-        return self.remember(key, lambda: flow.uses_of(name, heat.loop, made, self.heats))
+        key = ("uses", name, function, hot_path.loop)
+        return self.remember(key, lambda: flow.uses_of(name, hot_path.loop, made, self.frequency))
 
     def name_of(self, ref: str, site: Site) -> str | None:
         """A name under which a library module can be reached at the site; None if there is none."""
@@ -192,7 +192,7 @@ class Model(SiteModel):
         statement = self.statement_of(site.node)
         hidden = scope.bound_around(self.ast_of(site.node), statement)
         while function is not None:
-            env = self.world.frame(function).env
+            env = self.inference.frame(function).env
             for name in sorted(env, key=lambda name: (name != ref, name)):
                 value = env[name]
                 if value.kind is not Kind.LIBRARY or value.ref != ref or name in hidden or not name.isidentifier():
@@ -209,7 +209,7 @@ class Model(SiteModel):
 
     def called_anywhere(self, *names: str) -> bool:
         """Whether a file of the project calls something by one of these names; one that cannot be read may."""
-        program = self.unit.program
+        program = self.analyzed.program
         return any(
             name in self.index.calls or (program is not None and program.calls_name(name, self.index)) for name in names
         )
@@ -222,7 +222,7 @@ class Model(SiteModel):
 
     @functools.cached_property
     def _needs_cuda(self) -> bool:
-        return programs.needs_cuda(self.unit)
+        return programs.needs_cuda(self.analyzed)
 
     @property
     def names_other_accelerators(self) -> bool:
@@ -235,14 +235,14 @@ class Model(SiteModel):
         return self._project_speaks_of(topics.TRACED)
 
     def _project_speaks_of(self, topic: str) -> bool:
-        program = self.unit.program
+        program = self.analyzed.program
         if program is None:
             return topic in topics_of(self.source.utf8, ())
         return program.speaks_of(topic, self.index)
 
     def has_method(self, value: Value, name: str) -> bool:
         """Whether the value's class, or a base of it in the project, defines the method."""
-        return value.cls is not None and self.world.method(value.cls, name) is not None
+        return value.cls is not None and self.inference.method(value.cls, name) is not None
 
     @property
     def path(self) -> str:
@@ -254,7 +254,7 @@ class Model(SiteModel):
     @property
     def code(self) -> Code:
         """What the file's code names: whether it calls, imports, assigns or passes something anywhere."""
-        return self.unit.code
+        return self.analyzed.code
 
     def mentions(self, *words: str) -> bool:
         """Whether any of the texts occurs in the file's text, be it in a comment.

@@ -17,12 +17,12 @@ def reveal_all(model: Model) -> dict[int, str]:
     """Row of each `reveal(expression)` call -> its value and heat, e.g. `scalar tensor on cuda, hot: training loop`."""
     found = {}
     for record in model.index.calls.get("reveal", ()):
-        value = model.world.frame_value(record.function, record.call.args[0])
+        value = model.inference.frame_value(record.function, record.call.args[0])
         text = describe(value)
-        heat = model.heats.of(record.statement)
-        if heat is not None:
-            text += f", hot: {heat.repeated}"
-        elif model.heats.throttled(record.statement):
+        hot_path = model.frequency.of(record.statement)
+        if hot_path is not None:
+            text += f", hot: {hot_path.repeated}"
+        elif model.frequency.sampled(record.statement):
             text += ", throttled"
         found[record.call.lineno] = text
     return found
@@ -60,7 +60,7 @@ def describe(value: Value) -> str:
         words = f"{kind.value} {name}" if name else kind.value
     elif kind is Kind.METHOD:
         words = f"method {value.ref}"
-    if kind in (Kind.TENSOR, Kind.STRUCTURE, Kind.MODULE, Kind.DEVICE, Kind.METRIC, Kind.UNKNOWN):
+    if kind in (Kind.TENSOR, Kind.PYTREE, Kind.MODULE, Kind.DEVICE, Kind.METRIC, Kind.UNKNOWN):
         words += _PLACES[value.device]
     if value.origin is not None and not value.device.on_accelerator:
         words += _LAID[value.origin]

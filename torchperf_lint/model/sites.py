@@ -29,15 +29,15 @@ _BRIEF = 60
 class SiteModel:
     """The part of the model that finds sites and says what their nodes mean."""
 
-    def __init__(self, unit: FileQuestions, target: Target) -> None:
+    def __init__(self, analyzed: FileQuestions, target: Target) -> None:
         """`target` says which torch and torchmetrics the project runs on."""
         self.target = target
-        self.source = unit.source
-        self.index = unit.index
-        self.world: ValueQuestions = unit.world()
-        self.loops = unit.loops
-        self.seeds = unit.seeds
-        self.heats = unit.heat
+        self.source = analyzed.source
+        self.index = analyzed.index
+        self.inference: ValueQuestions = analyzed.inference()
+        self.loops = analyzed.loops
+        self.entry_points = analyzed.entry_points
+        self.frequency = analyzed.frequency
         self._trees: dict[ast.stmt, StatementTree | None] = {}
         self._tree_of: dict[int, StatementTree] = {}
         self._statement_of: dict[int, ast.stmt] = {}
@@ -73,7 +73,7 @@ class SiteModel:
         wanted = frozenset(refs)
 
         def is_wanted(record: CallRecord) -> bool:
-            value = self.world.frame_value(record.function, record.call.func)
+            value = self.inference.frame_value(record.function, record.call.func)
             return value.kind is Kind.LIBRARY and value.ref in wanted
 
         yield from self.sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
@@ -89,7 +89,7 @@ class SiteModel:
             call = record.call
             if not isinstance(call.func, ast.Name) or given is None:
                 return isinstance(call.func, ast.Name)
-            return bool(call.args) and self.world.frame_value(record.function, call.args[0]).kind is given
+            return bool(call.args) and self.inference.frame_value(record.function, call.args[0]).kind is given
 
         yield from self.sites(kept, False, is_wanted)
 
@@ -100,7 +100,7 @@ class SiteModel:
             hot,
             lambda record: (
                 isinstance(record.call.func, ast.Attribute)
-                and self.world.frame_value(record.function, record.call.func.value).kind is kind
+                and self.inference.frame_value(record.function, record.call.func.value).kind is kind
             ),
             near_device=False,
         )
@@ -108,7 +108,7 @@ class SiteModel:
             yield from self.sites(
                 tuple(self.index.calls),
                 hot,
-                lambda record: self.world.frame_value(record.function, record.call.func).kind is kind,
+                lambda record: self.inference.frame_value(record.function, record.call.func).kind is kind,
                 near_device=False,
             )
 
@@ -130,16 +130,16 @@ class SiteModel:
     ) -> Iterator[Site]:
         """The wanted calls of these names; of the hot ones those alone, if asked, that are near the device."""
         records = {id(record.call): record for name in dict.fromkeys(names) for record in self.index.calls_named(name)}
-        if self.world.cpu_only and hot:
+        if self.inference.cpu_only and hot:
             return
         for record in sorted(
             records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))
         ):
-            if hot and not self.heats.may_be_hot(record.statement):
+            if hot and not self.frequency.may_be_hot(record.statement):
                 continue
             if not wanted(record) or (hot and not self.is_hot(record.statement, near_device)):
                 continue
-            if hot and self.heats.guarded_in_expression(record.statement, record.call):
+            if hot and self.frequency.guarded_in_expression(record.statement, record.call):
                 continue
             site = self.site_at(record.call, record.statement)
             if site is not None:
@@ -147,13 +147,13 @@ class SiteModel:
 
     def is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
         """Cheap questions first: who calls a function, and how often, takes reading in other files."""
-        if self.world.cpu_only or not self.heats.may_be_hot(statement):
+        if self.inference.cpu_only or not self.frequency.may_be_hot(statement):
             return False
-        return (not near_device or self._is_near_device(statement)) and self.heats.of(statement) is not None
+        return (not near_device or self._is_near_device(statement)) and self.frequency.of(statement) is not None
 
     def _is_near_device(self, statement: ast.stmt) -> bool:
         """Whether anything in the statement itself lives on an accelerator: else it makes nothing wait."""
-        values = self.world.values_of(self.index.places[statement].function, statement)
+        values = self.inference.values_of(self.index.places[statement].function, statement)
         return any(values[node].device.on_accelerator for node in _own_expressions(statement) if node in values)
 
     def site_at(self, node: ast.expr | ast.AugAssign, statement: ast.stmt) -> Site | None:
@@ -209,7 +209,7 @@ class SiteModel:
         if meaning is None:
             return UNKNOWN
         function = self.index.places[self.statement_of(node)].function
-        return self.world.frame_value(function, meaning)
+        return self.inference.frame_value(function, meaning)
 
     def statement_of(self, node: cst.CSTNode) -> ast.stmt:
         """The statement in whose tree the node hangs."""

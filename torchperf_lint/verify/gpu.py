@@ -72,7 +72,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     amiss += [f"{proof.case.name}: {proof.verdict}" for each in shown for proof in each.proofs if not _is_sound(proof)]
     amiss += _left_out(shown)
     amiss += _real_programs(options.device, options.jobs, clock)
-    amiss += _run(device_comparison.__name__, "--only", device_comparison.EXPERIMENTS, "--releases", str(options.releases), clock=clock)
+    amiss += _run(
+        device_comparison.__name__,
+        "--only",
+        device_comparison.EXPERIMENTS,
+        "--releases",
+        str(options.releases),
+        clock=clock,
+    )
     amiss += _disagreements()
     if options.device == "cuda":
         _time(shown, options.releases, clock)
@@ -134,7 +141,9 @@ def _disagreements() -> list[str]:
     known = device_comparison.read()
     if known is None:
         return ["no GPU's counts are there to hold the simulated device against"]
-    return device_comparison.compare(device_comparison.simulate(), device_comparison.measured(known), device_comparison.read_reasons())
+    return device_comparison.compare(
+        device_comparison.simulate(), device_comparison.measured(known), device_comparison.read_reasons()
+    )
 
 
 def _time(shown: Sequence[Shown], releases: Path, clock: Clock) -> None:

@@ -63,7 +63,7 @@ def _average_of_pairs(model: Model, loop: ast.For, call: ast.Call, function: Fun
     if any((last_name(record.call.func) or "").startswith("_foreach_") for record in function.calls_made):
         return None
     owners = [owner for each in call.args if (owner := _owner(each)) is not None]
-    if any(model.world.frame_value(function, owner).device is Device.CPU for owner in owners):
+    if any(model.inference.frame_value(function, owner).device is Device.CPU for owner in owners):
         return None
     of_states = any(isinstance(each, ast.Call) and _gives_states(each, "values") for each in call.args)
     body = _innermost(loop.body, set(names) if of_states else set())
@@ -210,7 +210,7 @@ def _gives_names(call: ast.Call) -> bool:
 
 
 def _is_on_host(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    value = model.world.frame_value(function, node)
+    value = model.inference.frame_value(function, node)
     held = value if value.element is None else value.element
     return Device.CPU in (value.device, held.device)
 

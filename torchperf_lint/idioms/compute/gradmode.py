@@ -18,7 +18,7 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _SETS_MODE = re.compile(r"grad|inference|infer_", re.IGNORECASE)
@@ -34,12 +34,12 @@ class Evaluation(NamedTuple):
     """A call of an evaluated model in a loop over batches that records graphs; `decorate` switches that off."""
 
     site: Site
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
     decorate: Edit | None
 
 
-def filled_gradients(model: Model) -> Iterator[tuple[Site, Heat]]:
+def filled_gradients(model: Model) -> Iterator[tuple[Site, HotPath]]:
     """`p.grad.zero_()` in loops over parameters that run in every step."""
     for record in model.index.calls.get("zero_", ()):
         func = record.call.func
@@ -50,10 +50,10 @@ def filled_gradients(model: Model) -> Iterator[tuple[Site, Heat]]:
         walk = around[0]
         of_parameters = isinstance(walk, (ast.For, ast.AsyncFor)) and "param" in ast.unparse(walk.iter)
         names = {node.id for node in subtree(walk.target) if isinstance(node, ast.Name)} if of_parameters else set()  # type: ignore[union-attr]
-        heat = model.heats.of(record.statement) if path.partition(".")[0] in names else None
-        site = model.site_at(record.call, record.statement) if heat is not None else None
-        if heat is not None and site is not None:
-            yield site, heat
+        hot_path = model.frequency.of(record.statement) if path.partition(".")[0] in names else None
+        site = model.site_at(record.call, record.statement) if hot_path is not None else None
+        if hot_path is not None and site is not None:
+            yield site, hot_path
 
 
 def recorded_evaluations(model: Model) -> Iterator[Evaluation]:
@@ -75,10 +75,10 @@ def recorded_evaluations(model: Model) -> Iterator[Evaluation]:
 
 
 def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: str, at: int) -> Evaluation | None:
-    heat = model.heats.of(record.statement)
-    if heat is None or heat.loop is None or heat.loop.lineno < at:
+    hot_path = model.frequency.of(record.statement)
+    if hot_path is None or hot_path.loop is None or hot_path.loop.lineno < at:
         return None
-    info = model.loops.classify(heat.loop, function)
+    info = model.loops.classify(hot_path.loop, function)
     if info.kind is not LoopKind.BATCH or info.trains or _back_to_training(function, path, at, record.call.lineno):
         return None
     if _guarded(record.statement, function) or _called_without(model, function, bounds.MOST_CALLS_TO_GRAD_MODE):
@@ -90,7 +90,7 @@ def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: st
         return None
     shown = Because(at, f"`{path}` is set to evaluation here", function.index.path)
     alone = not _trains(model, function, bounds.MOST_CALLS_TO_GRAD_MODE)
-    return Evaluation(site, heat, (shown, *heat.because), _decorator(model, function) if alone else None)
+    return Evaluation(site, hot_path, (shown, *hot_path.because), _decorator(model, function) if alone else None)
 
 
 def _trains(model: Model, function: FunctionInfo, hops: int) -> bool:
@@ -101,13 +101,13 @@ def _trains(model: Model, function: FunctionInfo, hops: int) -> bool:
         sets_mode = name == "train" and isinstance(call.func, ast.Attribute) and len(call.args) <= 1
         if name in ("backward", "step", "zero_grad", "fit") or (name.startswith("train") and not sets_mode):
             return True
-    callees = [model.world.frame_value(function, call.func).function for call in calls] if hops else []
+    callees = [model.inference.frame_value(function, call.func).function for call in calls] if hops else []
     return any(each is not None and each is not function and _trains(model, each, hops - 1) for each in callees)
 
 
 def _sent_backward_by_caller(model: Model, function: FunctionInfo) -> bool:
     """Whether a caller sends backward what the function gives it: `loss = evaluate(...)`, `loss.backward()`."""
-    for record in calling.possible_callers(model.world, function):
+    for record in calling.possible_callers(model.inference, function):
         bound = {node.id for node in subtree(record.statement) if isinstance(node, ast.Name) and _is_stored(node)}
         for each in record.function.calls_made:
             if last_name(each.call.func) == "backward" and bound.intersection(names_in(each.call)):
@@ -125,7 +125,7 @@ def _evaluated(model: Model, function: FunctionInfo) -> Iterator[tuple[str, int]
         func = record.call.func
         if isinstance(func, ast.Attribute) and func.attr == "eval" and not record.call.args:
             path = dotted(func.value)
-            value = model.world.frame_value(function, func.value)
+            value = model.inference.frame_value(function, func.value)
             if path is not None and value.kind in (Kind.MODULE, Kind.UNKNOWN):
                 yield path, record.call.lineno
 
@@ -133,13 +133,13 @@ def _evaluated(model: Model, function: FunctionInfo) -> Iterator[tuple[str, int]
 def _runs(model: Model, record: CallRecord, function: FunctionInfo) -> str | None:
     """The path of the module that a call runs: `model(x)`, or `loss_of(model, x)` where that calls it."""
     path = dotted(record.call.func)
-    if path is not None and model.world.frame_value(function, record.call.func).kind is Kind.MODULE:
+    if path is not None and model.inference.frame_value(function, record.call.func).kind is Kind.MODULE:
         return path
     given = [(place, dotted(each)) for place, each in enumerate(record.call.args)]
     named = [(place, each) for place, each in given if each is not None and each.rpartition(".")[2].endswith("model")]
     if not named:
         return None
-    callee = model.world.frame_value(function, record.call.func).function
+    callee = model.inference.frame_value(function, record.call.func).function
     if callee is None or callee.cls is not None or _decorated(callee) is not False:
         return None
     for place, each in named:
@@ -169,7 +169,7 @@ def _is_plain(model: Model, function: FunctionInfo) -> bool:
         return False
     if _decorated(function) is not False or function.name.startswith("test_"):
         return False
-    return model.world.contract(function) is None
+    return model.inference.contract(function) is None
 
 
 def _switches_on(index: Index) -> bool:
@@ -208,9 +208,9 @@ def _called_without(model: Model, function: FunctionInfo, hops: int) -> bool:
     """Whether some caller switches the recording off, or is out of sight."""
     if isinstance(function.node, ast.Module):
         return False
-    if any(True for _ in calling.handed_over(model.world, function)):
+    if any(True for _ in calling.handed_over(model.inference, function)):
         return True
-    for record in calling.possible_callers(model.world, function):
+    for record in calling.possible_callers(model.inference, function):
         if record.function is function:
             continue
         if _guarded(record.statement, record.function) or _decorated(record.function) is not False:

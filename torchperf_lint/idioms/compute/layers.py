@@ -32,7 +32,7 @@ def followed(model: Model, firsts: frozenset[str], seconds: frozenset[str]) -> I
 def _is_one(model: Model, node: ast.expr, function: FunctionInfo, refs: frozenset[str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    value = model.world.frame_value(function, node.func)
+    value = model.inference.frame_value(function, node.func)
     return value.kind is Kind.LIBRARY and value.ref in refs
 
 

@@ -53,5 +53,5 @@ def scaled_steps(model: Model) -> Iterator[Site]:
     """Hot calls of `scaler.step(optimizer)`."""
     for site in model.method_calls("step"):
         receiver = shape.receiver(site.node)
-        if receiver is not None and model.value(receiver).kind is Kind.SCALER and model.heat(site) is not None:
+        if receiver is not None and model.value(receiver).kind is Kind.SCALER and model.hot_path(site) is not None:
             yield site

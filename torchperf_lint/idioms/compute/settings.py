@@ -15,7 +15,7 @@ from torchperf_lint.syntax import shape
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _SEEDS = re.compile(r"seed|determin|reproduc|repeatab", re.IGNORECASE)
@@ -38,7 +38,7 @@ def settings(model: Model, refs: Collection[str]) -> Iterator[Setting]:
         for target in statement.targets:
             if not isinstance(target, ast.Attribute) or not any(ref.endswith(f".{target.attr}") for ref in refs):
                 continue
-            owner = model.world.frame_value(place.function, target.value)
+            owner = model.inference.frame_value(place.function, target.value)
             ref = f"{owner.ref}.{target.attr}"
             site = model.site_at(statement.value, statement) if owner.kind is Kind.LIBRARY and ref in refs else None
             if site is not None:
@@ -66,7 +66,7 @@ def is_for_seeds(model: Model, site: Site) -> bool:
     return _SEEDS.search(function.name) is not None or any(_SEEDS.search(ast.unparse(name)) for name in names)
 
 
-def training_call(model: Model) -> tuple[Site, Heat] | None:
+def training_call(model: Model) -> tuple[Site, HotPath] | None:
     """The first call in the file that goes backward in a training loop of this very file, a script; None without."""
     if not model.code.speaks_of("cuda", "device", "gpu", "accelerator"):
         return None
@@ -74,11 +74,11 @@ def training_call(model: Model) -> tuple[Site, Heat] | None:
         receiver = shape.receiver(site.node)
         if receiver is not None and model.value(receiver).cls is not None:
             continue  # an object of the project with a method of that name
-        heat = model.heat(site)
-        if heat is None or heat.frequency is not Frequency.TRAINING_LOOP or model.in_test(site):
+        hot_path = model.hot_path(site)
+        if hot_path is None or hot_path.frequency is not Frequency.TRAINING_LOOP or model.in_test(site):
             continue
         if model.code.states("__main__") or _runs_on_import(model, model.function_of(site)):
-            return site, heat
+            return site, hot_path
     return None
 
 
@@ -89,7 +89,7 @@ def _runs_on_import(model: Model, function: FunctionInfo) -> bool:
         current = pending.pop()
         if current is model.index.module:
             return True
-        callers = {record.function for record in calling.callers(model.world, current)}
+        callers = {record.function for record in calling.callers(model.inference, current)}
         inside = {caller for caller in callers - seen if caller.index is model.index}
         seen |= inside
         pending += inside

@@ -47,20 +47,20 @@ def pipelines(model: Model) -> Iterator[Pipeline]:
         record = next(each for each in model.function_of(site).calls_made if each.call is model.ast_of(site.node))
         cls = _of_subclass(model, record)
         own = None if cls is None else _runs_it(model, cls)
-        if cls is not None and model.world.method(cls, "__init__") is None and (own is None or _in_order(own)):
+        if cls is not None and model.inference.method(cls, "__init__") is None and (own is None or _in_order(own)):
             yield from _pipeline(model, site, plain=own is None)
 
 
 def _of_subclass(model: Model, record: CallRecord) -> ClassInfo | None:
     """The class that the call makes an object of, if it descends from a `Compose`."""
-    value = model.world.frame_value(record.function, record.call.func)
+    value = model.inference.frame_value(record.function, record.call.func)
     if value.kind is not Kind.CLASS or value.cls is None:
         return None
-    return value.cls if set(transforms.PIPELINES) & set(model.world.library_bases(value.cls)) else None
+    return value.cls if set(transforms.PIPELINES) & set(model.inference.library_bases(value.cls)) else None
 
 
 def _runs_it(model: Model, cls: ClassInfo) -> FunctionInfo | None:
-    return model.world.method(cls, "__call__") or model.world.method(cls, "forward")
+    return model.inference.method(cls, "__call__") or model.inference.method(cls, "forward")
 
 
 def _in_order(function: FunctionInfo) -> bool:

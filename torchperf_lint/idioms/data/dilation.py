@@ -110,13 +110,13 @@ def _weight(model: Model, node: cst.BaseExpression) -> Kernel | None:
     made, function = model.ast_of(node), model.function_of(model.site(node))
     if isinstance(made, ast.Name):
         name, function = made.id, model.index.module
-        bound = model.heats.bindings(function, name)
+        bound = model.frequency.bindings(function, name)
         if len(bound) != 1 or model.index.bound_names(function).count(name) != 1 or masks.may_change(model, name):
             return None
         made = bound[0]
     if not isinstance(made, ast.Call):
         return None
-    ref = model.world.frame_value(function, made.func).ref
+    ref = model.inference.frame_value(function, made.func).ref
     try:
         given_to = [ast.literal_eval(each) for each in made.args]
     except ValueError:
@@ -254,7 +254,7 @@ def is_boolean(model: Model, mask: cst.BaseExpression) -> bool:
 
 def _is_boolean(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
-        bound = model.heats.bindings(function, node.id)
+        bound = model.frequency.bindings(function, node.id)
         once = len(bound) == 1 and model.index.bound_names(function).count(node.id) == 1
         return once and node.id not in model.index.rebound_elsewhere and _is_boolean(model, function, bound[0])
     if isinstance(node, ast.Compare):
@@ -265,7 +265,7 @@ def _is_boolean(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
         both = all(_is_boolean(model, function, side) for side in (node.left, node.right))
         return both and isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor))
     if isinstance(node, ast.Call) and not node.keywords:
-        ref = model.world.frame_value(function, node.func).ref or ""
+        ref = model.inference.frame_value(function, node.func).ref or ""
         if ref.startswith(("numpy.", "torch.")):
             return ref.rpartition(".")[2] in _LOGICAL
         if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":

@@ -36,30 +36,34 @@ class Rewalk(NamedTuple):
 
 def rewalks(model: Model, site: Site) -> Iterator[Rewalk]:
     """The loops over the loader built at the site that another loop, or Lightning, repeats with the same loader."""
-    unit, loader = model.unit, model.ast_of(site.node)
+    analyzed, loader = model.analyzed, model.ast_of(site.node)
     if not isinstance(loader, ast.Call):
         return
-    yield from _by_lightning(unit, loader)
-    for index in unit.loading.files(loader):
-        there = _of_file(unit, index)
+    yield from _by_lightning(analyzed, loader)
+    for index in analyzed.loading.files(loader):
+        there = _of_file(analyzed, index)
         for loop, function in index.loops:
             if isinstance(loop, ast.While) or isinstance(loop.body[-1], ast.Break):
                 continue
-            if loader in sources_of(there.world().frame_value(function, loop.iter)):
+            if loader in sources_of(there.inference().frame_value(function, loop.iter)):
                 step = Because(loop.lineno, "this loop walks over the loader", index.path)
                 found = _repeated(there, loader, loop.iter, loop, function, bounds.MOST_CALLS_TO_EPOCHS)
                 if found is not None:
-                    changes = found.changes_dataset or is_set_later(unit, loader)
+                    changes = found.changes_dataset or is_set_later(analyzed, loader)
                     yield Rewalk((step, *found.because), changes)
 
 
 def rebuilding_loop(model: Model, site: Site) -> Because | None:
     """The loop over epochs around the site, if the loader built there is the same in each of its passes."""
-    unit, loader, function = model.unit, model.ast_of(site.node), model.function_of(site)
+    analyzed, loader, function = model.analyzed, model.ast_of(site.node), model.function_of(site)
     if not isinstance(loader, ast.Call):
         return None
-    around = unit.loops.enclosing(model.statement_of(site.node))
-    if not around or unit.loops.classify(around[0], function).kind is not LoopKind.EPOCH or _ends_at_once(around[0]):
+    around = analyzed.loops.enclosing(model.statement_of(site.node))
+    if (
+        not around
+        or analyzed.loops.classify(around[0], function).kind is not LoopKind.EPOCH
+        or _ends_at_once(around[0])
+    ):
         return None
     loop = around[0]
     given = [*loader.args, *(each.value for each in loader.keywords)]
@@ -67,13 +71,15 @@ def rebuilding_loop(model: Model, site: Site) -> Because | None:
     kept = dotted(given[0]) is not None and not any(isinstance(n, ast.Call) for each in made for n in subtree(each))
     varies = any(_binds(loop, name) for each in given for name in _paths_in(each))
     walked = any(
-        loader in sources_of(unit.world().frame_value(function, inner.iter))
-        for inner, owner in unit.index.loops
-        if owner is function and not isinstance(inner, ast.While) and loop in unit.loops.enclosing(inner)
+        loader in sources_of(analyzed.inference().frame_value(function, inner.iter))
+        for inner, owner in analyzed.index.loops
+        if owner is function and not isinstance(inner, ast.While) and loop in analyzed.loops.enclosing(inner)
     )
     if not given or not kept or varies or not walked or _changes_dataset(loop, loader):
         return None
-    return Because(loop.lineno, "this loop builds it in every pass, of things that it never changes", unit.index.path)
+    return Because(
+        loop.lineno, "this loop builds it in every pass, of things that it never changes", analyzed.index.path
+    )
 
 
 def _paths_in(node: ast.expr) -> list[str]:
@@ -84,7 +90,7 @@ def _repeated(
     there: FileQuestions, loader: ast.Call, given: ast.expr, statement: ast.stmt, function: FunctionInfo, calls_up: int
 ) -> Rewalk | None:
     """The loop that runs the statement again with the loader that `given` names: around it, or around a call."""
-    path = _kept_in(there.world(), loader, given, function)
+    path = _kept_in(there.inference(), loader, given, function)
     if path is None:
         return None
     for loop in there.loops.enclosing(statement):
@@ -102,11 +108,11 @@ def _repeated(
     is_handed = root in function.parameter_names
     if calls_up == 0 or (not is_handed and root in function.index.bound_names(function)):
         return None
-    for record in there.world().callers(function):
+    for record in there.inference().callers(function):
         home = _of_file(there, record.function.index)
         own = function.self_name is not None and root == function.self_name
         handed = (
-            _receiver(record) if own else _argument(home.world(), record, loader) if is_handed else record.call.func
+            _receiver(record) if own else _argument(home.inference(), record, loader) if is_handed else record.call.func
         )
         if handed is not None:
             found = _repeated(home, loader, handed, record.statement, record.function, calls_up - 1)
@@ -116,14 +122,14 @@ def _repeated(
     return None
 
 
-def _kept_in(world: ValueQuestions, loader: ast.Call, node: ast.expr, function: FunctionInfo) -> str | None:
+def _kept_in(inference: ValueQuestions, loader: ast.Call, node: ast.expr, function: FunctionInfo) -> str | None:
     """The name or attribute that keeps the loader (or its owner) where an expression gives it, wrapped or not.
 
     None where the expression makes the loader, or what walks over it, only now.
     """
     for _ in range(4):
         if isinstance(node, ast.Call):
-            inner = [each for each in given_to(node) if loader in sources_of(world.frame_value(function, each))]
+            inner = [each for each in given_to(node) if loader in sources_of(inference.frame_value(function, each))]
             node = inner[0] if inner else node
             if not inner:
                 return None
@@ -181,16 +187,16 @@ def _receiver(record: CallRecord) -> ast.expr | None:
     return func.value if isinstance(func, ast.Attribute) else None
 
 
-def _argument(world: ValueQuestions, record: CallRecord, loader: ast.Call) -> ast.expr | None:
+def _argument(inference: ValueQuestions, record: CallRecord, loader: ast.Call) -> ast.expr | None:
     """The argument that gives the loader."""
     given = [
-        each for each in given_to(record.call) if loader in all_sources([world.frame_value(record.function, each)])
+        each for each in given_to(record.call) if loader in all_sources([inference.frame_value(record.function, each)])
     ]
     return given[0] if len(given) == 1 else None
 
 
-def _of_file(unit: FileQuestions, index: Index) -> FileQuestions:
-    return unit if index is unit.index or unit.program is None else unit.program.unit_of(index)
+def _of_file(analyzed: FileQuestions, index: Index) -> FileQuestions:
+    return analyzed if index is analyzed.index or analyzed.program is None else analyzed.program.file_of(index)
 
 
 def _changes_dataset(loop: _Loop, loader: ast.Call) -> bool:
@@ -216,16 +222,16 @@ _SETTINGS = frozenset(
 _ONLY_OF_LOADERS = ("collate_fn", "worker_init_fn")
 
 
-def is_set_later(unit: FileQuestions, loader: ast.Call) -> bool:
+def is_set_later(analyzed: FileQuestions, loader: ast.Call) -> bool:
     """Whether a file that knows the loader sets what its workers read when they start, and never again."""
-    for index in unit.loading.files(loader):
-        world = _of_file(unit, index).world()
+    for index in analyzed.loading.files(loader):
+        inference = _of_file(analyzed, index).inference()
         for function in index.functions:
             for node in _own_nodes(function):
                 owner = _set_on(node)
                 if owner is None or (isinstance(owner, ast.Name) and owner.id == function.self_name):
                     continue
-                sources = all_sources([world.frame_value(function, owner)])
+                sources = all_sources([inference.frame_value(function, owner)])
                 unknown = not sources and isinstance(node, ast.Attribute) and node.attr in _ONLY_OF_LOADERS
                 if loader in sources or unknown:
                     return True
@@ -282,29 +288,31 @@ _CHANGES = ("set", "update", "resample", "shuffle", "reset", "next_", "step", "a
 """How the names of methods begin that change what a dataset gives."""
 
 
-def _by_lightning(unit: FileQuestions, loader: ast.Call) -> Iterator[Rewalk]:
+def _by_lightning(analyzed: FileQuestions, loader: ast.Call) -> Iterator[Rewalk]:
     """Lightning walks over the loaders of its training hooks, and over those given to `fit`, in every epoch."""
-    world = unit.world()
-    trainers = [record for record in unit.index.calls_named("Trainer") if _is_trainer(world, record, record.call.func)]
+    inference = analyzed.inference()
+    trainers = [
+        record for record in analyzed.index.calls_named("Trainer") if _is_trainer(inference, record, record.call.func)
+    ]
     if any(keyword.arg in _FEW_EPOCHS and _is_few(keyword) for each in trainers for keyword in each.call.keywords):
         return
-    for function in unit.index.functions:
+    for function in analyzed.index.functions:
         is_hook = function.name in ("train_dataloader", "val_dataloader") and function.cls is not None
-        if is_hook and loader in all_sources(world.frame(function).returns):
-            bases = world.library_bases(function.cls)  # type: ignore[arg-type]
+        if is_hook and loader in all_sources(inference.frame(function).returns):
+            bases = inference.library_bases(function.cls)  # type: ignore[arg-type]
             ending = loading.DATALOADER_HOOKS[function.name][1]
-            if any(each.endswith(ending) for each in bases) or frameworks.is_lightning_module(world, function.cls):  # type: ignore[arg-type]
+            if any(each.endswith(ending) for each in bases) or frameworks.is_lightning_module(inference, function.cls):  # type: ignore[arg-type]
                 says = f"Lightning walks over what `{function.name}` gives in every epoch"
-                yield Rewalk((Because(function.body[0].lineno, says, unit.index.path),), False)
-    for record in unit.index.calls.get("fit", ()):
+                yield Rewalk((Because(function.body[0].lineno, says, analyzed.index.path),), False)
+    for record in analyzed.index.calls.get("fit", ()):
         receiver = _receiver(record)
         if (
             receiver is not None
-            and _is_trainer(world, record, receiver)
-            and _argument(world, record, loader) is not None
+            and _is_trainer(inference, record, receiver)
+            and _argument(inference, record, loader) is not None
         ):
             says = "Lightning walks over the loader in every epoch"
-            yield Rewalk((Because(record.call.lineno, says, unit.index.path),), False)
+            yield Rewalk((Because(record.call.lineno, says, analyzed.index.path),), False)
 
 
 _FEW_EPOCHS = ("max_epochs", "max_steps", "fast_dev_run", "reload_dataloaders_every_n_epochs")
@@ -315,6 +323,6 @@ def _is_few(keyword: ast.keyword) -> bool:
     return keyword.arg != "max_epochs" or (isinstance(keyword.value, ast.Constant) and keyword.value.value in _ONE)
 
 
-def _is_trainer(world: ValueQuestions, record: CallRecord, node: ast.expr) -> bool:
-    ref = world.frame_value(record.function, node).ref or ""
+def _is_trainer(inference: ValueQuestions, record: CallRecord, node: ast.expr) -> bool:
+    ref = inference.frame_value(record.function, node).ref or ""
     return ref.startswith("lightning.") and ref.endswith(".Trainer")

@@ -40,7 +40,7 @@ def takers(model: Model, site: Site, keyword: str) -> list[CallRecord]:
 def handed_only_to(model: Model, site: Site, keyword: str, refs: Collection[str], without: str) -> bool:
     """Whether only calls of these library objects get what is made at the site, none with the keyword `without`."""
     records = takers(model, site, keyword)
-    called = [model.world.frame_value(record.function, record.call.func).ref for record in records]
+    called = [model.inference.frame_value(record.function, record.call.func).ref for record in records]
     plain = not any(each.arg in (without, None) for record in records for each in record.call.keywords)
     return bool(records) and plain and all(ref in refs for ref in called)
 
@@ -116,7 +116,7 @@ def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AS
         seen = parent.attr in VIEWS
         return _reckons(model, function, parents, call) if seen else parent.attr in ("sum", "mean", "matmul", "tolist")
     if isinstance(parent, ast.Call) and node is not parent.func:
-        ref = model.world.frame_value(function, parent.func).ref or ""
+        ref = model.inference.frame_value(function, parent.func).ref or ""
         if ref.startswith(("torch.", "numpy.")) and ref.rpartition(".")[2] in VIEWS:
             return _reckons(model, function, parents, parent)
         return gives_new(ref, parent)

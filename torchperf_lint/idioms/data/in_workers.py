@@ -36,7 +36,7 @@ def device_use(model: Model, site: Site) -> _Way | None:
     """
     for current, way, passed in _functions_of_workers(model, site):
         for record in current.calls_made:
-            used = _use(model.world, record, passed)
+            used = _use(model.inference, record, passed)
             if used is not None:
                 return (*way, Because(record.call.lineno, used, current.index.path))
     return None
@@ -55,12 +55,12 @@ def functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionInf
 
 def _functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionInfo, _Way, _Passed]]:
     """The same, with what is passed of devices on that way, whatever others pass."""
-    world, loader = model.world, model.ast_of(site.node)
+    inference, loader = model.inference, model.ast_of(site.node)
     if not isinstance(loader, ast.Call):
         return
-    bound = {keyword.arg for record in world.index.calls.get("partial", ()) for keyword in record.call.keywords}
+    bound = {keyword.arg for record in inference.index.calls.get("partial", ()) for keyword in record.call.keywords}
     pending: deque[tuple[FunctionInfo, _Way, _Passed]] = deque(
-        (each, way, _left_out(each, bound)) for each, way in _entries(world, loader, model.function_of(site))
+        (each, way, _left_out(each, bound)) for each, way in _entries(inference, loader, model.function_of(site))
     )
     seen = {(each, *passed.items()) for each, _, passed in pending}
     while pending and len(seen) <= bounds.MOST_FUNCTIONS_OF_WORKERS:
@@ -69,9 +69,9 @@ def _functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionIn
             continue
         yield current, way, passed
         for record in current.calls_made:
-            called = world.frame_value(current, record.call.func)
-            for callee in _called(world, called):
-                there = _passed(world, record, callee, passed)
+            called = inference.frame_value(current, record.call.func)
+            for callee in _called(inference, called):
+                there = _passed(inference, record, callee, passed)
                 if (callee, *there.items()) not in seen:
                     seen.add((callee, *there.items()))
                     step = Because(record.call.lineno, f"`{_named(callee)}` is called here", current.index.path)
@@ -87,61 +87,65 @@ def _left_out(function: FunctionInfo, given: Collection[str | None]) -> _Passed:
     }
 
 
-def _passed(world: ValueQuestions, record: CallRecord, callee: FunctionInfo, passed: _Passed) -> _Passed:
+def _passed(inference: ValueQuestions, record: CallRecord, callee: FunctionInfo, passed: _Passed) -> _Passed:
     """What the call passes of devices, in a function to which `passed` was passed."""
     call = record.call
     if any(isinstance(given, ast.Starred) for given in call.args) or any(each.arg is None for each in call.keywords):
         return {}
     taken = callee.parameter_names[callee.self_name is not None :]
     named = {**dict(zip(taken, call.args, strict=False)), **{each.arg or "": each.value for each in call.keywords}}
-    values = {name: _value(world, record, node, passed) for name, node in named.items()}
+    values = {name: _value(inference, record, node, passed) for name, node in named.items()}
     return {
         **_left_out(callee, named),
         **{name: value for name, value in values.items() if value.kind in (Kind.NONE, Kind.DEVICE, Kind.STRING)},
     }
 
 
-def _value(world: ValueQuestions, record: CallRecord, node: ast.expr, passed: _Passed) -> Value:
+def _value(inference: ValueQuestions, record: CallRecord, node: ast.expr, passed: _Passed) -> Value:
     """The value of an expression in the call, on the way on which that was passed to the function around it."""
     function = record.function
     if isinstance(node, ast.Name) and node.id in passed and function.index.bound_names(function).count(node.id) == 1:
         return passed[node.id]
-    return world.frame_value(function, node)
+    return inference.frame_value(function, node)
 
 
-def _entries(world: ValueQuestions, loader: ast.Call, function: FunctionInfo) -> Iterator[tuple[FunctionInfo, _Way]]:
+def _entries(
+    inference: ValueQuestions, loader: ast.Call, function: FunctionInfo
+) -> Iterator[tuple[FunctionInfo, _Way]]:
     """The functions that the workers call for each sample or batch."""
     keywords = {each.arg: each.value for each in loader.keywords}
     dataset = loader.args[0] if loader.args else keywords.get("dataset")
     collate = loader.args[6] if len(loader.args) > 6 else keywords.get("collate_fn")
     if dataset is not None:
-        value = world.frame_value(function, dataset)
+        value = inference.frame_value(function, dataset)
         if value.cls is not None:
-            for each in (world.method(value.cls, name) for name in _READERS):
+            for each in (inference.method(value.cls, name) for name in _READERS):
                 if each is not None:
                     yield each, (_runs(each, f"the workers call `{value.cls.name}.{each.name}` for the samples"),)
-        for each in _transforms(world, value, function):
+        for each in _transforms(inference, value, function):
             yield each, (_runs(each, f"the workers call `{_named(each)}` for each sample"),)
     if collate is not None:
-        value = world.frame_value(function, frameworks.without_partial(collate))
-        for each in _called(world, value):
+        value = inference.frame_value(function, frameworks.without_partial(collate))
+        for each in _called(inference, value):
             yield each, (_runs(each, f"the workers call `{_named(each)}` for each batch"),)
 
 
-def _transforms(world: ValueQuestions, dataset: Value, function: FunctionInfo, levels: int = 3) -> Iterator[FunctionInfo]:
+def _transforms(
+    inference: ValueQuestions, dataset: Value, function: FunctionInfo, levels: int = 3
+) -> Iterator[FunctionInfo]:
     """The project's functions and objects that a library's dataset, or a transform in it, is made with.
 
     Of what a dataset of the project is made with, those that it takes as transforms.
     """
     if dataset.kind is Kind.CONTAINER:
         for _, item in dataset.items or ():
-            yield from _called(world, item) or _transforms(world, item, function, levels - 1)
+            yield from _called(inference, item) or _transforms(inference, item, function, levels - 1)
     made = dataset.created
     if made is None or levels == 0:
         return
-    for given in _taken_as_transforms(world, dataset.cls, made) if dataset.cls is not None else _all_given(made):
-        value = world.frame_value(function, given)
-        yield from _called(world, value) or _transforms(world, value, function, levels - 1)
+    for given in _taken_as_transforms(inference, dataset.cls, made) if dataset.cls is not None else _all_given(made):
+        value = inference.frame_value(function, given)
+        yield from _called(inference, value) or _transforms(inference, value, function, levels - 1)
 
 
 def _all_given(made: ast.Call) -> Iterator[ast.expr]:
@@ -149,9 +153,9 @@ def _all_given(made: ast.Call) -> Iterator[ast.expr]:
     yield from (each.value for each in made.keywords)
 
 
-def _taken_as_transforms(world: ValueQuestions, cls: ClassInfo, made: ast.Call) -> Iterator[ast.expr]:
+def _taken_as_transforms(inference: ValueQuestions, cls: ClassInfo, made: ast.Call) -> Iterator[ast.expr]:
     """What the call that made an object of the class gives for parameters such as `transform`."""
-    constructor = world.method(cls, "__init__")
+    constructor = inference.method(cls, "__init__")
     names = [] if constructor is None else constructor.parameter_names[1:]
     named = [*zip(names, made.args, strict=False), *((each.arg or "", each.value) for each in made.keywords)]
     if any(isinstance(given, ast.Starred) for _, given in named):
@@ -159,26 +163,26 @@ def _taken_as_transforms(world: ValueQuestions, cls: ClassInfo, made: ast.Call) 
     yield from (given for name, given in named if "transform" in name)
 
 
-def _called(world: ValueQuestions, value: Value) -> list[FunctionInfo]:
+def _called(inference: ValueQuestions, value: Value) -> list[FunctionInfo]:
     """What runs when the value is called: a function of the project, or the method of an object."""
     if value.function is not None:
         return [value.function]
     if value.cls is None or value.kind not in (Kind.INSTANCE, Kind.MODULE):
         return []
-    return [each for each in (world.method(value.cls, name) for name in _CALLED) if each is not None][:1]
+    return [each for each in (inference.method(value.cls, name) for name in _CALLED) if each is not None][:1]
 
 
-def _use(world: ValueQuestions, record: CallRecord, passed: _Passed) -> str | None:
+def _use(inference: ValueQuestions, record: CallRecord, passed: _Passed) -> str | None:
     """What a call does with the accelerator, if it is shown to do something where that was passed."""
     call, func = record.call, record.call.func
     named = [each.value for each in call.keywords if each.arg == "device"]
     if isinstance(func, ast.Attribute) and func.attr == "cuda":
         return None if named else "`.cuda()` runs in a worker"
     moves = isinstance(func, ast.Attribute) and func.attr == "to"
-    if not moves and not (named and (world.frame_value(record.function, func).ref or "").startswith("torch.")):
+    if not moves and not (named and (inference.frame_value(record.function, func).ref or "").startswith("torch.")):
         return None
     for node in [*(call.args[:1] if moves else ()), *named]:
-        value = _value(world, record, node, passed)
+        value = _value(inference, record, node, passed)
         device = as_device(value)
         # What is a device by its name alone may well be the CPU in a worker.
         by_name_only = any(isinstance(step, ByName) for step in value.because)

@@ -21,14 +21,14 @@ def named_array(model: Model, site: Site, name: str) -> tuple[list[list[object]]
     """
     function = model.function_of(site)
     owner = function if name in model.index.bound_names(function) else model.index.module
-    bound = model.heats.bindings(owner, name)
+    bound = model.frequency.bindings(owner, name)
     if len(bound) != 1 or model.index.bound_names(owner).count(name) != 1 or name in model.index.rebound_elsewhere:
         return None
     made = bound[0]
     if not isinstance(made, ast.Call) or not made.args or _is_taken_apart(model, name):
         return None
     try:
-        rows = ast.literal_eval(made.args[0]) if model.world.frame_value(owner, made.func).ref in _ARRAYS else None
+        rows = ast.literal_eval(made.args[0]) if model.inference.frame_value(owner, made.func).ref in _ARRAYS else None
     except ValueError:
         return None
     is_matrix = isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows)
@@ -50,7 +50,7 @@ def may_change(model: Model, name: str) -> bool:
     """Whether the file does anything with what a name holds but to hand it to functions of libraries that only read."""
     handed: list[ast.expr] = []
     for record in model.index.handed.get(name, ()):
-        ref = model.world.frame_value(record.function, record.call.func).ref or ""
+        ref = model.inference.frame_value(record.function, record.call.func).ref or ""
         if ref.startswith(("scipy.", "numpy.", "torch.nn.functional.")):
             handed += [*record.call.args, *(each.value for each in record.call.keywords if each.arg != "out")]
     loads = [each for each in subtree(model.index.module.node) if isinstance(each, ast.Name) and each.id == name]

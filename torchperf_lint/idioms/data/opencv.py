@@ -34,9 +34,12 @@ def in_workers(model: Model, sites: Sequence[Site]) -> InWorkers | None:
     by_function: dict[FunctionInfo, Site] = {}
     for site in sites:
         by_function.setdefault(model.function_of(site), site)
-    program = model.world.program
+    program = model.inference.program
     others = [] if program is None else program.neighbours(model.index)
-    for there in (model, *(Model(unit, model.target) for unit in others if "DataLoader" in unit.source.text)):
+    for there in (
+        model,
+        *(Model(analyzed, model.target) for analyzed in others if "DataLoader" in analyzed.source.text),
+    ):
         if _is_told_one_thread(there):
             return None
         for loader in there.calls(*torch_api.LOADERS):
@@ -61,7 +64,7 @@ def _starter(model: Model, there: Model, loader: Site) -> FunctionInfo | None:
     """The loader's `worker_init_fn`, if it is a function of this file's top level."""
     call = there.ast_of(loader.node)
     named = [each.value for each in call.keywords if each.arg == "worker_init_fn"] if isinstance(call, ast.Call) else []
-    function = there.world.frame_value(there.function_of(loader), named[0]).function if named else None
+    function = there.inference.frame_value(there.function_of(loader), named[0]).function if named else None
     return function if function is not None and function.outer is model.index.module else None
 
 

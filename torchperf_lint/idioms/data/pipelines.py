@@ -40,18 +40,18 @@ class Move(NamedTuple):
 def fed_loader(model: Model, site: Site) -> Fed | None:
     """The loader whose dataset is handed the pipeline made at the site, if its batches go to the accelerator."""
     pipeline = model.ast_of(site.node)
-    program = model.world.program
-    units = [model.unit, *([] if program is None else program.neighbours(model.index))]
-    for unit in units:
-        for record in unit.index.calls_named("DataLoader"):
-            called = model.world.frame_value(record.function, record.call.func)
+    program = model.inference.program
+    analyzed_files = [model.analyzed, *([] if program is None else program.neighbours(model.index))]
+    for analyzed in analyzed_files:
+        for record in analyzed.index.calls_named("DataLoader"):
+            called = model.inference.frame_value(record.function, record.call.func)
             if called.ref not in torch_api.LOADERS or not any(
-                made is pipeline for made in _transforms_of(model, record, [each.index for each in units])
+                made is pipeline for made in _transforms_of(model, record, [each.index for each in analyzed_files])
             ):
                 continue
-            route = unit.loading.route(record.call)
+            route = analyzed.loading.route(record.call)
             if route is not None:
-                path = None if unit is model.unit else unit.index.path
+                path = None if analyzed is model.analyzed else analyzed.index.path
                 says = Because(record.call.lineno, "the loader's samples go through it", path)
                 steps = (step if step.path is not None else step._replace(path=path) for step in route.because)
                 return Fed(record, (says, *steps))
@@ -65,13 +65,13 @@ def _transforms_of(model: Model, record: CallRecord, files: list[Index]) -> Iter
     if len(loader.args) > 6 or "collate_fn" in keywords or None in keywords:
         return
     node = loader.args[0] if loader.args else keywords.get("dataset")
-    made = None if node is None else model.world.frame_value(record.function, node).created
+    made = None if node is None else model.inference.frame_value(record.function, node).created
     function = None if made is None else _function_around(made, files)
     if made is None or function is None:
         return
     named = [each.value for each in made.keywords if not any(word in (each.arg or "") for word in _FOR_LABELS)]
     for given in (*made.args, *named):
-        created = model.world.frame_value(function, given).created
+        created = model.inference.frame_value(function, given).created
         if created is not None:
             yield created
 
@@ -90,7 +90,7 @@ def move_of_images(model: Model, loader: CallRecord) -> Move | None:
         func, statement = record.call.func, record.statement
         if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
             continue
-        value = model.world.frame_value(record.function, func.value)
+        value = model.inference.frame_value(record.function, func.value)
         loop = model.index.places[statement].parent
         if loader.call not in value.sources or not isinstance(loop, ast.For):
             continue

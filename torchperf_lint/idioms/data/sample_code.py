@@ -27,15 +27,15 @@ _PIPELINES = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
 
 def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
     """What shows that the site runs for each sample, or for each batch that is collated; None if nothing does."""
-    world, function = model.world, model.function_of(site)
+    inference, function = model.inference, model.function_of(site)
     pending: deque[tuple[FunctionInfo, tuple[Because, ...]]] = deque([(function, ())])
     seen = {function}
     while pending and len(seen) <= bounds.MOST_CALLERS_OF_SAMPLE_CODE:
         current, way = pending.popleft()
-        says = _is_entry(world, current)
+        says = _is_entry(inference, current)
         if says is not None:
             return (*way, says)
-        for record in world.callers(current):
+        for record in inference.callers(current):
             if record.function not in seen:
                 seen.add(record.function)
                 step = Because(record.call.lineno, f"`{current.name}` is called here", record.function.index.path)
@@ -43,7 +43,7 @@ def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
     return None
 
 
-def _is_entry(world: ValueQuestions, function: FunctionInfo) -> Because | None:
+def _is_entry(inference: ValueQuestions, function: FunctionInfo) -> Because | None:
     """A dataset's `__getitem__`, a transform in a pipeline, a function that a loader or a dataset is given."""
     if isinstance(function.node, ast.Module):
         return None
@@ -54,11 +54,11 @@ def _is_entry(world: ValueQuestions, function: FunctionInfo) -> Because | None:
         return (
             None if taken is None else Because(taken.lineno, f"`{function.name}` is handed over for each sample", path)
         )
-    if function.name in _READERS and any(ref.endswith("Dataset") for ref in world.library_bases(cls)):
+    if function.name in _READERS and any(ref.endswith("Dataset") for ref in inference.library_bases(cls)):
         return Because(row, f"`{cls.name}.{function.name}` makes a sample", path)
     if function.name in _CALLED:
-        home = world.home(function.index)
-        bases = world.library_bases(cls)
+        home = inference.home(function.index)
+        bases = inference.library_bases(cls)
         handles_images = home is not None and home.transforms_samples and bool(bases)
         if handles_images or any(ref.startswith("torchvision.transforms.") for ref in bases):
             return Because(row, f"`{cls.name}.{function.name}` transforms a sample", path)
@@ -74,15 +74,15 @@ def _is_entry(world: ValueQuestions, function: FunctionInfo) -> Because | None:
         ]
         if inside or given:
             return Because((inside or given)[0].lineno, f"`{cls.name}` transforms each sample", path)
-        return next(_held(world, function), None)
+        return next(_held(inference, function), None)
     return None
 
 
-def _held(world: ValueQuestions, function: FunctionInfo) -> Iterator[Because]:
+def _held(inference: ValueQuestions, function: FunctionInfo) -> Iterator[Because]:
     """What shows that an object with this method is handed over by a name: `collate_fn=collate`."""
-    cls, own = function.cls, world.home(function.index)
+    cls, own = function.cls, inference.home(function.index)
     assert cls is not None
-    for home in (*([] if own is None else [own]), *world.making(cls, "DataLoader")):
+    for home in (*([] if own is None else [own]), *inference.making(cls, "DataLoader")):
         for records in home.index.calls.values():
             for record in records:
                 given = [keyword.value for keyword in record.call.keywords if keyword.arg in _KEYWORDS]

@@ -74,11 +74,11 @@ def takes_every_cpu(model: Model, site: Site) -> bool:
     node = None if passed is None or passed.node is None else model.ast_of(passed.node)
     function = model.function_of(site)
     if isinstance(node, ast.Name):
-        bound = model.heats.bindings(function, node.id) or model.heats.bindings(model.index.module, node.id)
+        bound = model.frequency.bindings(function, node.id) or model.frequency.bindings(model.index.module, node.id)
         node = bound[0] if len(bound) == 1 else None
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         node = node.values[0]
     if not isinstance(node, ast.Call) or node.args:
         return False
-    home = function if node in model.world.frame(function).values else model.index.module
-    return model.world.frame_value(home, node.func).ref in ("os.cpu_count", "multiprocessing.cpu_count")
+    home = function if node in model.inference.frame(function).values else model.index.module
+    return model.inference.frame_value(home, node.func).ref in ("os.cpu_count", "multiprocessing.cpu_count")

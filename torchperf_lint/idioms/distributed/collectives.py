@@ -26,9 +26,9 @@ def asks_only_for_others(model: Model, site: Site) -> bool:
 
 
 def _tests_around(model: Model, site: Site) -> Iterator[ast.expr]:
-    heat = model.heat(site)
+    hot_path = model.hot_path(site)
     current = model.index.places[model.statement_of(site.node)].parent
-    while current is not None and (heat is None or current is not heat.loop):
+    while current is not None and (hot_path is None or current is not hot_path.loop):
         if isinstance(current, (ast.If, ast.While)):
             yield current.test
         current = model.index.places[current].parent

@@ -28,7 +28,7 @@ def reduced_loss(model: Model, site: Site, *, in_place: bool) -> str | None:
     sent = _sent_backward(function)
     root, detached = _root(call.args[0])
     if root is not None and root not in sent and not detached:
-        bound = [_root(each) for each in model.heats.bindings(function, root)]
+        bound = [_root(each) for each in model.frequency.bindings(function, root)]
         roots = {each for each, _ in bound}
         if len(roots) != 1 or not all(copied for _, copied in bound):
             return None
@@ -87,7 +87,7 @@ def _later_step(model: Model, statement: ast.stmt, function: FunctionInfo, loop:
     for record in function.calls_made:
         func = record.call.func
         if isinstance(func, ast.Attribute) and func.attr == "step":
-            kind = model.world.frame_value(function, func.value).kind
+            kind = model.inference.frame_value(function, func.value).kind
             if kind in (Kind.OPTIMIZER, Kind.SCALER) and loop in model.loops.enclosing(record.statement)[:1]:
                 steps.append(record)
     tests = {id(test): test for record in steps for test in _tests(model, record.statement, loop)}
@@ -121,7 +121,7 @@ def _wrapped_here(model: Model, function: FunctionInfo, loop: ast.stmt) -> Becau
     """Where the model that the loop calls is wrapped: in the function, or in one that hands it to the function."""
     called = {record.call.func.id for record in function.calls_made if isinstance(record.call.func, ast.Name)}
     for record in model.index.calls_named("DistributedDataParallel"):
-        if model.world.frame_value(record.function, record.call.func).ref not in _WRAPPERS:
+        if model.inference.frame_value(record.function, record.call.func).ref not in _WRAPPERS:
             continue
         assigned = record.statement.targets[0] if isinstance(record.statement, ast.Assign) else None
         name = assigned.id if isinstance(assigned, ast.Name) else None

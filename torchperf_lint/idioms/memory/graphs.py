@@ -13,7 +13,7 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _BACKWARD = ("backward", "manual_backward")
@@ -39,7 +39,7 @@ class Kept(NamedTuple):
     site: Site
     kept: str
     sink: str
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
     ends_as_number: bool
 
@@ -61,18 +61,20 @@ def kept_graphs(model: Model) -> tuple[Kept, ...]:
 def _kept_graphs(model: Model) -> Iterator[Kept]:
     for function in model.index.functions:
         for statement, sink, stored in _sinks(function):
-            if not model.heats.may_be_hot(statement) or _adds_without_recording(statement, function):
+            if not model.frequency.may_be_hot(statement) or _adds_without_recording(statement, function):
                 continue
             loop = _loop_of(statement, function)
             for node, because in _carried(model, stored, statement, loop, function):
-                heat = model.heats.of(statement)
+                hot_path = model.frequency.of(statement)
                 site = model.site_at(node, statement)
-                if heat is None or site is None or _feeds_backward(sink, function):
+                if hot_path is None or site is None or _feeds_backward(sink, function):
                     continue
-                if not all(_lives_on(sink, each, function, model) for each in {loop, heat.loop}):
+                if not all(_lives_on(sink, each, function, model) for each in {loop, hot_path.loop}):
                     continue
                 text = " ".join(ast.unparse(statement).split())
-                yield Kept(site, text, sink, heat, (because, *heat.because), _ends_as_number(sink, statement, function))
+                yield Kept(
+                    site, text, sink, hot_path, (because, *hot_path.because), _ends_as_number(sink, statement, function)
+                )
 
 
 # -- where something is kept ----------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ def _lives_on(sink: str, loop: ast.stmt | None, function: FunctionInfo, model: M
                 return False
         elif _empties(node, sink):
             return False
-    made = model.heats.bindings(function, sink)
+    made = model.frequency.bindings(function, sink)
     return not any(keyword.arg == "maxlen" for each in made if isinstance(each, ast.Call) for keyword in each.keywords)
 
 
@@ -240,13 +242,13 @@ def _given_by_step(
 ) -> Because | None:
     """`loss = train_step(batch)`, where `train_step` sends backward what it returns."""
     row = _binding(name.id, statement.lineno, loop, function)
-    made = [each for each in model.heats.bindings(function, name.id) if each.lineno == row]
+    made = [each for each in model.frequency.bindings(function, name.id) if each.lineno == row]
     return _returns_loss(model, made[0], function) if len(made) == 1 and isinstance(made[0], ast.Call) else None
 
 
 def _returns_loss(model: Model, call: ast.Call, function: FunctionInfo) -> Because | None:
     """What shows that a function of the project gives back a tensor that it has sent backward."""
-    callee = model.world.frame_value(function, call.func).function
+    callee = model.inference.frame_value(function, call.func).function
     if callee is None or callee.decorators or callee.is_generator:
         return None
     returns = [node for node in callee.statements if isinstance(node, ast.Return)]

@@ -12,7 +12,7 @@ from torchperf_lint.syntax.tree import children, subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 _BACKWARD = ("backward", "manual_backward")
@@ -24,7 +24,7 @@ class LastBackward(NamedTuple):
     """A backward pass with `retain_graph=True` that is the only or the last one of its step."""
 
     site: Site
-    heat: Heat
+    hot_path: HotPath
     only: bool
 
 
@@ -38,14 +38,14 @@ def needlessly_retained(model: Model) -> Iterator[LastBackward]:
         last = max(records, key=lambda record: record.call.lineno)
         if last not in retaining or not _follows_all(last, records, function):
             continue
-        heat = model.heats.of(last.statement)
-        if heat is None or _is_part_of_step(model, last, function) or _carries(model, heat.loop, function):
+        hot_path = model.frequency.of(last.statement)
+        if hot_path is None or _is_part_of_step(model, last, function) or _carries(model, hot_path.loop, function):
             continue
-        if heat.loop is None and _gives_back(function):
+        if hot_path.loop is None and _gives_back(function):
             continue
         site = model.site_at(last.call, last.statement)
         if site is not None:
-            yield LastBackward(site, heat, len(records) == 1)
+            yield LastBackward(site, hot_path, len(records) == 1)
 
 
 def _retains(call: ast.Call) -> bool:
@@ -91,7 +91,7 @@ def _carries(model: Model, loop: ast.stmt | None, function: FunctionInfo) -> boo
 
 
 def _harmless(model: Model, node: ast.AST, function: FunctionInfo) -> bool:
-    return model.world.frame_value(function, node).kind in _HARMLESS_KINDS  # type: ignore[arg-type]
+    return model.inference.frame_value(function, node).kind in _HARMLESS_KINDS  # type: ignore[arg-type]
 
 
 def _stores(node: ast.AST) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.idioms.metrics.metric_calls import aggregates, class_name, descent, made, tests_itself
-from torchperf_lint.idioms.sync.reads import Role, hot_reads
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, shape
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.idioms.sync.reads import HostRead
-    from torchperf_lint.model import Heat, Model, Site, Value
+    from torchperf_lint.model import HotPath, Model, Site, Value
 
 _UPDATES = ("update", "forward", "__call__")
 _ALL_ONES = frozenset({"torch.ones_like", "torch.ones"})
@@ -34,7 +34,7 @@ class Update(NamedTuple):
     value: cst.BaseExpression
     weight: cst.BaseExpression | shape.Unclear | None
     reads: tuple[HostRead, ...]  # device scalars that are read to be its arguments
-    heat: Heat
+    hot_path: HotPath
     direct: bool  # the metric itself is called, not a collection that hands on what it is given
     because: tuple[Because, ...]  # what shows that the metric lives on the device, and what it is
 
@@ -61,7 +61,7 @@ def hot_updates(model: Model) -> tuple[Update, ...]:
 def _hot_updates(model: Model) -> Iterator[Update]:
     reads: dict[int, list[HostRead]] = {}
     for read in hot_reads(model):
-        if read.role is Role.METRIC:
+        if read.role is Sink.METRIC:
             reads.setdefault(id(read.parent), []).append(read)
     for site in model.calls_of_kind(Kind.METRIC, *_UPDATES, hot=True):
         call = site.node
@@ -69,8 +69,8 @@ def _hot_updates(model: Model) -> Iterator[Update]:
         receiver = _receiver(model, call)
         metrics = _reached(model, site, receiver)
         value = shape.argument(call, "value", 0)
-        heat = model.heat(site)
-        if not metrics or heat is None or value is None or isinstance(value, shape.Unclear):
+        hot_path = model.hot_path(site)
+        if not metrics or hot_path is None or value is None or isinstance(value, shape.Unclear):
             continue
         owner = model.value(receiver)
         if not owner.device.on_accelerator:
@@ -78,7 +78,7 @@ def _hot_updates(model: Model) -> Iterator[Update]:
         weight = shape.argument(call, "weight", 1)
         direct = owner.ref != torchmetrics_api.COLLECTION
         because = (*owner.because, *dict.fromkeys(step for metric in metrics for step in descent(model, metric)))
-        yield Update(site, metrics, value, weight, tuple(reads.get(id(call), ())), heat, direct, because)
+        yield Update(site, metrics, value, weight, tuple(reads.get(id(call), ())), hot_path, direct, because)
 
 
 def _receiver(model: Model, call: cst.Call) -> cst.BaseExpression:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchperf_lint.idioms.metrics.metric_calls import MetricCall
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 LIBRARIES = ("sklearn.metrics.", "skimage.metrics.")
@@ -33,7 +33,7 @@ class HostMetric(NamedTuple):
     site: Site
     function: str  # `sklearn.metrics.f1_score`
     fetches: tuple[ast.Call, ...]
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
 
 
@@ -59,19 +59,19 @@ def _host_metrics(model: Model) -> Iterator[HostMetric]:
     names = tuple(sorted(model.index.calls))
 
     def is_score(record: CallRecord) -> bool:
-        value = model.world.frame_value(record.function, record.call.func)
+        value = model.inference.frame_value(record.function, record.call.func)
         return value.kind is Kind.LIBRARY and _is_score(value.ref or "")
 
     for site in model.sites(names, True, is_score, near_device=False):
-        call, heat = model.ast_of(site.node), model.heat(site)
-        if heat is None or not isinstance(call, ast.Call):
+        call, hot_path = model.ast_of(site.node), model.hot_path(site)
+        if hot_path is None or not isinstance(call, ast.Call):
             continue
         found = _Fetches(model, model.function_of(site))
         for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
             found.look_into(argument)
         if found.calls:
             ref = model.value(site.node.func).ref or ""
-            yield HostMetric(site, ref, tuple(found.calls), heat, (_fetched_at(found.calls[0]),))
+            yield HostMetric(site, ref, tuple(found.calls), hot_path, (_fetched_at(found.calls[0]),))
 
 
 def _fetched_at(fetch: ast.Call) -> Because:
@@ -105,7 +105,7 @@ def _mismatches(model: Model) -> Iterator[HostMetric]:
             found.look_into(argument)
         if found.calls:
             because = (_fetched_at(found.calls[0]),)
-            yield HostMetric(each.site, each.class_name, tuple(found.calls), each.heat, because)
+            yield HostMetric(each.site, each.class_name, tuple(found.calls), each.hot_path, because)
 
 
 def _keeps_numbers(model: Model, each: MetricCall) -> bool:
@@ -161,9 +161,9 @@ class _Fetches:
         if name in self._names or name in self._function.parameter_names or not self._may_follow(name):
             return
         self._names.add(name)
-        for bound in self._model.heats.bindings(self._function, name):
+        for bound in self._model.frequency.bindings(self._function, name):
             statement = next((s for s in self._function.index.places if getattr(s, "value", None) is bound), None)
-            if statement is not None and self._model.heats.of(statement) is not None:
+            if statement is not None and self._model.frequency.of(statement) is not None:
                 self.look_into(bound)
 
     def _fetches(self, call: ast.Call) -> bool:
@@ -180,7 +180,7 @@ class _Fetches:
             node = node.func.value
 
     def _value(self, node: ast.expr) -> Value:
-        return self._model.world.frame(self._function).values.get(node, UNKNOWN)
+        return self._model.inference.frame(self._function).values.get(node, UNKNOWN)
 
 
 def _holds(outer: ast.AST, inner: ast.AST) -> bool:

@@ -34,7 +34,7 @@ def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) 
     class's own methods, and branches on, comparisons of and texts made of what is given or was stored before.
     """
     cls = value.cls
-    function = None if cls is None else model.world.method(cls, method)
+    function = None if cls is None else model.inference.method(cls, method)
     if cls is None or function is None:
         return False
     if isinstance(parameter, int):
@@ -42,14 +42,14 @@ def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) 
         if parameter >= len(names):
             return False
         parameter = names[parameter]
-    return _Walk(model.world, cls).passes(function, {parameter})
+    return _Walk(model.inference, cls).passes(function, {parameter})
 
 
 class _Walk:
     """A walk over one method and the methods of its class that it calls."""
 
-    def __init__(self, world: ValueQuestions, cls: ClassInfo) -> None:
-        self._world = world
+    def __init__(self, inference: ValueQuestions, cls: ClassInfo) -> None:
+        self._inference = inference
         self._cls = cls
         self._stored: set[str] = set()  # attributes that hold what was given
 
@@ -102,7 +102,7 @@ class _Walk:
         is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         if not is_own or node.value.id != function.self_name:  # type: ignore[attr-defined]
             return None
-        return self._world.method(self._cls, node.attr)  # type: ignore[attr-defined]
+        return self._inference.method(self._cls, node.attr)  # type: ignore[attr-defined]
 
     def _follow(self, function: FunctionInfo, given: set[str]) -> None:
         """Add to `given`, and to the attributes, the names that are bound to what is given."""

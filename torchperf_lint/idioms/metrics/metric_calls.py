@@ -12,7 +12,7 @@ from torchperf_lint.syntax import cst
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site, Value
+    from torchperf_lint.model import HotPath, Model, Site, Value
     from torchperf_lint.model.syntax.index import CallRecord
 
 METHODS = ("update", "forward", "__call__", "compute", "reset")
@@ -26,7 +26,7 @@ class MetricCall(NamedTuple):
     name: str  # of the method; `__call__` of a call of the metric itself
     receiver: cst.BaseExpression
     metric: Value
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]  # what shows where the metric lives, and what it is
 
     @property
@@ -81,15 +81,15 @@ def hot_calls_of_any(model: Model) -> tuple[MetricCall, ...]:
 
 def _hot_metric_calls(model: Model) -> Iterator[MetricCall]:
     for site in model.calls_of_kind(Kind.METRIC, *METHODS, hot=True):
-        call, heat = site.node, model.heat(site)
-        if heat is None:
+        call, hot_path = site.node, model.hot_path(site)
+        if hot_path is None:
             continue
         receiver, name = call.func, "__call__"
         if isinstance(call.func, cst.Attribute) and model.value(call.func).kind is not Kind.METRIC:
             receiver, name = call.func.value, call.func.attr.value
         metric = model.value(receiver)
         if not model.has_method(metric, "compute"):  # a class of the project's may work its values out otherwise
-            yield MetricCall(site, name, receiver, metric, heat, (*metric.because, *descent(model, metric)))
+            yield MetricCall(site, name, receiver, metric, hot_path, (*metric.because, *descent(model, metric)))
 
 
 class Made(NamedTuple):
@@ -131,7 +131,7 @@ def _made(model: Model) -> Iterator[Made]:
 
 
 def _is_made(model: Model, record: CallRecord) -> Value | None:
-    value = model.world.frame_value(record.function, record.call)
+    value = model.inference.frame_value(record.function, record.call)
     return value if value.kind is Kind.METRIC and value.created is record.call else None
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.metrics.metric_calls import Made
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
 
 
 class Shared(NamedTuple):
@@ -23,7 +23,7 @@ class Shared(NamedTuple):
     site: Site
     names: tuple[str, ...]  # of their classes
     made: tuple[Made, ...]
-    heat: Heat
+    hot_path: HotPath
 
 
 class _Fed(NamedTuple):
@@ -33,7 +33,7 @@ class _Fed(NamedTuple):
     block: object
     arguments: tuple[str, ...]
     reads: frozenset[str]
-    heat: Heat
+    hot_path: HotPath
 
 
 def shared_states(model: Model) -> Iterator[Shared]:
@@ -50,7 +50,7 @@ def shared_states(model: Model) -> Iterator[Shared]:
         metrics = {fed.made.site.start: fed.made for fed in alike}
         if len(metrics) > 1:
             names = tuple(each.class_name for each in metrics.values())
-            found.append(Shared(alike[0].site, names, tuple(metrics.values()), alike[0].heat))
+            found.append(Shared(alike[0].site, names, tuple(metrics.values()), alike[0].hot_path))
     yield from sorted(found, key=lambda shared: shared.site.start)
 
 
@@ -91,9 +91,9 @@ def _parameters(task: str) -> tuple[str, ...]:
 def _fed(model: Model, each: Made) -> Iterator[_Fed]:
     """The calls that feed the metric in every step, by itself and not through a collection."""
     for name, site in model.object_calls(each.metric)[0]:
-        call, heat = site.node, model.heat(site)
+        call, hot_path = site.node, model.hot_path(site)
         assert isinstance(call, cst.Call)
-        if heat is None or name not in ("update", *FORWARD) or any(argument.star for argument in call.args):
+        if hot_path is None or name not in ("update", *FORWARD) or any(argument.star for argument in call.args):
             continue
         receiver = call.func.value if isinstance(call.func, cst.Attribute) and name != "__call__" else call.func
         value = model.value(receiver)
@@ -106,7 +106,7 @@ def _fed(model: Model, each: Made) -> Iterator[_Fed]:
         reads = frozenset(name.value for argument in call.args for name in shape.names_in(argument.value))
         statement = model.statement_of(call)
         block = model.index.places[statement].block
-        yield _Fed(each, site, statement, block, arguments, reads, heat)
+        yield _Fed(each, site, statement, block, arguments, reads, hot_path)
 
 
 def _is_on_device(model: Model, call: cst.Call) -> bool:

@@ -52,4 +52,4 @@ def _held(model: Model, each: MetricCall, node: ast.expr) -> Value:
             node = node.args[0]
         else:
             break
-    return model.world.frame_value(model.function_of(each.site), node)
+    return model.inference.frame_value(model.function_of(each.site), node)

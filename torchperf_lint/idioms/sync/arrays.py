@@ -75,7 +75,7 @@ class _Reader:
             if not isinstance(node.func, ast.Attribute):
                 return False
             if node.func.attr == "numpy":
-                return self._model.world.frame_value(self._function, node.func.value).holds_tensors
+                return self._model.inference.frame_value(self._function, node.func.value).holds_tensors
             return node.func.attr in numpy_api.KEEP_ARRAYS and self._is_array(node.func.value, walked, hops)
         if isinstance(node, ast.BinOp):
             return self._is_array(node.left, walked, hops) or self._is_array(node.right, walked, hops)
@@ -113,11 +113,11 @@ class _Reader:
         return ref.removeprefix("numpy.") if ref.startswith("numpy.") else None
 
     def _ref(self, node: ast.expr) -> str:
-        return self._model.world.frame_value(self._function, node).ref or ""
+        return self._model.inference.frame_value(self._function, node).ref or ""
 
     def _bindings(self, name: str) -> list[ast.expr] | None:
         """All that the function binds the name to; None for a parameter, or where not all of it is known."""
-        bindings = self._model.heats.bindings(self._function, name)
+        bindings = self._model.frequency.bindings(self._function, name)
         stores = [each for each in self._stored if each.id == name and isinstance(each.ctx, ast.Store)]
         is_parameter = name in self._function.parameter_names
         return bindings if bindings and len(stores) == len(bindings) and not is_parameter else None
@@ -156,31 +156,31 @@ def _reads(node: ast.expr, name: str) -> bool:
 
 def runs_for_data(model: Model, site: Site) -> tuple[str, tuple[Because, ...]] | None:
     """When the site runs, if that is for every step, sample or batch, and what shows it."""
-    heat = model.heat(site)
-    if heat is not None:
-        return heat.where, heat.because
+    hot_path = model.hot_path(site)
+    if hot_path is not None:
+        return hot_path.where, hot_path.because
     statement = model.statement_of(site.node)
-    if model.heats.throttled(statement):
+    if model.frequency.sampled(statement):
         return None
     return _for_loader(model, model.function_of(site), 2)
 
 
 def _for_loader(model: Model, function: FunctionInfo, hops: int) -> tuple[str, tuple[Because, ...]] | None:
-    world = model.world
+    inference = model.inference
     row = function.body[0].lineno
     if function.cls is not None and function.name in loading.DATASET_READERS:
-        bases = world.library_bases(function.cls)
+        bases = inference.library_bases(function.cls)
         if any(base.startswith("torch.utils.data.") for base in bases):
             says = f"a loader calls `{function.cls.name}.{function.name}` for its samples"
             return "for every sample", (Because(row, says, function.index.path),)
-    for record in calling.handed_over(world, function):
+    for record in calling.handed_over(inference, function):
         for keyword in record.call.keywords:
             if keyword.arg == "collate_fn" and (dotted(keyword.value) or "").rpartition(".")[2] == function.name:
                 says = f"`{function.name}` is a loader's `collate_fn`"
                 return "for every batch", (Because(record.call.lineno, says, record.function.index.path),)
     if not hops:
         return None
-    for record in calling.callers(world, function):
+    for record in calling.callers(inference, function):
         found = None if record.function is function else _for_loader(model, record.function, hops - 1)
         if found is not None:
             step = Because(record.call.lineno, f"`{function.name}` is called here", record.function.index.path)

@@ -26,15 +26,15 @@ def read_where_needed(model: Model, read: HostRead) -> Fix | None:
     if name is None or read.by_helper:
         return None
     statement = read.parent
-    uses = model.uses(name, read.site, read.heat)
+    uses = model.uses(name, read.site, read.hot_path)
     loads = uses.of("load")
     if not isinstance(statement, cst.Assign) or statement.value is not read.site.node or not name.isidentifier():
         return None
-    if not uses.local or read.heat.loop is None or len(uses.of("store")) != 1 or uses.of("augment", "delete"):
+    if not uses.local or read.hot_path.loop is None or len(uses.of("store")) != 1 or uses.of("augment", "delete"):
         return None
     if not loads or any(use.nested or use.formatted_with_name for use in loads):
         return None
-    if not all(use.throttled or (use.after and not use.again) for use in loads):
+    if not all(use.sampled or (use.after and not use.again) for use in loads):
         return None
     if read.reader != "item" and not model.keeps_builtin(read.reader):
         return None

@@ -9,7 +9,7 @@ from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.sync import scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
-from torchperf_lint.idioms.sync.reads import Role, hot_reads
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.waiting import care_of, statements_around
 from torchperf_lint.model import bounds
 from torchperf_lint.syntax import cst, edits, shape
@@ -68,7 +68,7 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     blocks: dict[int, list[HostRead]] = {}
     tuples: dict[int, tuple[cst.Tuple, list[HostRead]]] = {}
     for read in hot_reads(model):
-        around = model.parent(read.site.node) if read.role is Role.OTHER and not read.by_helper else None
+        around = model.parent(read.site.node) if read.role is Sink.OTHER and not read.by_helper else None
         if isinstance(around, cst.Assign):
             block = model.index.places[model.statement_of(read.site.node)].block
             blocks.setdefault(id(block), []).append(read)

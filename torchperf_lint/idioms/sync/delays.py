@@ -53,7 +53,7 @@ def delayed(model: Model, read: HostRead) -> Delayed | None:
     if not isinstance(target, ast.Name) or not _has_its_row(model, statement):
         return None
     tensor = read.tensor.value if isinstance(read.tensor, cst.Name) else None
-    uses = model.uses(target.id, read.site, read.heat)
+    uses = model.uses(target.id, read.site, read.hot_path)
     is_script = model.function_name(read.site) == "<module>" and not _sees_all_names(model)
     hidden = (uses.local or is_script) and not uses.any_nested
     private = _is_private(model, read) if tensor is not None else _is_new(model, read.tensor)
@@ -96,7 +96,7 @@ def _is_private(model: Model, read: HostRead) -> bool:
 
 def _other_uses(model: Model, name: str, function: FunctionInfo) -> list[ast.Name] | None:
     """The reads of a name that do not only compute with a tensor; None where it is not shown to be made here."""
-    bound = model.heats.bindings(function, name)
+    bound = model.frequency.bindings(function, name)
     around = function.parents
     uses = _uses(function).get(name, [])
     if len(bound) != sum(isinstance(use.ctx, ast.Store) for use in uses) or name in model.index.rebound_elsewhere:
@@ -126,12 +126,12 @@ def _is_bound_anew(model: Model, function: FunctionInfo, node: ast.expr) -> bool
         return True
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _NEW:
         return False
-    return model.world.frame_value(function, node.func.value).holds_tensors
+    return model.inference.frame_value(function, node.func.value).holds_tensors
 
 
 def _is_number(model: Model, function: FunctionInfo, use: ast.Name) -> bool:
     """Whether the name stands for the number by then that has been read from the tensor."""
-    value = model.world.frame_value(function, use)
+    value = model.inference.frame_value(function, use)
     return value.kind is Kind.NUMBER and not value.mixed
 
 
@@ -150,7 +150,7 @@ def _only_computes(model: Model, function: FunctionInfo, node: ast.AST, around: 
     if isinstance(parent, ast.Call):
         if last_name(parent.func) in _TAKES_AND_LEAVES:
             return True
-        return model.world.frame_value(function, parent.func).ref in _BUILTINS
+        return model.inference.frame_value(function, parent.func).ref in _BUILTINS
     if isinstance(parent, ast.Expr):
         return True
     return isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue, ast.Return))

@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Edit
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import delayed, relies_on_waits
-from torchperf_lint.idioms.sync.reads import HostRead, Role, hot_reads
+from torchperf_lint.idioms.sync.reads import HostRead, Sink, hot_reads
 from torchperf_lint.idioms.sync.waiting import Run, statements_around
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -51,7 +51,7 @@ def early_reads(model: Model) -> Iterator[Early]:
 
 
 def _numbers(model: Model) -> Iterator[HostRead]:
-    return (read for read in hot_reads(model) if read.role is Role.OTHER)
+    return (read for read in hot_reads(model) if read.role is Sink.OTHER)
 
 
 def _copies(model: Model) -> Iterator[HostRead]:
@@ -67,10 +67,10 @@ def _copies(model: Model) -> Iterator[HostRead]:
                 break
             whole = call
         tensor = shape.without_calls(cst.ensure_type(whole, cst.Call), _PARTS_OF_COPY)
-        because, heat, given = model.on_device(tensor), model.heat(site), model.parent(whole)
-        if because is not None and heat is not None and isinstance(given, cst.Assign):
+        because, hot_path, given = model.on_device(tensor), model.hot_path(site), model.parent(whole)
+        if because is not None and hot_path is not None and isinstance(given, cst.Assign):
             behind = model.site(whole).end
-            yield HostRead(model.site(whole), tensor, Role.OTHER, "", given, heat, because)
+            yield HostRead(model.site(whole), tensor, Sink.OTHER, "", given, hot_path, because)
 
 
 def _first_use(model: Model, later: Delayed) -> ast.stmt | None:
@@ -90,10 +90,10 @@ def _launches(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
     for node in subtree(statement):
         if not isinstance(node, ast.Call):
             continue
-        if model.world.frame_value(function, node.func).kind is Kind.MODULE:
+        if model.inference.frame_value(function, node.func).kind is Kind.MODULE:
             return True
         if isinstance(node.func, ast.Attribute):
-            owner = model.world.frame_value(function, node.func.value)
+            owner = model.inference.frame_value(function, node.func.value)
             if node.func.attr in _LAUNCHES or (
                 node.func.attr == "step" and owner.kind in (Kind.OPTIMIZER, Kind.SCALER)
             ):

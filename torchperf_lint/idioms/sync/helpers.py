@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.loggers import DISPLAY_WORDS, DISPLAYS, READER_ENDINGS
-from torchperf_lint.model.frequency.sampling_guards import throttles
+from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.values import narrowing
 from torchperf_lint.syntax.tree import children, subtree
@@ -58,7 +58,7 @@ def _reader(model: Model, record: CallRecord) -> ast.Call | None:
     """The read in the function that a call calls, if that does nothing else with the first argument."""
     if not record.call.args or isinstance(record.call.args[0], ast.Starred):
         return None
-    function = model.world.seen_alone(record.function, record.call.func).function
+    function = model.inference.seen_alone(record.function, record.call.func).function
     stands_in_one = _only_read(model, record.function) is not None
     return None if function is None or stands_in_one else _only_read(model, function)
 
@@ -153,7 +153,7 @@ def _find_display(function: FunctionInfo) -> bool:
     pending = list(function.body)
     while pending:
         statement = pending.pop()
-        if isinstance(statement, ast.If) and not throttles(statement.test, True, lambda name: []):
+        if isinstance(statement, ast.If) and not is_sampling_guard(statement.test, True, lambda name: []):
             pending += [*statement.body, *statement.orelse]
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             call = statement.value

@@ -13,7 +13,7 @@ from torchperf_lint.syntax.tree import children
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import FunctionInfo
 
@@ -21,7 +21,7 @@ _ABOUT = frozenset({"shape", "size", "ndim", "dtype", "device"})
 _COLLECTS = frozenset({"append", "extend", "add", "insert", "update", "appendleft"})
 
 
-def worked_on_at_once(model: Model, site: Site, heat: Heat) -> bool:
+def worked_on_at_once(model: Model, site: Site, hot_path: HotPath) -> bool:
     """Whether the step goes on to work on the host on what the site copies.
 
     The copy is followed through names, inner loops and containers, and into the functions of the project.
@@ -30,12 +30,12 @@ def worked_on_at_once(model: Model, site: Site, heat: Heat) -> bool:
     if copy is None:
         return False
     function = model.function_of(site)
-    region = function.body if heat.loop is None else heat.loop.body
+    region = function.body if hot_path.loop is None else hot_path.loop.body
     later = [each for each in _statements(region) if (each.end_lineno or 0) >= copy.lineno]
     held = _Held({copy})
     held.spread(later)
     return any(
-        _needs_host(model.world, function, call, held) and model.heats.of(statement) is not None
+        _needs_host(model.inference, function, call, held) and model.frequency.of(statement) is not None
         for statement in later
         for call in _calls(statement)
     )
@@ -112,7 +112,7 @@ class _Held:
             self.names.add(path)
 
 
-def _needs_host(world: ValueQuestions, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
+def _needs_host(inference: ValueQuestions, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
     """Whether a call in the function works on the host on what it is given of that."""
     given = [place for place, each in enumerate(_given(call)) if held.has(each)]
     if not given:
@@ -120,7 +120,7 @@ def _needs_host(world: ValueQuestions, function: FunctionInfo, call: ast.Call, h
     name = last_name(call.func)
     if name in NEEDS_HOST or name in WRITES_OUT:
         return True
-    home = world.home(function.index)
+    home = inference.home(function.index)
     if home is None:
         return False
     callee = home.frame_value(function, call.func)
@@ -134,7 +134,7 @@ def _needs_host(world: ValueQuestions, function: FunctionInfo, call: ast.Call, h
     inner = _Held(set(), (words[place] or "" for place in given if place < len(words)))
     statements = list(_statements(called.body))
     inner.spread(statements)
-    return any(_needs_host(world, called, each, inner, depth + 1) for each in _all_calls(statements))
+    return any(_needs_host(inference, called, each, inner, depth + 1) for each in _all_calls(statements))
 
 
 def _given(call: ast.Call) -> list[ast.expr]:

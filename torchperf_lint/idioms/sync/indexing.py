@@ -13,7 +13,7 @@ from torchperf_lint.model.sites import _own_expressions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import FunctionInfo
 
@@ -39,7 +39,7 @@ class Indexed(NamedTuple):
     statement: ast.stmt
     function: FunctionInfo
     values: Mapping[ast.expr, Value]
-    heat: Heat
+    hot_path: HotPath
 
     def value(self, node: ast.expr) -> Value:
         """What an expression of its statement is."""
@@ -50,24 +50,24 @@ def hot_subscripts(
     model: Model, wanted: Callable[[ast.Subscript, Mapping[ast.expr, Value]], bool]
 ) -> Iterator[Indexed]:
     """The subscripts that run in every step, in source order, of which `wanted` holds for the node and its values."""
-    if model.world.cpu_only:
+    if model.inference.cpu_only:
         return
     for statement, place in model.index.places.items():
-        if isinstance(statement, _HEADERS_ONLY) or not model.heats.may_be_hot(statement):
+        if isinstance(statement, _HEADERS_ONLY) or not model.frequency.may_be_hot(statement):
             continue
         found = [node for node in _own_expressions(statement) if isinstance(node, ast.Subscript) and _may_choose(node)]
         if not found:
             continue
-        values = model.world.values_of(place.function, statement)
+        values = model.inference.values_of(place.function, statement)
         for node in sorted(found, key=lambda each: (each.lineno, each.col_offset)):
             if not wanted(node, values):
                 continue
-            heat = model.heats.of(statement)
-            site = None if heat is None else model.site_at(node, statement)
-            if heat is None or site is None or model.heats.guarded_in_expression(statement, node):
+            hot_path = model.frequency.of(statement)
+            site = None if hot_path is None else model.site_at(node, statement)
+            if hot_path is None or site is None or model.frequency.guarded_in_expression(statement, node):
                 continue
             use, given = _use(statement, node)
-            yield Indexed(site, node, parts_of(node), use, given, statement, place.function, values, heat)
+            yield Indexed(site, node, parts_of(node), use, given, statement, place.function, values, hot_path)
 
 
 def parts_of(node: ast.Subscript) -> tuple[ast.expr, ...]:
@@ -153,7 +153,7 @@ def compared_with_number(model: Model, indexed: Indexed) -> bool:
         return False
     mask = indexed.parts[0]
     if isinstance(mask, ast.Name):
-        bound = model.heats.bindings(indexed.function, mask.id)
+        bound = model.frequency.bindings(indexed.function, mask.id)
         names = indexed.function.index.bound_names(indexed.function)
         is_stable = isinstance(base, ast.Name) and names.count(base.id) <= 1 and names.count(mask.id) == 1
         if len(bound) != 1 or not is_stable:
@@ -161,5 +161,5 @@ def compared_with_number(model: Model, indexed: Indexed) -> bool:
         mask = bound[0]
     if not isinstance(mask, ast.Compare) or len(mask.ops) != 1 or ast.unparse(mask.left) != ast.unparse(base):
         return False
-    other = model.world.frame_value(indexed.function, mask.comparators[0])
+    other = model.inference.frame_value(indexed.function, mask.comparators[0])
     return other.kind is Kind.NUMBER

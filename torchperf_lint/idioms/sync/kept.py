@@ -14,7 +14,7 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
     from torchperf_lint.syntax import cst
@@ -25,13 +25,13 @@ _ONLY_READS = frozenset("len print append extend isinstance float int range zip 
 _BUFFER = "a module's own tensor"
 
 
-def is_never_written(model: Model, node: cst.BaseExpression, site: Site, heat: Heat) -> bool:
+def is_never_written(model: Model, node: cst.BaseExpression, site: Site, hot_path: HotPath) -> bool:
     """Whether the function makes the tensor itself, and hands it to nothing that may write to it.
 
     An attribute (`layer.weight`) may be written to by anybody, an optimizer for one.
     """
     meaning = model.ast_of(node)
-    return meaning is not None and _Sharing(model, model.function_of(site), heat.loop).is_never_written(meaning)
+    return meaning is not None and _Sharing(model, model.function_of(site), hot_path.loop).is_never_written(meaning)
 
 
 class _Sharing:
@@ -81,7 +81,7 @@ class _Sharing:
         found = set().union(*(self._shares(each.value) for each in call.keywords if each.arg == "out"))
         if any(each.arg == "inplace" for each in call.keywords) or name in HANDS_OUT:
             return found.union(*map(self._shares, call.args))
-        value = self._model.world.frame_value(self._function, call.func)
+        value = self._model.inference.frame_value(self._function, call.func)
         if value.kind is Kind.LIBRARY:
             itself = name in MAY_BE_ITSELF or name.endswith("_")
             return found | self._shares(call.args[0]) if itself and call.args else found
@@ -89,7 +89,7 @@ class _Sharing:
             return found | ({_BUFFER} if writes_its_output(self._model, value) else set())
         if not isinstance(call.func, ast.Attribute):
             return found
-        receiver = self._model.world.frame_value(self._function, call.func.value)
+        receiver = self._model.inference.frame_value(self._function, call.func.value)
         if receiver.kind is Kind.MODULE and writes_its_output(self._model, receiver):
             return found | {_BUFFER}
         itself = name in MAY_BE_ITSELF or name.endswith("_")
@@ -106,11 +106,11 @@ class _Sharing:
                 touched |= self._shares(node.value)  # who has it there may write to it
         for record in self._function.calls_made:
             call = record.call
-            value = self._model.world.frame_value(self._function, call.func)
+            value = self._model.inference.frame_value(self._function, call.func)
             name, ref = last_name(call.func) or "", value.ref or ""
             writes = name.endswith("_") or any(each.arg == "inplace" for each in call.keywords)
             of_tensor = isinstance(call.func, ast.Attribute) and (
-                self._model.world.frame_value(self._function, call.func.value).kind is Kind.TENSOR
+                self._model.inference.frame_value(self._function, call.func.value).kind is Kind.TENSOR
             )
             library = value.kind is Kind.LIBRARY and (not ref.startswith("torch.") or only_computes(ref, call))
             harmless = name in _ONLY_READS or of_tensor or library or "loss" in ref.lower()
@@ -126,7 +126,7 @@ def writes_its_output(model: Model, module: Value) -> bool:
     It is looked for in the module's class and those of its file that it names; where the class is not known, in this
     file and those around it.
     """
-    program, index = model.world.program, model.index
+    program, index = model.inference.program, model.index
     if module.cls is not None:
         classes = [module.cls]
         for known in classes:
@@ -135,7 +135,7 @@ def writes_its_output(model: Model, module: Value) -> bool:
     elif (module.ref or "").startswith("torch."):
         return False
     else:
-        files = [index, *([] if program is None else [unit.index for unit in program.neighbours(index)])]
+        files = [index, *([] if program is None else [analyzed.index for analyzed in program.neighbours(index)])]
         classes = [cls for each in files for cls in each.classes]
     return any(_gives_what_it_writes(cls) for cls in classes)
 
@@ -176,8 +176,8 @@ def _may_be(node: ast.expr) -> Iterator[str]:
             yield from _may_be(node.func.value)
 
 
-def goes_backward_behind(model: Model, site: Site, heat: Heat) -> bool:
+def goes_backward_behind(model: Model, site: Site, hot_path: HotPath) -> bool:
     """Whether the function sends something backward elsewhere than in the loop: perhaps what the loop has collected."""
-    inside = set() if heat.loop is None else {id(node) for node in subtree(heat.loop)}
+    inside = set() if hot_path.loop is None else {id(node) for node in subtree(hot_path.loop)}
     calls = [record.call for record in model.function_of(site).calls_made if id(record.call) not in inside]
     return any(last_name(call.func) in ("backward", "manual_backward", "grad") for call in calls)

@@ -54,14 +54,14 @@ def is_one_of_many(model: Model, site: Site, tensor: cst.BaseExpression) -> bool
     ]
     bound = [meaning]
     if isinstance(meaning, ast.Name):
-        bound = model.heats.bindings(function, meaning.id)
+        bound = model.frequency.bindings(function, meaning.id)
     return bool(bound) and all(_is_norm_of_one(_spelled(model, function, each), walks) for each in bound)
 
 
 def _spelled(model: Model, function: FunctionInfo, node: ast.expr) -> ast.expr:
     """The call with the name that the function has in torch, if it is one of torch under another name."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in _NORMS:
-        ref = model.world.frame_value(function, node.func).ref or ""
+        ref = model.inference.frame_value(function, node.func).ref or ""
         if ref.startswith("torch."):
             return ast.Call(ast.Name(ref.rpartition(".")[2], ast.Load()), node.args, node.keywords)
     return node
@@ -170,7 +170,7 @@ def _is_of_matrix(model: Model, norm: ast.expr, function: FunctionInfo) -> bool:
     """Whether it is `torch.linalg.norm(g, 2)`, of a matrix the largest singular value."""
     if not isinstance(norm, ast.Call) or len(norm.args) + len(norm.keywords) < 2:
         return False
-    return model.world.frame_value(function, norm.func).ref == "torch.linalg.norm"
+    return model.inference.frame_value(function, norm.func).ref == "torch.linalg.norm"
 
 
 def _leaves_names_behind(loop: ast.For, name: str, function: FunctionInfo) -> bool:

@@ -15,7 +15,7 @@ from torchperf_lint.syntax import cst, shape
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _PACKS = frozenset({"torch.from_numpy", *torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES})
@@ -40,7 +40,7 @@ class NumpyTrip(NamedTuple):
 
     site: Site
     work: Work
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
 
 
@@ -74,14 +74,14 @@ def _numpy_trips(model: Model) -> Iterator[NumpyTrip]:
         return
     seen = set[int]()
     for move in hot_moves(model):
-        yield from _made(model, move.site, move.moved, move.heat, seen)
+        yield from _made(model, move.site, move.moved, move.hot_path, seen)
     for site in model.calls(*sorted(torch_api.HOST_DATA_FACTORIES), hot=True):
-        heat = model.heat(site)
-        if heat is not None and shape.argument(site.node, "device") is not None and model.on_device(site.node):
-            yield from _made(model, site, site.node, heat, seen)
+        hot_path = model.hot_path(site)
+        if hot_path is not None and shape.argument(site.node, "device") is not None and model.on_device(site.node):
+            yield from _made(model, site, site.node, hot_path, seen)
 
 
-def _made(model: Model, site: Site, node: cst.BaseExpression, heat: Heat, seen: set[int]) -> Iterator[NumpyTrip]:
+def _made(model: Model, site: Site, node: cst.BaseExpression, hot_path: HotPath, seen: set[int]) -> Iterator[NumpyTrip]:
     meaning = model.ast_of(node)
     if meaning is None or site.start in seen:
         return
@@ -91,7 +91,7 @@ def _made(model: Model, site: Site, node: cst.BaseExpression, heat: Heat, seen: 
         return
     seen.add(site.start)
     fetched = Because(work.fetches[0].lineno, f"`{ast.unparse(work.fetches[0])}` fetches it from the device")
-    yield NumpyTrip(site, work, heat, (fetched,))
+    yield NumpyTrip(site, work, hot_path, (fetched,))
 
 
 class _Tracer:
@@ -193,7 +193,7 @@ class _Tracer:
     def _bound(self, name: ast.Name) -> ast.expr | None:
         """What the only statement that binds the name binds it to, if that runs in the same step."""
         self._names += 1
-        bindings = self._model.heats.bindings(self._function, name.id)
+        bindings = self._model.frequency.bindings(self._function, name.id)
         stores = [
             each
             for each in self._function.nodes
@@ -204,7 +204,7 @@ class _Tracer:
         if name.id in self._function.parameter_names or self._is_written(name.id):
             return None
         statement = next((s for s in self._function.index.places if getattr(s, "value", None) is bindings[0]), None)
-        return bindings[0] if statement is not None and self._model.heats.of(statement) is not None else None
+        return bindings[0] if statement is not None and self._model.frequency.of(statement) is not None else None
 
     def _is_written(self, name: str) -> bool:
         """`array[0] = 1`, which the host does element by element."""
@@ -217,7 +217,7 @@ class _Tracer:
         )
 
     def _value(self, node: ast.expr) -> Value:
-        return self._model.world.frame(self._function).values.get(node, UNKNOWN)
+        return self._model.inference.frame(self._function).values.get(node, UNKNOWN)
 
 
 def _indices(node: ast.expr) -> list[ast.expr]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.idioms.sync.indexing import Indexed
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import CallRecord
 
@@ -32,7 +32,7 @@ class Costly(NamedTuple):
     site: Site
     by: str
     part: str
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
     indexed: Indexed | None
 
@@ -43,13 +43,13 @@ def hot_places(model: Model) -> Iterator[Costly]:
         found = _by_part(indexed) or _by_number(indexed)
         if found is not None:
             by, part, because = found
-            yield Costly(indexed.site, by, ast.unparse(part), indexed.heat, because, indexed)
+            yield Costly(indexed.site, by, ast.unparse(part), indexed.hot_path, because, indexed)
     for site in model.sites(tuple(sorted(NEEDS_SIZES)), True, lambda record: _size(model, record) is not None):
-        heat, meaning = model.heat(site), model.ast_of(site.node)
-        values = model.world.values_of(model.function_of(site), model.statement_of(site.node))
+        hot_path, meaning = model.hot_path(site), model.ast_of(site.node)
+        values = model.inference.values_of(model.function_of(site), model.statement_of(site.node))
         size = _size_among(meaning, values) if isinstance(meaning, ast.Call) else None
-        if heat is not None and size is not None:
-            yield Costly(site, "read", ast.unparse(size), heat, values[size].because, None)
+        if hot_path is not None and size is not None:
+            yield Costly(site, "read", ast.unparse(size), hot_path, values[size].because, None)
 
 
 def _is_on_device(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
@@ -110,7 +110,7 @@ def is_row_of_places(indexed: Indexed) -> bool:
 
 
 def _size(model: Model, record: CallRecord) -> ast.expr | None:
-    return _size_among(record.call, model.world.values_of(record.function, record.statement))
+    return _size_among(record.call, model.inference.values_of(record.function, record.statement))
 
 
 def _size_among(call: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:

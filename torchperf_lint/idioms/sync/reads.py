@@ -23,7 +23,7 @@ from torchperf_lint.knowledge.loggers import (
     WARNINGS,
 )
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
-from torchperf_lint.model.domain.frequency import Frequency, Heat
+from torchperf_lint.model.domain.frequency import Frequency, HotPath
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, shape
 
@@ -37,7 +37,7 @@ _BEFORE_READ = frozenset({"detach", "cpu", "clone", "contiguous"})
 _COMPREHENSIONS = ("ListComp", "GeneratorExp", "SetComp", "DictComp")
 
 
-class Role(enum.Enum):
+class Sink(enum.Enum):
     """What a read is for; the first that fits."""
 
     ACCUMULATED = "added to a running sum"
@@ -54,7 +54,7 @@ class Role(enum.Enum):
     OTHER = "kept as a number"
 
 
-COLD = Heat(None, Frequency.SELDOM, ())
+COLD = HotPath(None, Frequency.SELDOM, ())
 """The heat of a read that does not run in every step."""
 
 
@@ -63,10 +63,10 @@ class HostRead(NamedTuple):
 
     site: Site  # the whole read: `loss.detach().cpu().item()`, `utils.item(loss)`
     tensor: cst.BaseExpression  # what is read: `loss`
-    role: Role
+    role: Sink
     sink: str  # what takes the number, e.g. `self.log`, `losses.append`; of an ELEMENT, how often one is read
     parent: cst.CSTNode | None  # the node that takes the number: a Call, AugAssign, ...
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
     by_helper: bool = False  # by a call of a function of the project that only reads: no fix sees through that
 
@@ -87,10 +87,10 @@ def _hot_reads(model: Model) -> Iterator[HostRead]:
     sites = {site.start: site for site in model.scalar_reads(hot=True) if not helpers.stands_in_reader(model, site)}
     covered = 0
     for start, site in sorted({**by_helpers, **sites}.items()):
-        heat = model.heat(site)
-        if heat is not None and start >= covered:
+        hot_path = model.hot_path(site)
+        if hot_path is not None and start >= covered:
             covered = site.end
-            yield from _read(model, site, heat)
+            yield from _read(model, site, hot_path)
 
 
 def element_reads(model: Model) -> Iterator[HostRead]:
@@ -98,16 +98,20 @@ def element_reads(model: Model) -> Iterator[HostRead]:
 
     What runs in a loop of steps, but only now and then, is left alone, and so is a helper that is called so.
     """
-    found = {read.site.start: read for read in hot_reads(model) if read.role is Role.ELEMENT}
+    found = {read.site.start: read for read in hot_reads(model) if read.role is Sink.ELEMENT}
     for site in model.scalar_reads(hot=False, repeated=True):
         if not _is_throttled(model, site):
             found.update(
-                {read.site.start: read for read in _read(model, site, model.heat(site)) if read.role is Role.ELEMENT}
+                {
+                    read.site.start: read
+                    for read in _read(model, site, model.hot_path(site))
+                    if read.role is Sink.ELEMENT
+                }
             )
     yield from (found[start] for start in sorted(found))
 
 
-def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
+def _read(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[HostRead]:
     call = site.node
     assert isinstance(call, cst.Call)
     tensor = _read_tensor(model, call)
@@ -116,11 +120,11 @@ def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
         return
     role, sink, parent = _role(model, site, tensor)
     if _is_norm_for_total(model, site, tensor, role, parent):
-        role = Role.NORM
+        role = Sink.NORM
     helper = next((each for each in helpers.helper_reads(model) if each.site is site), None)
     because = because if helper is None else (*because, helper.because)
-    read = HostRead(site, tensor, role, sink, parent, heat or COLD, because, helper is not None)
-    if heat is not None and role in (Role.ACCUMULATED, Role.COLLECTED):
+    read = HostRead(site, tensor, role, sink, parent, hot_path or COLD, because, helper is not None)
+    if hot_path is not None and role in (Sink.ACCUMULATED, Sink.COLLECTED):
         read = read._replace(role=_role_by_reads(model, read))
     yield read
 
@@ -128,35 +132,35 @@ def _read(model: Model, site: Site, heat: Heat | None) -> Iterator[HostRead]:
 def _is_throttled(model: Model, site: Site) -> bool:
     """Whether the site runs in every n-th step, in the first ones, at an error, where a flag for logs is set ..."""
     statement, read = model.statement_of(site.node), model.ast_of(site.node)
-    by_expression = read is not None and model.heats.guarded_in_expression(statement, read)
-    return by_expression or model.heats.throttled_on_the_way(statement)
+    by_expression = read is not None and model.frequency.guarded_in_expression(statement, read)
+    return by_expression or model.frequency.sampled_on_the_way(statement)
 
 
 def _is_norm_for_total(
-    model: Model, site: Site, tensor: cst.BaseExpression, role: Role, parent: cst.CSTNode | None
+    model: Model, site: Site, tensor: cst.BaseExpression, role: Sink, parent: cst.CSTNode | None
 ) -> bool:
     """Whether the norm of a parameter, or of its gradient, is read to be summed up or collected over all of them."""
-    if role is Role.OTHER and isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
+    if role is Sink.OTHER and isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, cst.Name):
         if not norms.is_summed_up(model, parent.targets[0].target.value, site):
             return False
-    elif role not in (Role.ACCUMULATED, Role.COLLECTED) and (role is not Role.ELEMENT or parent is None):
+    elif role not in (Sink.ACCUMULATED, Sink.COLLECTED) and (role is not Sink.ELEMENT or parent is None):
         return False
     return not isinstance(parent, cst.DictComp) and norms.is_one_of_many(model, site, tensor)
 
 
-def _role_by_reads(model: Model, read: HostRead) -> Role:
+def _role_by_reads(model: Model, read: HostRead) -> Sink:
     """A sum or list that is looked at in every pass cannot wait for the end of the loop."""
-    name = read.sink.rpartition(".")[0] if read.role is Role.COLLECTED else read.sink
+    name = read.sink.rpartition(".")[0] if read.role is Sink.COLLECTED else read.sink
     if not name.isidentifier():
         return read.role
     looked_at = [
         use
-        for use in model.uses(name, read.site, read.heat).of("load")
-        if use.inside and not use.throttled and not (use.call or "").startswith(name + ".append")
+        for use in model.uses(name, read.site, read.hot_path).of("load")
+        if use.inside and not use.sampled and not (use.call or "").startswith(name + ".append")
     ]
     if not looked_at:
         return read.role
-    return Role.SHOWN if all(use.displayed for use in looked_at) else Role.OTHER
+    return Sink.SHOWN if all(use.displayed for use in looked_at) else Sink.OTHER
 
 
 def _read_tensor(model: Model, call: cst.Call) -> cst.BaseExpression | None:
@@ -206,16 +210,16 @@ def _is_tensor(model: Model, node: cst.BaseExpression) -> bool:
     value = model.value(node)
     if value.kind is Kind.METHOD and value.ref == "data" and value.element is not None:
         value = value.element
-    return (value.kind is Kind.TENSOR and not value.mixed) or (value.kind is Kind.STRUCTURE and value.origin is None)
+    return (value.kind is Kind.TENSOR and not value.mixed) or (value.kind is Kind.PYTREE and value.origin is None)
 
 
-def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Role, str, cst.CSTNode | None]:
+def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Sink, str, cst.CSTNode | None]:
     needed = needed_at_once(model, site)
-    walked = _walked_over(model, site, tensor) if needed in (None, Role.INDEX) else None
-    if walked is None and needed is Role.INDEX:
+    walked = _walked_over(model, site, tensor) if needed in (None, Sink.INDEX) else None
+    if walked is None and needed is Sink.INDEX:
         walked = _walked_in_comprehension(model, site, tensor)
     if walked is not None:
-        return Role.ELEMENT, walked, None  # one copy of all would give the indices as well
+        return Sink.ELEMENT, walked, None  # one copy of all would give the indices as well
     if needed is not None:
         return needed, "", None
     node: cst.CSTNode = site.node
@@ -225,26 +229,26 @@ def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Role, s
         if found is not None:
             return found
         node, parent = parent, model.parent(parent)
-    return Role.OTHER, "", None
+    return Sink.OTHER, "", None
 
 
-def needed_at_once(model: Model, site: Site) -> Role | None:
+def needed_at_once(model: Model, site: Site) -> Sink | None:
     """The role of a read whose number the program's next step depends on, however deep in the statement it is."""
-    role: Role | None = None
+    role: Sink | None = None
     node: cst.CSTNode = site.node
     parent = model.parent(node)
     while parent is not None:
         name = shape.method_name(parent) if isinstance(parent, cst.Call) else None
         if isinstance(parent, (cst.Lambda, cst.Raise)) or name in WARNINGS:
-            return Role.ASIDE
+            return Sink.ASIDE
         if isinstance(parent, cst.Assert) and node is parent.msg:
-            return Role.ASIDE
+            return Sink.ASIDE
         if isinstance(parent, (cst.If, cst.While, cst.Assert, cst.IfExp)) and node is parent.test:
-            role = role or Role.CONDITION
+            role = role or Sink.CONDITION
         elif isinstance(parent, (cst.Index, cst.Slice)) or (name in TAKES_SIZES and isinstance(node, cst.Arg)):
-            role = role or Role.INDEX
+            role = role or Sink.INDEX
         elif name == "step" and isinstance(parent, cst.Call) and "env" in (shape.dotted(parent.func) or "").lower():
-            role = role or Role.CONDITION
+            role = role or Sink.CONDITION
         node, parent = parent, model.parent(parent)
     return role
 
@@ -286,31 +290,31 @@ def _walked_in_comprehension(model: Model, site: Site, tensor: cst.BaseExpressio
 
 def _role_under(
     model: Model, site: Site, node: cst.CSTNode, parent: cst.CSTNode
-) -> tuple[Role, str, cst.CSTNode | None] | None:
+) -> tuple[Sink, str, cst.CSTNode | None] | None:
     """The role that a parent gives its child, or None to look further out."""
     if isinstance(parent, cst.AugAssign):
         if isinstance(parent.operator, cst.AddAssign) and node is parent.value:
-            return Role.ACCUMULATED, model.text(parent.target), parent
-        return Role.OTHER, "", parent
+            return Sink.ACCUMULATED, model.text(parent.target), parent
+        return Sink.OTHER, "", parent
     if type(parent).__name__ in _COMPREHENSIONS and not isinstance(node, cst.CompFor):
         return _role_in_comprehension(model, site, parent)
     if isinstance(parent, (cst.Comparison, cst.BooleanOperation)):
         # `labels == label.item()` is a tensor.
-        return None if model.value(parent).is_tensor else (Role.CONDITION, "", parent)
+        return None if model.value(parent).is_tensor else (Sink.CONDITION, "", parent)
     if isinstance(parent, (cst.FormattedStringExpression,)):
-        return Role.SHOWN, "an f-string", parent
+        return Sink.SHOWN, "an f-string", parent
     if shape.is_filled_text(parent):
-        return Role.SHOWN, "a formatted string", parent
+        return Sink.SHOWN, "a formatted string", parent
     if isinstance(parent, cst.Call) and isinstance(node, cst.Arg):
         return _role_in_call(model, site, parent, node)
     if isinstance(parent, cst.Return) and (model.framework(site) or "").startswith("ignite"):
-        return Role.FRAMEWORK_LOG, "the engine", parent
+        return Sink.FRAMEWORK_LOG, "the engine", parent
     if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return)):
-        return Role.OTHER, "", parent
+        return Sink.OTHER, "", parent
     return None
 
 
-def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tuple[Role, str, cst.CSTNode]:
+def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tuple[Sink, str, cst.CSTNode]:
     argument = model.parent(comprehension)
     call = model.parent(argument) if isinstance(argument, cst.Arg) else None
     if (
@@ -320,8 +324,8 @@ def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tupl
         and _logs_by_lightning(model, site, call)
         and _is_logged(call, argument, "log_dict")
     ):
-        return Role.FRAMEWORK_LOG, "self.log_dict", call
-    return Role.ELEMENT, _per_element(model.text(comprehension.for_in.iter)), comprehension
+        return Sink.FRAMEWORK_LOG, "self.log_dict", call
+    return Sink.ELEMENT, _per_element(model.text(comprehension.for_in.iter)), comprehension
 
 
 def _logs_by_lightning(model: Model, site: Site, call: cst.Call) -> bool:
@@ -355,34 +359,34 @@ def _is_device_aggregator(model: Model, value: Value) -> bool:
 
 def _role_in_call(
     model: Model, site: Site, call: cst.Call, argument: cst.Arg
-) -> tuple[Role, str, cst.CSTNode | None] | None:
+) -> tuple[Sink, str, cst.CSTNode | None] | None:
     sink = model.text(call.func)
     name = shape.method_name(call) or ""
     owner = shape.receiver(call)
     owner_name = (shape.dotted(owner) or "").rpartition(".")[2] if owner is not None else ""
     if name in LIGHTNING_LOGS and owner_name == "self" and _logs_by_lightning(model, site, call):
-        return Role.FRAMEWORK_LOG if _is_logged(call, argument, name) else Role.OTHER, sink, call
+        return Sink.FRAMEWORK_LOG if _is_logged(call, argument, name) else Sink.OTHER, sink, call
     if owner is not None:
         value = model.value(owner)
         if _is_device_aggregator(model, value) and name in ("update", "forward"):
-            return Role.METRIC, sink, call
+            return Sink.METRIC, sink, call
         if name == "append" and value.kind is not Kind.LIBRARY:
-            return Role.COLLECTED, sink, call
+            return Sink.COLLECTED, sink, call
         if name in ("update", "add", "step", "__call__") and meters.is_meter(value, owner_name):
-            return Role.METER, sink, call
+            return Sink.METER, sink, call
         if name == "update" and isinstance(owner, cst.Subscript) and model.text(owner.value).endswith("meters"):
-            return Role.METER, sink, call
+            return Sink.METER, sink, call
     if _is_device_aggregator(model, model.value(call.func)):
-        return Role.METRIC, sink, call
+        return Sink.METRIC, sink, call
     if shows(model, call):
-        return Role.OTHER if _says_when(call, argument, name, owner_name) else Role.SHOWN, sink, call
+        return Sink.OTHER if _says_when(call, argument, name, owner_name) else Sink.SHOWN, sink, call
     if name in ("str", "format", "repr"):
-        return Role.SHOWN, sink, call
+        return Sink.SHOWN, sink, call
     if name in ("round", "abs", "float", "int", "dict", "list", "tuple", "exp", "sqrt", "log10", "pow", "min", "max"):
         return None
     if name in ("isnan", "isfinite", "isinf"):
-        return Role.CONDITION, sink, call
-    return Role.OTHER, sink, call
+        return Sink.CONDITION, sink, call
+    return Sink.OTHER, sink, call
 
 
 def shows(model: Model, call: cst.Call) -> bool:

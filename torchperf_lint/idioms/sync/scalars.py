@@ -48,8 +48,8 @@ def shown(model: Model, function: FunctionInfo, node: ast.expr) -> Scalar | None
 
 def likely(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether it is most likely a float without a dimension: a loss by its name, or what the model takes for one."""
-    value = model.world.frame_value(function, node)
-    if value.mixed or is_whole(value.dtype) or value.kind not in (Kind.TENSOR, Kind.STRUCTURE):
+    value = model.inference.frame_value(function, node)
+    if value.mixed or is_whole(value.dtype) or value.kind not in (Kind.TENSOR, Kind.PYTREE):
         return False
     by_dtype = value.kind is Kind.TENSOR and value.scalar is True and (value.dtype or "").startswith(("float", "bfl"))
     return by_dtype or ((last_name(node) or "").lower().rstrip("0123456789").endswith("loss") and value.vector is None)
@@ -90,7 +90,7 @@ class _Prover:
         self._function = function
 
     def _value(self, node: ast.expr) -> Value:
-        return self._model.world.frame_value(self._function, node)
+        return self._model.inference.frame_value(self._function, node)
 
     def _bindings(self, name: str) -> list[ast.expr]:
         """All that the name is bound to; nothing where it is bound in other ways than by plain assignments.
@@ -104,7 +104,7 @@ class _Prover:
         function = self._function
         if name in function.parameter_names or name in self._model.index.rebound_elsewhere:
             return []
-        bound = self._model.heats.bindings(function, name)
+        bound = self._model.frequency.bindings(function, name)
         added = {id(node.target) for node in function.nodes if isinstance(node, ast.AugAssign)}
         stores = [
             node
@@ -159,8 +159,8 @@ class _Prover:
         value = self._value(node)
         if value.kind is not Kind.NUMBER:
             return None
-        world, heats = self._model.world, self._model.heats
-        if not numbers.is_certain(node, self._function, world, heats) or isinstance(value.constant, complex):
+        inference, frequency = self._model.inference, self._model.frequency
+        if not numbers.is_certain(node, self._function, inference, frequency) or isinstance(value.constant, complex):
             return None
         is_int = value.dtype == "int" or type(value.constant) is int
         return "int" if is_int else "number" if value.dtype == "float" or type(value.constant) is float else None

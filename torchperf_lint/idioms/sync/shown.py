@@ -31,12 +31,12 @@ def element_in(node: ast.expr) -> ast.expr:
 
 def is_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: int = 0) -> bool:
     """Whether an expression in the function is shown to be a tensor; its value must say that it is one, too."""
-    value = model.world.frame_value(function, node)
-    if value.kind not in (Kind.TENSOR, Kind.STRUCTURE) or value.mixed or depth > bounds.MOST_TO_SHOWN:
+    value = model.inference.frame_value(function, node)
+    if value.kind not in (Kind.TENSOR, Kind.PYTREE) or value.mixed or depth > bounds.MOST_TO_SHOWN:
         return False
     if isinstance(node, ast.Name):
         return _is_shown_name(model, function, node.id, depth)
-    if value.kind is Kind.STRUCTURE:
+    if value.kind is Kind.PYTREE:
         return False
     if isinstance(node, ast.Compare):
         return any(is_shown(model, function, side, depth + 1) for side in (node.left, *node.comparators))
@@ -58,11 +58,11 @@ def _is_field(model: Model, function: FunctionInfo, node: ast.Attribute, depth: 
 
 
 def _is_shown_call(model: Model, function: FunctionInfo, node: ast.Call, depth: int) -> bool:
-    callee = model.world.frame_value(function, node.func)
+    callee = model.inference.frame_value(function, node.func)
     ref = callee.ref or ""
     if callee.function is not None:
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        tensors = [each for each in given if model.world.frame_value(function, each).holds_tensors]
+        tensors = [each for each in given if model.inference.frame_value(function, each).holds_tensors]
         return bool(tensors) and all(is_shown(model, function, each, depth + 1) for each in tensors)
     if ref in _GIVE_WHAT_THEY_GET:
         return any(is_shown(model, function, element_in(each), depth + 1) for each in node.args)
@@ -80,7 +80,7 @@ def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) 
         return True
     if name in function.parameter_names:
         return False
-    made = model.heats.bindings(function, name)
+    made = model.frequency.bindings(function, name)
     stored = model.index.bound_names(function).count(name) if function.index is model.index else -1
     # `n = max(n, 1)` keeps n what it was.
     new = [value for value in made if name not in names_in(value)]

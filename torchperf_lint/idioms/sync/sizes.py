@@ -31,7 +31,7 @@ def hot_calls_sized_by_data(model: Model) -> Iterator[tuple[Site, tuple[Because,
         meaning = model.ast_of(site.node)
         function = model.function_of(site)
         assert isinstance(meaning, ast.Call)
-        values = model.world.values_of(function, model.statement_of(site.node))
+        values = model.inference.values_of(function, model.statement_of(site.node))
         counted = _counted(meaning, _name_of(meaning, values), values)
         if counted is not None:
             yield site, values[counted].because
@@ -42,7 +42,7 @@ def _is_sized_by_data(model: Model, record: CallRecord) -> bool:
     call = record.call
     if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
         return False
-    values = model.world.values_of(record.function, record.statement)
+    values = model.inference.values_of(record.function, record.statement)
     return _counted(call, _name_of(call, values), values) is not None
 
 
@@ -84,7 +84,11 @@ def size_read_before(model: Model, site: Site) -> str | None:
     name = last_name(call.func)
     wanted = _sizing(call, name, _is_method(model, site))
     reading = {"repeat_interleave": _is_read_sum, "one_hot": _is_read_maximum}.get(name or "")
-    if reading is None or not isinstance(wanted, ast.Name) or model.world.frame_value(function, wanted).scalar is True:
+    if (
+        reading is None
+        or not isinstance(wanted, ast.Name)
+        or model.inference.frame_value(function, wanted).scalar is True
+    ):
         return None
     path, statement_of_call = wanted.id, model.statement_of(site.node)
     block = model.index.places[statement_of_call].block
@@ -140,7 +144,7 @@ def _may_write(model: Model, function: FunctionInfo, statement: ast.stmt, name: 
             continue
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         if any(isinstance(each, ast.Name) and each.id == name for part in given for each in _handed(part)):
-            called = model.world.frame_value(function, node.func)
+            called = model.inference.frame_value(function, node.func)
             writes = (last_name(node.func) or "").endswith("_")
             of_tensor = called.kind is Kind.METHOD and called.element is not None and called.element.holds_tensors
             if writes or not (called.kind is Kind.LIBRARY or (of_tensor and called.function is None)):
@@ -161,7 +165,7 @@ def _is_written(model: Model, function: FunctionInfo, written: ast.expr, name: s
     """Whether a write may reach the tensor: it goes to the name, or to what may be another name of the tensor."""
     if any(isinstance(node, ast.Name) and node.id == name for node in subtree(written)):
         return True
-    value = model.world.frame_value(function, written)
+    value = model.inference.frame_value(function, written)
     if value.kind in (Kind.NUMBER, Kind.STRING, Kind.LIBRARY, Kind.MODULE):
         return False
     return not (value.dtype or "").startswith(("float", "bfloat"))

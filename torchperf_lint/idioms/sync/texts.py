@@ -27,7 +27,7 @@ def hot_texts(model: Model) -> Iterator[Site]:
         if texts and model.is_hot(statement):
             for text in texts:
                 site = model.site_at(text, statement)
-                if site is not None and not model.heats.guarded_in_expression(statement, text):
+                if site is not None and not model.frequency.guarded_in_expression(statement, text):
                     yield site
 
 

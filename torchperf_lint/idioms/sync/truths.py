@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import FunctionInfo
 
@@ -37,7 +37,7 @@ class Truth(NamedTuple):
 
     site: Site
     calls: bool
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
 
 
@@ -57,19 +57,19 @@ class _Names(NamedTuple):
 
 def hot_truths(model: Model) -> Iterator[Truth]:
     """The truth tests of device tensors that run in every step, in source order."""
-    if model.world.cpu_only:
+    if model.inference.cpu_only:
         return
     functions = frozenset().union(COMPARES_ON_HOST, *(model.index.also_called(name) for name in COMPARES_ON_HOST))
     called = _Names(functions, frozenset({"math", *model.index.also_called("math")}))
     for statement, place in model.index.places.items():
         # A `while` asks again before each pass.
         asks_at = statement.body[0] if isinstance(statement, ast.While) else statement
-        if isinstance(statement, _MADE_OF_STATEMENTS) or not model.heats.may_be_hot(asks_at):
+        if isinstance(statement, _MADE_OF_STATEMENTS) or not model.frequency.may_be_hot(asks_at):
             continue
         asked = [pair for pair in _asked(statement, called) if not _is_flag(pair[0], place.function)]
         if not asked:
             continue
-        values = model.world.values_of(place.function, statement)
+        values = model.inference.values_of(place.function, statement)
         for node, calls in asked:
             tensor = _tensor_asked(node, calls, values)
             value = UNKNOWN if tensor is None else values.get(tensor, UNKNOWN)
@@ -78,13 +78,13 @@ def hot_truths(model: Model) -> Iterator[Truth]:
             if not value.holds_tensors or value.mixed:
                 continue
             takes_tensors = calls and isinstance(node, ast.Call) and _takes_tensors(node, values)
-            heat = model.heats.of(asks_at)
-            if heat is None or model.heats.guarded_in_expression(statement, node):
+            hot_path = model.frequency.of(asks_at)
+            if hot_path is None or model.frequency.guarded_in_expression(statement, node):
                 continue
             shown = takes_tensors or is_shown(model, place.function, tensor)
             site = model.site_at(node, statement) if shown else None
             if site is not None:
-                yield Truth(site, calls, heat, value.because)
+                yield Truth(site, calls, hot_path, value.because)
 
 
 def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool]]:

@@ -140,7 +140,7 @@ def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
     """Whether the statement runs no code of others and writes to no tensor: arithmetic, questions to tensors."""
 
     def value_of(node: ast.expr) -> tuple[Kind, str]:
-        value = model.world.frame_value(function, node)
+        value = model.inference.frame_value(function, node)
         return value.kind, value.ref or ""
 
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
@@ -159,7 +159,7 @@ def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
 
 
 def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
-    callee = model.world.frame_value(function, call.func)
+    callee = model.inference.frame_value(function, call.func)
     ref, name = callee.ref or "", last_name(call.func) or ""
     if any(keyword.arg in (None, "out", "inplace", "key") for keyword in call.keywords) or name.endswith("_"):
         return False
@@ -168,7 +168,7 @@ def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool
         return writes.only_computes(ref, call) or ref.startswith("math.") or (ref in _BUILTINS and not walks)
     if not isinstance(call.func, ast.Attribute) or callee.function is not None or name not in _ASKS:
         return False
-    receiver = model.world.frame_value(function, call.func.value)
+    receiver = model.inference.frame_value(function, call.func.value)
     return receiver.holds_tensors and receiver.device.on_accelerator
 
 

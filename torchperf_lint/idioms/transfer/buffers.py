@@ -34,9 +34,9 @@ def plain_tensor(model: Model, path: str, site: Site) -> PlainTensor | None:
     function = model.function_of(site)
     owner, _, name = path.rpartition(".")
     cls = _class_around(function)
-    if cls is None or owner != _self_name(function) or model.world.instance(cls).kind is not Kind.MODULE:
+    if cls is None or owner != _self_name(function) or model.inference.instance(cls).kind is not Kind.MODULE:
         return None
-    lineage = model.world.lineage(cls)
+    lineage = model.inference.lineage(cls)
     holders = [each for each in lineage if name in each.attributes]
     if len(holders) != 1:
         return None
@@ -72,11 +72,11 @@ def _self_name(function: FunctionInfo) -> str | None:
 
 def _is_plain(model: Model, store: AttributeStore) -> bool:
     """Whether the constructor stores a tensor of the host here that is no parameter."""
-    program, index, statement = model.world.program, store.function.index, _statement_of(store)
+    program, index, statement = model.inference.program, store.function.index, _statement_of(store)
     if statement is None:
         return False
-    world = model.world if program is None or index is model.index else program.unit_of(index).world()
-    value = world.frame_value(store.function, statement.value)
+    inference = model.inference if program is None or index is model.index else program.file_of(index).inference()
+    value = inference.frame_value(store.function, statement.value)
     if value.kind is not Kind.TENSOR or value.mixed or value.device is not Device.CPU or value.ref is not None:
         return False
     return not any(
@@ -95,7 +95,7 @@ def _statement_of(store: AttributeStore) -> ast.Assign | None:
 def _is_bound_elsewhere(model: Model, name: str, lineage: list[ClassInfo], stores: tuple[AttributeStore, ...]) -> bool:
     """Whether code in the files of the classes binds an attribute of that name, or registers something under it."""
     for index in {id(each): each for each in (model.index, *(cls.index for cls in lineage))}.values():
-        unrelated = [cls for cls in index.classes if not set(model.world.lineage(cls)) & set(lineage)]
+        unrelated = [cls for cls in index.classes if not set(model.inference.lineage(cls)) & set(lineage)]
         others = [each for cls in unrelated for each in cls.attributes.get(name, ())]
         known = {id(each.target) for each in (*stores, *others)}
         for node in subtree(index.module.node):
@@ -144,7 +144,7 @@ def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
 
 def _is_method(model: Model, tensor: PlainTensor) -> bool:
     """Whether the classes have a method of that name: `register_buffer` takes no name that is there already."""
-    return any(tensor.name in cls.methods for cls in model.world.lineage(tensor.cls))
+    return any(tensor.name in cls.methods for cls in model.inference.lineage(tensor.cls))
 
 
 def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:

@@ -14,7 +14,7 @@ from torchperf_lint.syntax import cst, shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
 
 _BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int": 4, "int32": 4, "int64": 8}
 _BYTES |= {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
@@ -42,7 +42,7 @@ class CastCopy(NamedTuple):
     merged: bool
     given: str
     wanted: str
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
     apart: bool = False
 
@@ -78,28 +78,28 @@ def _to_device(model: Model) -> Iterator[CastCopy]:
         if move.dtype is not None:
             # A copy that waits casts before it sends, one that does not wait casts where it arrives.
             if not move.non_blocking:
-                yield from _made(model, move.site, move.moved, move.call, move.call, True, move.heat, ())
+                yield from _made(model, move.site, move.moved, move.call, move.call, True, move.hot_path, ())
             continue
         before = _without_shapes(move.moved)
         if isinstance(before, cst.Call) and _only_casts(model, before):
             inner = shape.receiver(before)
             if inner is not None:
-                yield from _made(model, move.site, inner, move.call, before, True, move.heat, ())
-                yield from _of_pixels(model, move.site, inner, move.call, before, move.heat)
+                yield from _made(model, move.site, inner, move.call, before, True, move.hot_path, ())
+                yield from _of_pixels(model, move.site, inner, move.call, before, move.hot_path)
         scaled = _scaled(before)
         if isinstance(scaled, cst.Call) and _only_casts(model, scaled):
             inner = shape.receiver(scaled)
             if inner is not None:
-                yield from _of_pixels(model, move.site, inner, move.call, scaled, move.heat)
+                yield from _of_pixels(model, move.site, inner, move.call, scaled, move.hot_path)
         after = _called_on(model, move.call)
         if after is not None and _only_casts(model, after):
-            yield from _made(model, model.site(after), move.moved, move.call, after, True, move.heat, ())
+            yield from _made(model, model.site(after), move.moved, move.call, after, True, move.hot_path, ())
 
 
 def _to_host(model: Model) -> Iterator[CastCopy]:
     for site in model.method_calls("cpu", "to", hot=True):
-        copy, heat = site.node, model.heat(site)
-        if heat is None or not _only_goes_to_host(model, copy):
+        copy, hot_path = site.node, model.hot_path(site)
+        if hot_path is None or not _only_goes_to_host(model, copy):
             continue
         before = shape.receiver(copy)
         because = None if before is None else model.on_device(before)
@@ -109,10 +109,10 @@ def _to_host(model: Model) -> Iterator[CastCopy]:
         if isinstance(cast, cst.Call) and _only_casts(model, cast):
             inner = shape.receiver(cast)
             if inner is not None:
-                yield from _made(model, site, inner, copy, cast, False, heat, because)
+                yield from _made(model, site, inner, copy, cast, False, hot_path, because)
         after = _called_on(model, copy)
         if after is not None and _only_casts(model, after):
-            yield from _made(model, model.site(after), before, copy, after, False, heat, because)
+            yield from _made(model, model.site(after), before, copy, after, False, hot_path, because)
 
 
 def _made(
@@ -122,18 +122,18 @@ def _made(
     copy: cst.Call,
     cast: cst.Call,
     to_device: bool,
-    heat: Heat,
+    hot_path: HotPath,
     because: tuple[Because, ...],
 ) -> Iterator[CastCopy]:
     value, wanted = model.value(tensor), _cast_to(model, cast)
     known = value.kind is Kind.TENSOR and not value.mixed and value.scalar is not True and value.dtype in _BYTES
     if known and value.dtype is not None and wanted in _BYTES:
         merged = copy is cast
-        yield CastCopy(site, tensor, copy, cast, to_device, merged, value.dtype, wanted, heat, because)
+        yield CastCopy(site, tensor, copy, cast, to_device, merged, value.dtype, wanted, hot_path, because)
 
 
 def _of_pixels(
-    model: Model, site: Site, tensor: cst.BaseExpression, copy: cst.Call, cast: cst.Call, heat: Heat
+    model: Model, site: Site, tensor: cst.BaseExpression, copy: cst.Call, cast: cst.Call, hot_path: HotPath
 ) -> Iterator[CastCopy]:
     """The same for a loader's images: what is cast to floats and divided by 255 came as bytes."""
     value, wanted = model.value(_without_shapes(tensor)), _cast_to(model, cast)
@@ -143,7 +143,7 @@ def _of_pixels(
     if division is not None and not wanted.startswith(_WHOLE):
         shown = Because(site.rows[0], f"`{model.brief(division)}`: what is divided so are bytes")
         apart = _division_around(model, copy) is None
-        yield CastCopy(site, tensor, copy, cast, True, False, "uint8", wanted, heat, (shown,), apart)
+        yield CastCopy(site, tensor, copy, cast, True, False, "uint8", wanted, hot_path, (shown,), apart)
 
 
 def _division_around(model: Model, node: cst.BaseExpression) -> cst.BaseExpression | None:

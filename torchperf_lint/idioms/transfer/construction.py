@@ -80,7 +80,7 @@ def makers_on_host(model: Model, move: Move) -> tuple[Maker, ...]:
     moved = model.ast_of(move.moved)
     if moved is None or _waits_before_loop(model, move):
         return ()
-    host = model.remember("made_on_host", lambda: HostMade(model.world, model.heats))
+    host = model.remember("made_on_host", lambda: HostMade(model.inference, model.frequency))
     return host.makers(moved, model.function_of(move.site))
 
 
@@ -95,7 +95,7 @@ def may_be_size(model: Model, node: cst.BaseExpression) -> bool:
     meaning, function = model.ast_of(node), model.function_of(model.site(node))
     if model.value(node).kind is Kind.NUMBER or meaning is None:
         return True
-    return gives_size(meaning, lambda part: model.world.frame_value(function, part)) is not False
+    return gives_size(meaning, lambda part: model.inference.frame_value(function, part)) is not False
 
 
 def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
@@ -115,7 +115,11 @@ def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
 def _waits_before_loop(model: Model, move: Move) -> bool:
     """Whether the move's loop finds its tensor under the same name in every pass."""
     path = shape.dotted(move.moved)
-    return move.heat.loop is not None and path is not None and path not in surroundings.names_of_loop(model, move.heat)
+    return (
+        move.hot_path.loop is not None
+        and path is not None
+        and path not in surroundings.names_of_loop(model, move.hot_path)
+    )
 
 
 def moves_table(model: Model, move: Move) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.transfer.hostmade import Maker
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _SAME_EACH_TIME = (
@@ -60,30 +60,30 @@ def _changes_device(model: Model) -> bool:
     return any(isinstance(each, ast.Call) and last_name(each.func) == "device" for each in opened)
 
 
-def in_front(model: Model, site: Site, heat: Heat, maker: Maker | None = None) -> tuple[Edit, ...] | None:
+def in_front(model: Model, site: Site, hot_path: HotPath, maker: Maker | None = None) -> tuple[Edit, ...] | None:
     """Make the tensor of the site once, in front of the loop of `heat`; `maker` makes what the site moves, rows above.
 
     None unless all that the call is given stays the same in the loop, and what it gives is only reckoned with there.
     """
     call = model.ast_of(site.node)
-    if heat.loop is None or not isinstance(call, ast.Call) or _changes_device(model):
+    if hot_path.loop is None or not isinstance(call, ast.Call) or _changes_device(model):
         return None
     place = _place_of(model, site, call)
-    first = () if maker is None else _lifted_maker(model, site, heat, maker, call, place)
+    first = () if maker is None else _lifted_maker(model, site, hot_path, maker, call, place)
     moved = None if maker is None else _moved_name(call)
     made_before = set() if moved is None else {moved}
-    if first is None or not _is_in_body(model, heat, place.statement):
+    if first is None or not _is_in_body(model, hot_path, place.statement):
         return None
-    if not _stays_the_same(model, heat, place, made_before):
+    if not _stays_the_same(model, hot_path, place, made_before):
         return None
     if isinstance(place.statement, ast.Assign) and place.statement.value is place.whole:
         target = place.statement.targets[0]
         if len(place.statement.targets) != 1 or not isinstance(target, ast.Name):
             return None
-        if not _is_only_read(model, heat, site, place, target.id):
+        if not _is_only_read(model, hot_path, site, place, target.id):
             return None
-        return edits.together(first, _lifted(model, site, heat))
-    return edits.together(first, _named(model, site, heat, place, moved))
+        return edits.together(first, _lifted(model, site, hot_path))
+    return edits.together(first, _named(model, site, hot_path, place, moved))
 
 
 def _place_of(model: Model, site: Site, call: ast.Call) -> _Place:
@@ -101,14 +101,14 @@ def _place_of(model: Model, site: Site, call: ast.Call) -> _Place:
             return _Place(whole, model.statement_of(site.node), function, parents)
 
 
-def _is_in_body(model: Model, heat: Heat, statement: ast.stmt) -> bool:
+def _is_in_body(model: Model, hot_path: HotPath, statement: ast.stmt) -> bool:
     place = model.index.places[statement]
-    return place.parent is heat.loop and place.field == "body"
+    return place.parent is hot_path.loop and place.field == "body"
 
 
-def _stays_the_same(model: Model, heat: Heat, place: _Place, made_before: set[str]) -> bool:
+def _stays_the_same(model: Model, hot_path: HotPath, place: _Place, made_before: set[str]) -> bool:
     """Whether every pass evaluates the expression to the same numbers, on the same device."""
-    bound = surroundings.names_of_loop(model, heat) - made_before
+    bound = surroundings.names_of_loop(model, hot_path) - made_before
     for node in subtree(place.whole):
         if isinstance(node, ast.Name) and (node.id in bound or node.id in model.index.rebound_elsewhere):
             return False
@@ -142,7 +142,7 @@ def _is_assigned_later(model: Model, attribute: str) -> bool:
 
 
 def _gives_the_same(model: Model, function: FunctionInfo, call: ast.Call, made_before: set[str]) -> bool:
-    ref = model.world.frame_value(function, call.func).ref or ""
+    ref = model.inference.frame_value(function, call.func).ref or ""
     if ref == "torch.device":
         return True
     steps = isinstance(call.func, ast.Attribute) and call.func.attr in _STEPS
@@ -167,14 +167,14 @@ def _is_constant(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
         return _is_constant(model, function, node.left) and _is_constant(model, function, node.right)
     if isinstance(node, ast.Constant):
         return isinstance(node.value, (bool, int, float))
-    return isinstance(node, ast.Name) and model.world.frame_value(function, node).kind is Kind.NUMBER
+    return isinstance(node, ast.Name) and model.inference.frame_value(function, node).kind is Kind.NUMBER
 
 
-def _is_only_read(model: Model, heat: Heat, site: Site, place: _Place, name: str) -> bool:
+def _is_only_read(model: Model, hot_path: HotPath, site: Site, place: _Place, name: str) -> bool:
     """Whether the statement alone binds the name, and all that reads it comes later and only reckons with it."""
     if model.index.bound_names(place.function).count(name) != 1 or name in model.index.rebound_elsewhere:
         return False
-    if writes_in_place(model, name, site) or heat.loop is None:
+    if writes_in_place(model, name, site) or hot_path.loop is None:
         return False
     for node in place.parents:
         if not isinstance(node, ast.Name) or node.id != name or isinstance(node.ctx, ast.Store):
@@ -192,24 +192,24 @@ def _moved_name(call: ast.Call) -> str | None:
 
 
 def _lifted_maker(
-    model: Model, site: Site, heat: Heat, maker: Maker, move: ast.Call, place: _Place
+    model: Model, site: Site, hot_path: HotPath, maker: Maker, move: ast.Call, place: _Place
 ) -> tuple[Edit, ...] | None:
     """Move the statement that makes what the site alone reads."""
     name = _moved_name(move)
     statement = next((each for each in model.index.places if _binds(each, name) and maker.call in subtree(each)), None)
     if name is None or statement is None or maker.function is not place.function:
         return None
-    if not _is_in_body(model, heat, statement) or not isinstance(statement, ast.Assign):
+    if not _is_in_body(model, hot_path, statement) or not isinstance(statement, ast.Assign):
         return None
     uses = [node for node in place.parents if isinstance(node, ast.Name) and node.id == name]
     if len(uses) != 2 or model.index.bound_names(place.function).count(name) != 1:
         return None
     if name in model.index.rebound_elsewhere or statement.lineno >= place.statement.lineno:
         return None
-    if not _stays_the_same(model, heat, place._replace(whole=statement.value, statement=statement), set()):
+    if not _stays_the_same(model, hot_path, place._replace(whole=statement.value, statement=statement), set()):
         return None
     made = model.site_at(maker.call, statement)
-    return None if made is None else _lifted(model, made, heat)
+    return None if made is None else _lifted(model, made, hot_path)
 
 
 def _binds(statement: ast.AST, name: str | None) -> bool:
@@ -217,23 +217,23 @@ def _binds(statement: ast.AST, name: str | None) -> bool:
     return len(targets) == 1 and isinstance(targets[0], ast.Name) and targets[0].id == name
 
 
-def _lifted(model: Model, site: Site, heat: Heat) -> tuple[Edit, ...] | None:
+def _lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | None:
     """Move the rows of the site's statement in front of the loop; None if that leaves the body empty."""
     statement = model.statement_of(site.node)
     rows, block = placing.own_rows(model, site), model.index.places[statement].block
-    if rows is None or not site.tree.lossless or len(block) < 2 or heat.loop is None:
+    if rows is None or not site.tree.lossless or len(block) < 2 or hot_path.loop is None:
         return None
     source = model.source
     start = source.line_starts[rows[0] - 1]
     end = source.line_starts[rows[1]] if rows[1] < len(source.line_starts) else len(source.utf8)
-    deeper = statement.col_offset - heat.loop.col_offset
+    deeper = statement.col_offset - hot_path.loop.col_offset
     lines = source.utf8[start:end].decode().splitlines()
     shallower = [line[deeper:] if not line[:deeper].strip() else line for line in lines]
-    inserted = placing.before(model, heat, source.newline.join([shallower[0].strip(), *shallower[1:]]))
+    inserted = placing.before(model, hot_path, source.newline.join([shallower[0].strip(), *shallower[1:]]))
     return None if inserted is None else (inserted, Edit(start, end, b""))
 
 
-def _named(model: Model, site: Site, heat: Heat, place: _Place, moved: str | None) -> tuple[Edit, ...] | None:
+def _named(model: Model, site: Site, hot_path: HotPath, place: _Place, moved: str | None) -> tuple[Edit, ...] | None:
     """Give the expression a name in front of the loop, and put the name in its place."""
     node: ast.AST = place.whole
     around = list(_around(place))
@@ -253,7 +253,7 @@ def _named(model: Model, site: Site, heat: Heat, place: _Place, moved: str | Non
         return None
     line = " ".join(text.split()).replace("( ", "(").replace("[ ", "[").replace(" ]", "]").replace(" )", ")")
     line = line.replace(",]", "]").replace(",)", ")") if "\n" in text else line
-    before = placing.before(model, heat, f"{name} = {line}")
+    before = placing.before(model, hot_path, f"{name} = {line}")
     return edits.together(before, Edit(start, end, name.encode()))
 
 

@@ -96,9 +96,9 @@ def gives_size(node: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | 
 class HostMade:
     """Answers for one file: what its moves move is either made here on the host, or is not spoken of."""
 
-    def __init__(self, world: ValueQuestions, heat: FrequencyQuestions) -> None:
-        self._world = world
-        self._heat = heat
+    def __init__(self, inference: ValueQuestions, hot_path: FrequencyQuestions) -> None:
+        self._inference = inference
+        self._hot_path = hot_path
         self._functions: dict[FunctionInfo, _Tracer] = {}
 
     def makers(self, node: ast.expr, function: FunctionInfo) -> _Makers:
@@ -117,11 +117,11 @@ class HostMade:
 
     def values(self, function: FunctionInfo) -> dict[ast.expr, Value]:
         """The value of every expression of a function."""
-        return self._world.frame(function).values
+        return self._inference.frame(function).values
 
     def is_hot(self, statement: ast.stmt) -> bool:
         """Whether a statement of this file runs in every step."""
-        return self._heat.of(statement) is not None
+        return self._hot_path.of(statement) is not None
 
 
 class _Tracer:
@@ -139,23 +139,23 @@ class _Tracer:
             if isinstance(node, ast.Attribute):
                 self._attributes_read.setdefault(dotted(node.value) or "", set()).add(node.attr)
         self._asked: set[ast.expr] = set()
-        self._answers: dict[ast.expr, _Makers | None] = {}
+        self._cache: dict[ast.expr, _Makers | None] = {}
 
     # -- what makes an expression ----------------------------------------------------------------------------------
 
     def makers(self, node: ast.expr) -> _Makers | None:
         """The calls that make an expression's tensors; () if it holds none, None if one comes from elsewhere."""
-        if node not in self._answers:
+        if node not in self._cache:
             if node in self._asked:
                 return ()  # a name that is bound to something made of itself
             self._asked.add(node)
-            self._answers[node] = self._makers(node)
-        return self._answers[node]
+            self._cache[node] = self._makers(node)
+        return self._cache[node]
 
     def _makers(self, node: ast.expr) -> _Makers | None:
         value = self._value(node)
         is_there = value.device.on_accelerator and value.kind is not Kind.METHOD
-        if is_there or value.origin is not None or value.kind is Kind.STRUCTURE:
+        if is_there or value.origin is not None or value.kind is Kind.PYTREE:
             return None
         if isinstance(node, (ast.Constant, ast.Slice)) or _is_neutral(value):
             return ()

@@ -118,7 +118,7 @@ def _named(model: Model, move: Move, name: str, steps: tuple[cst.Call, ...]) -> 
             fetched = _fetched(earlier.value)
             if fetched is None or not isinstance(earlier.targets[0], ast.Name):
                 return
-            value = model.world.frame_value(function, fetched)
+            value = model.inference.frame_value(function, fetched)
             if value.holds_tensors and not value.mixed and value.device.on_accelerator:
                 yield RoundTrip(move, None, ast.unparse(earlier.value), earlier.lineno, steps, value.because)
             return
@@ -145,5 +145,5 @@ def _interferes(model: Model, function: object, node: ast.AST, name: str) -> boo
         return True
     if not isinstance(node, ast.Call):
         return False
-    called = model.world.frame_value(function, node.func)  # type: ignore[arg-type]
+    called = model.inference.frame_value(function, node.func)  # type: ignore[arg-type]
     return called.kind is Kind.MODULE or last_name(node.func) in _ENDS_A_STAY

@@ -54,7 +54,7 @@ def is_spent(model: Model, function: FunctionInfo, parents: Mapping[ast.AST, ast
 
 def _reckons(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
     """Whether a call only reckons with its arguments: a function of torch that writes to nothing, or a module."""
-    called = model.world.frame_value(function, call.func)
+    called = model.inference.frame_value(function, call.func)
     ref = called.ref or ""
     if called.kind is Kind.MODULE:
         return True
@@ -65,4 +65,4 @@ def _reckons(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
 
 
 def _is_tensor(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    return model.world.frame_value(function, node).kind is Kind.TENSOR
+    return model.inference.frame_value(function, node).kind is Kind.TENSOR

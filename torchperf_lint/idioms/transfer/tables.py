@@ -28,7 +28,7 @@ def is_table(model: Model, node: ast.expr, function: FunctionInfo, calls: int = 
     if node.id in function.parameter_names:
         return calls < bounds.MOST_CALLS_TO_TABLE and any(
             given is not None and is_table(model, given, record.function, calls + 1)
-            for record in model.world.callers(function)
+            for record in model.inference.callers(function)
             if runs_in_every_step(model, record)
             for given in [_given(record, function, node.id)]
         )
@@ -45,18 +45,18 @@ def _is_constant(model: Model, name: str, function: FunctionInfo) -> bool:
         outer = outer.outer
     if index.bound_names(index.module).count(name) != 1 or name in index.rebound_elsewhere:
         return False
-    value = model.world.names.at_top(name)
+    value = model.inference.names.at_top(name)
     return value.kind is Kind.NUMPY and not _is_written(index.module.node, name)
 
 
 def _is_attribute_table(model: Model, cls: ClassInfo, name: str) -> bool:
     """Whether only `__init__` or the class's body sets the attribute, to an array, and no method of it writes that."""
-    world = model.world
-    owners = world.lineage(cls)
+    inference = model.inference
+    owners = inference.lineage(cls)
     stores = [store for owner in owners for store in owner.attributes.get(name, ())]
     for store in stores:
         is_early = store.function.name == "__init__" or isinstance(store.target, ast.Name)
-        if not is_early or world.frame_value(store.function, store.target).kind is not Kind.NUMPY:
+        if not is_early or inference.frame_value(store.function, store.target).kind is not Kind.NUMPY:
             return False
     methods = [method for owner in owners for method in owner.methods.values()]
     written = any(_is_written(method.node, f"{method.self_name}.{name}") for method in methods)
@@ -65,10 +65,10 @@ def _is_attribute_table(model: Model, cls: ClassInfo, name: str) -> bool:
 
 def _lasts(model: Model, cls: ClassInfo) -> bool:
     """Whether the class is a module, or its objects are shown to be made, and neither in every step nor by itself."""
-    if model.world.instance(cls).kind is Kind.MODULE:
+    if model.inference.instance(cls).kind is Kind.MODULE:
         return True
-    made = model.world.method(cls, "__init__")
-    calls = [] if made is None else model.world.callers(made)
+    made = model.inference.method(cls, "__init__")
+    calls = [] if made is None else model.inference.callers(made)
     return bool(calls) and not any(call.function.cls is cls or runs_in_every_step(model, call) for call in calls)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import CallRecord
 
@@ -35,7 +35,7 @@ class Move(NamedTuple):
     dtype: cst.BaseExpression | None
     non_blocking: bool
     plain: bool
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
 
     @property
@@ -55,14 +55,14 @@ def _hot_moves(model: Model) -> Iterator[Move]:
     for site in model.sites(MOVERS, True, lambda record: _is_move(model, record)):
         call = site.node
         assert isinstance(call, cst.Call)
-        heat, moved = model.heat(site), shape.receiver(call)
-        if heat is not None and moved is not None:
-            move = _understood(model, site, call, moved, heat)
+        hot_path, moved = model.hot_path(site), shape.receiver(call)
+        if hot_path is not None and moved is not None:
+            move = _understood(model, site, call, moved, hot_path)
             if move is not None:
                 yield move
 
 
-def _understood(model: Model, site: Site, call: cst.Call, moved: cst.BaseExpression, heat: Heat) -> Move | None:
+def _understood(model: Model, site: Site, call: cst.Call, moved: cst.BaseExpression, hot_path: HotPath) -> Move | None:
     """The move taken apart; None where `*args`, or `**kwargs` beside no named device, may hold anything."""
     stars = {argument.star for argument in call.args} - {""}
     if "*" in stars:
@@ -94,7 +94,7 @@ def _understood(model: Model, site: Site, call: cst.Call, moved: cst.BaseExpress
     non_blocking = bool(stars) or len(positional) > taken or "non_blocking" in named or "async" in named
     extra = bool(stars) or len(positional) > taken + 1 or bool(set(named) - {"non_blocking", "async"})
     because = model.value(call).because
-    return Move(site, moved, device, like, dtype, non_blocking, not extra, heat, because)
+    return Move(site, moved, device, like, dtype, non_blocking, not extra, hot_path, because)
 
 
 def destination(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> Device:
@@ -120,7 +120,7 @@ def _is_move(model: Model, record: CallRecord) -> bool:
     func = record.call.func
     if not isinstance(func, ast.Attribute):
         return False
-    values = model.world.values_of(record.function, record.statement)
+    values = model.inference.values_of(record.function, record.statement)
     moved = values.get(func.value, UNKNOWN)
     there = moved.device.on_accelerator and moved.kind not in (Kind.MODULE, Kind.METRIC)
     return not there and destination(record.call, lambda node: values.get(node, UNKNOWN)).on_accelerator

@@ -29,23 +29,23 @@ MOST_CALLS = {1: 4, 2: 8, 3: 24}
 """By the world's level: a function that is called from more places than this in other files is not followed there."""
 
 
-def callers(world: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+def callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
     """The calls in the program that reach the function."""
-    return [record for record in possible_callers(world, function) if reaches(world, record, function)]
+    return [record for record in possible_callers(inference, function) if reaches(inference, record, function)]
 
 
-def possible_callers(world: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+def possible_callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
     """The calls in the program that could mean the function, those of its own file first: by name, or as parameter."""
     if isinstance(function.node, ast.Module):
         return []
-    return [*_own_calls(function), *_through_parameters(world, function), *_calls_elsewhere(world, function)]
+    return [*_own_calls(function), *_through_parameters(inference, function), *_calls_elsewhere(inference, function)]
 
 
-def callers_by_name(world: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+def callers_by_name(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
     """The calls in the program whose last name could mean the function."""
     if isinstance(function.node, ast.Module):
         return []
-    return [*_own_calls(function), *_calls_elsewhere(world, function)]
+    return [*_own_calls(function), *_calls_elsewhere(inference, function)]
 
 
 def _own_calls(function: FunctionInfo) -> list[CallRecord]:
@@ -55,24 +55,24 @@ def _own_calls(function: FunctionInfo) -> list[CallRecord]:
     return own
 
 
-def _calls_elsewhere(world: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
-    if world.program is None or world.level == 0:
+def _calls_elsewhere(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+    if inference.program is None or inference.level == 0:
         return []
-    return world.program.calls_elsewhere(function, MOST_CALLS[world.level])
+    return inference.program.calls_elsewhere(function, MOST_CALLS[inference.level])
 
 
-def is_given_away(world: ValueQuestions, function: FunctionInfo) -> bool:
+def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:
     """Whether something is given the function to call it, as far as names tell."""
-    homes = {home.index: None for home in world.handing_on(function)}
+    homes = {home.index: None for home in inference.handing_on(function)}
     if function.cls is not None:
-        homes.update((owner.index, None) for owner in world.lineage(function.cls))
+        homes.update((owner.index, None) for owner in inference.lineage(function.cls))
     return any(
         function.name in index.defaults
         or any(
             _gets(record, function)
             and (
                 last_name(record.call.func) in CALL_AT_ONCE
-                or (_may_call(world, record) and not _is_foreign(world, record))
+                or (_may_call(inference, record) and not _is_foreign(inference, record))
             )
             for record in index.handed.get(function.name, ())
         )
@@ -96,7 +96,7 @@ def _named(program: ProjectQuestions, record: CallRecord) -> Meaning | None:
         if root in index.bound_names(scope):
             return None
         scope = scope.outer
-    found = program.unit_of(index).exports.meanings.get(root)
+    found = program.file_of(index).exports.meanings.get(root)
     if isinstance(found, Imported):
         return program.meaning(f"{found.ref}.{rest}" if rest else found.ref, index)
     if rest or found is not None:
@@ -105,9 +105,9 @@ def _named(program: ProjectQuestions, record: CallRecord) -> Meaning | None:
     return LibraryName(f"builtins.{root}") if is_builtin else None
 
 
-def _is_foreign(world: ValueQuestions, record: CallRecord) -> bool:
+def _is_foreign(inference: ValueQuestions, record: CallRecord) -> bool:
     """Whether the call is one of a builtin or of another library, whose code is not in sight."""
-    return world.program is not None and isinstance(_named(world.program, record), LibraryName)
+    return inference.program is not None and isinstance(_named(inference.program, record), LibraryName)
 
 
 def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
@@ -122,39 +122,39 @@ def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> b
     return True
 
 
-def is_another(world: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
+def is_another(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether the way that a call is written shows that it means something else than the function."""
-    scout = world.scout(record.function.index)
+    scout = inference.scout(record.function.index)
     return scout is not None and _written(scout, record, function) is False
 
 
-def reaches(world: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
+def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether the call is shown to call the function."""
-    scout = world.scout(record.function.index)
-    if scout is not world:
+    scout = inference.scout(record.function.index)
+    if scout is not inference:
         return scout is not None and reaches(scout, record, function)
-    written = _written(world, record, function)
+    written = _written(inference, record, function)
     if written is not None:
         return written
     func = record.call.func
     asked = (func, func.value) if isinstance(func, ast.Attribute) else (func,)
-    callee, *receiver = world.alone(lambda: world.parts(record, *asked))
+    callee, *receiver = inference.alone(lambda: inference.parts(record, *asked))
     if callee.kind is Kind.UNKNOWN and rests_on_parameters(record):
-        callee, *receiver = world.parts(record, *asked)
+        callee, *receiver = inference.parts(record, *asked)
     if function.name == "__init__" and callee.kind is Kind.CLASS:
         return callee.cls is function.cls
     if callee.function is not None:
-        return callee.function is function or _stands_for(world, callee.function, function)
+        return callee.function is function or _stands_for(inference, callee.function, function)
     if receiver and receiver[0].among and function.cls is not None:
-        return class_unions.may_mean(world, receiver[0], function, _stands_for)
+        return class_unions.may_mean(inference, receiver[0], function, _stands_for)
     if isinstance(func, ast.Name) and func.id in record.function.parameter_names:
-        return any(each is record for each in _through_parameters(world, function))
+        return any(each is record for each in _through_parameters(inference, function))
     if callee.kind is Kind.FUNCTION and isinstance(func, ast.Name):
-        return any(value.function is function for value in _choices(world, func.id, record.function))
+        return any(value.function is function for value in _choices(inference, func.id, record.function))
     if callee.kind is Kind.INSTANCE and callee.cls is not None and function.name == "__call__":
-        return world.method(callee.cls, "__call__") is function
-    if callee.kind is Kind.LIBRARY and callee.ref is not None and world.program is not None:
-        return world.program.defines(callee.ref, function)
+        return inference.method(callee.cls, "__call__") is function
+    if callee.kind is Kind.LIBRARY and callee.ref is not None and inference.program is not None:
+        return inference.program.defines(callee.ref, function)
     return False
 
 
@@ -165,42 +165,42 @@ def rests_on_parameters(record: CallRecord) -> bool:
     return not part.names.isdisjoint(set(function.parameter_names) - {function.self_name})
 
 
-def _written(world: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
+def _written(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
     """What the way the call is written tells, before any value is asked for: yes, no, or nothing."""
     func, caller = record.call.func, record.function
-    named = _by_name(world, record, function)
+    named = _by_name(inference, record, function)
     if named is not None or last_name(func) != function.name:
         return named
     if isinstance(func, ast.Name):
         if function.cls is not None:
             return False
-        return True if world.index.means_module_function(func.id, caller, function) else None
+        return True if inference.index.means_module_function(func.id, caller, function) else None
     if function.cls is None:
         # `helpers.accuracy(...)`: a module's function.
-        return None if function.index is not world.index else False
+        return None if function.index is not inference.index else False
     receiver = func.value if isinstance(func, ast.Attribute) else None
     if caller.cls is not None and isinstance(receiver, ast.Name) and receiver.id == caller.self_name:
-        meant = world.method(caller.cls, function.name)
-        return meant is function or (caller.cls is not function.cls and caller.cls in world.lineage(function.cls))
+        meant = inference.method(caller.cls, function.name)
+        return meant is function or (caller.cls is not function.cls and caller.cls in inference.lineage(function.cls))
     if isinstance(receiver, ast.Call) and last_name(receiver.func) == "super":
-        return caller.cls is not None and _inherited(world, caller.cls, function.name) is function
+        return caller.cls is not None and _inherited(inference, caller.cls, function.name) is function
     return None
 
 
-def _by_name(world: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
+def _by_name(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
     """What the file's imports and definitions tell of `f(...)` and `module.f(...)`; None where values have to."""
-    if world.program is None:
+    if inference.program is None:
         return None
-    meant = _named(world.program, record)
+    meant = _named(inference.program, record)
     if isinstance(meant, (FunctionInfo, ClassInfo)):
         return meant is (function.cls if function.name == "__init__" and function.cls is not None else function)
-    return False if isinstance(meant, LibraryName) and not world.program.defines(meant.name, function) else None
+    return False if isinstance(meant, LibraryName) and not inference.program.defines(meant.name, function) else None
 
 
-def _through_parameters(world: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+def _through_parameters(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
     """The calls of a parameter that the function is given as, or is by default: `run_epoch(loader, fn=train_step)`."""
     found: dict[int, CallRecord] = {}
-    for home in world.handing_on(function):
+    for home in inference.handing_on(function):
         for record in home.index.handed.get(function.name, ()):
             callee = _callee(home, record) if _gets(record, function) and _may_call(home, record) else None
             if callee is not None:
@@ -212,10 +212,10 @@ def _through_parameters(world: ValueQuestions, function: FunctionInfo) -> list[C
     return list(found.values())
 
 
-def _may_call(world: ValueQuestions, record: CallRecord) -> bool:
+def _may_call(inference: ValueQuestions, record: CallRecord) -> bool:
     """Whether what is called may call what it is given: by its name, unless that is a variable's or an attribute's."""
     index, name = record.function.index, last_name(record.call.func)
-    if world.program is None or name is None or world.program.calls_given(name, index):
+    if inference.program is None or name is None or inference.program.calls_given(name, index):
         return True
     if isinstance(record.call.func, ast.Attribute):
         return any(name in cls.attributes for cls in index.classes)
@@ -224,15 +224,17 @@ def _may_call(world: ValueQuestions, record: CallRecord) -> bool:
         if name in index.bound_names(scope):
             return True
         scope = scope.outer
-    return name in world.program.unit_of(index).exports.variables
+    return name in inference.program.file_of(index).exports.variables
 
 
-def _callee(world: ValueQuestions, record: CallRecord) -> FunctionInfo | None:
+def _callee(inference: ValueQuestions, record: CallRecord) -> FunctionInfo | None:
     """The function that a call of the world's file calls."""
-    meant = None if world.program is None else _named(world.program, record)
+    meant = None if inference.program is None else _named(inference.program, record)
     if isinstance(meant, (ClassInfo, LibraryName)):
         return None
-    return meant if isinstance(meant, FunctionInfo) else world.frame_value(record.function, record.call.func).function
+    return (
+        meant if isinstance(meant, FunctionInfo) else inference.frame_value(record.function, record.call.func).function
+    )
 
 
 def _calls_of_parameter(function: FunctionInfo, name: str) -> Iterator[CallRecord]:
@@ -252,30 +254,32 @@ def _keeps(function: FunctionInfo, target: ast.expr, name: str) -> bool:
     )
 
 
-def handed_over(world: ValueQuestions, function: FunctionInfo, takers: Collection[str] | None = None) -> list[CallRecord]:
+def handed_over(
+    inference: ValueQuestions, function: FunctionInfo, takers: Collection[str] | None = None
+) -> list[CallRecord]:
     """The calls, of these names if some are given, in its file and its class's bases' that get the function itself."""
     files = {function.index: None}
     if function.cls is not None:
-        files.update((owner.index, None) for owner in world.lineage(function.cls))
+        files.update((owner.index, None) for owner in inference.lineage(function.cls))
     return [
         record
         for index in files
         for record in index.handed.get(function.name, ())
         if (takers is None or last_name(record.call.func) in takers)
-        and any(is_meant(world, given, record, function) for given in given_to(record.call))
+        and any(is_meant(inference, given, record, function) for given in given_to(record.call))
     ]
 
 
-def is_meant(world: ValueQuestions, node: ast.expr, record: CallRecord, function: FunctionInfo) -> bool:
+def is_meant(inference: ValueQuestions, node: ast.expr, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether an argument of the call is the function: by value, or as `self.f` in a class whose `f` it overrides."""
     caller = record.function
     if caller.cls is not None and function.cls is not None and dotted(node) == f"{caller.self_name}.{function.name}":
-        meant = world.method(caller.cls, function.name)
-        return meant is function or caller.cls in world.lineage(function.cls)
-    return _may_name(node, caller, function) and world.frame_value(caller, node).function is function
+        meant = inference.method(caller.cls, function.name)
+        return meant is function or caller.cls in inference.lineage(function.cls)
+    return _may_name(node, caller, function) and inference.frame_value(caller, node).function is function
 
 
-def _given_as(world: ValueQuestions, record: CallRecord, callee: FunctionInfo, function: FunctionInfo) -> list[str]:
+def _given_as(inference: ValueQuestions, record: CallRecord, callee: FunctionInfo, function: FunctionInfo) -> list[str]:
     """The parameters of the called function that are the function in this call."""
     arguments = callee.arguments
     if arguments is None:
@@ -285,11 +289,11 @@ def _given_as(world: ValueQuestions, record: CallRecord, callee: FunctionInfo, f
     return [
         name
         for name, given in pairs
-        if last_name(given) == function.name and world.frame_value(record.function, given).function is function
+        if last_name(given) == function.name and inference.frame_value(record.function, given).function is function
     ]
 
 
-def _choices(world: ValueQuestions, name: str, function: FunctionInfo) -> list[Value]:
+def _choices(inference: ValueQuestions, name: str, function: FunctionInfo) -> list[Value]:
     """The values that assignments in the function bind a name to, where it is bound to several functions."""
     bound = [
         node.value
@@ -299,16 +303,16 @@ def _choices(world: ValueQuestions, name: str, function: FunctionInfo) -> list[V
     parts = [
         part for value in bound for part in ((value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,))
     ]
-    return [world.frame_value(function, part) for part in parts]
+    return [inference.frame_value(function, part) for part in parts]
 
 
-def _inherited(world: ValueQuestions, cls: ClassInfo, name: str) -> FunctionInfo | None:
+def _inherited(inference: ValueQuestions, cls: ClassInfo, name: str) -> FunctionInfo | None:
     """What `super().name` means in a method of the class."""
-    return next((owner.methods[name] for owner in world.lineage(cls)[1:] if name in owner.methods), None)
+    return next((owner.methods[name] for owner in inference.lineage(cls)[1:] if name in owner.methods), None)
 
 
-def _stands_for(world: ValueQuestions, abstract: FunctionInfo, function: FunctionInfo) -> bool:
+def _stands_for(inference: ValueQuestions, abstract: FunctionInfo, function: FunctionInfo) -> bool:
     """Whether the first function is a method without a body of its own that the second one overrides."""
     if abstract.cls is None or function.cls is None or abstract.name != function.name:
         return False
-    return abstract.is_abstract and abstract.cls in world.lineage(function.cls)
+    return abstract.is_abstract and abstract.cls in inference.lineage(function.cls)

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 
 
-def alternatives(world: ValueQuestions, value: Value) -> list[Value]:
+def alternatives(inference: ValueQuestions, value: Value) -> list[Value]:
     """What a class or an object may be, class by class; nothing where that is one class, or too many."""
     classes = [each for each in value.among if not isinstance(each, Registry)]
     if not 0 < len(classes) <= bounds.MOST_CHOICES or len(classes) < len(value.among) or value.kind is Kind.METHOD:
         return []
     if value.kind is Kind.UNKNOWN:
-        return [world.instance(cls)._replace(device=value.device, because=value.because) for cls in classes]
+        return [inference.instance(cls)._replace(device=value.device, because=value.because) for cls in classes]
     return [value._replace(cls=cls, among=()) for cls in classes]
 
 
-def joined(world: ValueQuestions, value: Value, answer: Callable[[Value], Value]) -> Value | None:
+def joined(inference: ValueQuestions, value: Value, answer: Callable[[Value], Value]) -> Value | None:
     """What an answer comes to for each class that the value may have; None where it may not be of several."""
-    found = [answer(each) for each in alternatives(world, value)]
+    found = [answer(each) for each in alternatives(inference, value)]
     return join_all(found) if found else None
 
 
@@ -36,37 +36,40 @@ def attribute(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST
     """`base.name`, where the classes tell, or where the object is moved, whatever it is."""
     if base.kind is Kind.UNKNOWN and name in ("to", "cuda", "cpu"):
         return Value(Kind.METHOD, element=base, ref=name)
-    return joined(evaluator.world, base, lambda each: evaluator.attribute_of(each, name, node))
+    return joined(evaluator.inference, base, lambda each: evaluator.attribute_of(each, name, node))
 
 
-def made(world: ValueQuestions, classes: tuple[ClassInfo | Registry, ...], call: ast.Call) -> Value:
+def made(inference: ValueQuestions, classes: tuple[ClassInfo | Registry, ...], call: ast.Call) -> Value:
     """A new object of one of the classes."""
     known = [cls for cls in classes if not isinstance(cls, Registry)]
     if len(known) < len(classes):
         return Value(among=classes)
-    return join_all(world.instance(cls)._replace(created=call) for cls in known)
+    return join_all(inference.instance(cls)._replace(created=call) for cls in known)
 
 
-def may_mean(world: ValueQuestions, receiver: Value, function: FunctionInfo, stands_for: Callable[..., bool]) -> bool:
+def may_mean(
+    inference: ValueQuestions, receiver: Value, function: FunctionInfo, stands_for: Callable[..., bool]
+) -> bool:
     """Whether a method of the function's name, called on the receiver, is the function for one of its classes."""
     for cls in receiver.among:
         if isinstance(cls, Registry):
-            if _is_registered(world, cls, function):
+            if _is_registered(inference, cls, function):
                 return True
             continue
-        method = world.method(cls, function.name)
-        if method is function or (method is not None and stands_for(world, method, function)):
+        method = inference.method(cls, function.name)
+        if method is function or (method is not None and stands_for(inference, method, function)):
             return True
     return False
 
 
-def _is_registered(world: ValueQuestions, registry: Registry, function: FunctionInfo) -> bool:
+def _is_registered(inference: ValueQuestions, registry: Registry, function: FunctionInfo) -> bool:
     """Whether the function is a method of a class in the registry, or of one that such a class inherits it from."""
-    program, cls = world.program, function.cls
+    program, cls = inference.program, function.cls
     if program is None or cls is None:
         return False
     if is_in(program, cls, registry):
         return True
     return any(
-        is_in(program, heir, registry) and world.method(heir, function.name) is function for heir in program.heirs(cls)
+        is_in(program, heir, registry) and inference.method(heir, function.name) is function
+        for heir in program.heirs(cls)
     )

@@ -100,29 +100,29 @@ def is_module(refs: list[str]) -> bool:
     )
 
 
-def is_lightning_module(world: ValueQuestions, cls: ClassInfo) -> bool:
+def is_lightning_module(inference: ValueQuestions, cls: ClassInfo) -> bool:
     """A LightningModule, or a class shaped like one whose base is in another file."""
-    refs = world.library_bases(cls)
+    refs = inference.library_bases(cls)
     if any(ref.rpartition(".")[2] == "LightningModule" for ref in refs):
         return True
     shaped = {"training_step", "configure_optimizers"} <= set(cls.methods)
     return shaped and any(not ref.startswith("torch.") for ref in refs)
 
 
-def contract_of(world: ValueQuestions, function: FunctionInfo) -> Contract | None:
+def contract_of(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
     """The contract under which a framework calls the function, or None."""
     cls = function.cls
     if cls is not None:
-        contract = _method_contract(world, function, cls)
+        contract = _method_contract(inference, function, cls)
         if contract is not None:
             return contract
-    return _callback_contract(world, function)
+    return _callback_contract(inference, function)
 
 
-def _method_contract(world: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
+def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
     name = function.name
-    refs = world.library_bases(cls)
-    if name in hooks.LIGHTNING_MODULE_HOOKS and is_lightning_module(world, cls):
+    refs = inference.library_bases(cls)
+    if name in hooks.LIGHTNING_MODULE_HOOKS and is_lightning_module(inference, cls):
         first = frozenset(function.parameter_names[1:2])
         placed = first if name in hooks.LIGHTNING_STEPS else hooks.LIGHTNING_PLACED
         if name in hooks.LIGHTNING_BEFORE_TRANSFER:
@@ -130,7 +130,7 @@ def _method_contract(world: ValueQuestions, function: FunctionInfo, cls: ClassIn
         says = f"Lightning calls `{name}` for every batch, with the batch on the device"
         return Contract(True, says, Device.LIKELY, tensors=placed, origin=Origin.BATCH)
     tables = [table for table in hooks.HOOK_TABLES if name in table.hot] if name in _IN_HOOK_TABLES else ()
-    names = world.base_names(cls) if tables else ()
+    names = inference.base_names(cls) if tables else ()
     for table in tables:
         if any(_is_a(ref, table) for ref in names):
             return Contract(
@@ -140,9 +140,9 @@ def _method_contract(world: ValueQuestions, function: FunctionInfo, cls: ClassIn
                 tensors=table.placed,
                 origin=Origin.BATCH,
             )
-    if world.cpu_only:
+    if inference.cpu_only:
         return None
-    if name == "forward" and not world.transforms_samples and (is_module(refs) or _looks_like_module(refs)):
+    if name == "forward" and not inference.transforms_samples and (is_module(refs) or _looks_like_module(refs)):
         return Contract(True, "`forward` runs for every batch, where the module lives", Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
@@ -151,16 +151,16 @@ def _method_contract(world: ValueQuestions, function: FunctionInfo, cls: ClassIn
         return Contract(True, says, Device.LIKELY, tensors=torchmetrics_api.INPUTS, origin=Origin.BATCH)
     if name == "step" and (is_optimizer(refs) or any(ref.endswith(".Optimizer") for ref in refs)):
         return Contract(True, "an optimizer's `step` runs for every batch")
-    return _process_contract(world, function, cls)
+    return _process_contract(inference, function, cls)
 
 
-def _process_contract(world: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
+def _process_contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
     """A method that a subclass of ignite's Engine hands to `super().__init__` as its process function."""
-    for record in calling.handed_over(world, function, ("__init__",)):
+    for record in calling.handed_over(inference, function, ("__init__",)):
         maker = record.function
         if maker.name != "__init__" or maker.cls is None:
             continue
-        if any(name.rpartition(".")[2] == "Engine" for name in world.base_names(maker.cls)):
+        if any(name.rpartition(".")[2] == "Engine" for name in inference.base_names(maker.cls)):
             says = "ignite's Engine calls this method for every batch"
             return _processes(function, says)._replace(row=record.call.lineno, path=maker.index.path)
     return None
@@ -172,12 +172,12 @@ def _processes(function: FunctionInfo, says: str) -> Contract:
     return Contract(True, says, tensors=frozenset(given[1:2]))
 
 
-def _by_annotation(world: ValueQuestions, function: FunctionInfo) -> Contract | None:
+def _by_annotation(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
     """A function or method `f(engine: Engine, batch)`: only a process function of ignite gets these two."""
     annotation = of_engine_and_batch(function)
     if annotation is None:
         return None
-    engine = next(filter(None, (_engine(world, name) for name in names_in(annotation))), None)
+    engine = next(filter(None, (_engine(inference, name) for name in names_in(annotation))), None)
     if engine is None:
         return None
     says = "ignite's Engine calls a function of this and a batch for every batch"
@@ -194,10 +194,10 @@ def of_engine_and_batch(function: FunctionInfo) -> ast.expr | None:
     return given[0].annotation if is_so else None
 
 
-def _engine(world: ValueQuestions, name: str) -> Value | None:
+def _engine(inference: ValueQuestions, name: str) -> Value | None:
     """What the name stands for, if that is ignite's Engine or a class that descends from it."""
-    value = world.names.at_top(name)
-    names = [value.ref or ""] if value.cls is None else world.library_bases(value.cls)
+    value = inference.names.at_top(name)
+    names = [value.ref or ""] if value.cls is None else inference.library_bases(value.cls)
     is_engine = any(each.startswith("ignite.") and each.endswith(".Engine") for each in names)
     return value if is_engine else None
 
@@ -214,7 +214,7 @@ def _looks_like_module(refs: list[str]) -> bool:
     )
 
 
-def _callback_contract(world: ValueQuestions, function: FunctionInfo) -> Contract | None:
+def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
     """Functions handed to a framework by name: ignite's process functions and handlers, torch's hooks."""
     for decorator in function.decorators:
         handled = decorator.args if isinstance(decorator, ast.Call) and last_name(decorator.func) == "on" else []
@@ -222,19 +222,19 @@ def _callback_contract(world: ValueQuestions, function: FunctionInfo) -> Contrac
             return Contract(True, "ignite calls this handler at every iteration")
     if takes_gradients(function):
         return Contract(True, "DistributedDataParallel calls its communication hook in every backward pass")
-    taken = next(filter(None, (_handed_over(home, function) for home in _handing_on(world, function))), None)
-    return taken or _by_annotation(world, function)
+    taken = next(filter(None, (_handed_over(home, function) for home in _handing_on(inference, function))), None)
+    return taken or _by_annotation(inference, function)
 
 
-def _handing_on(world: ValueQuestions, function: FunctionInfo) -> Sequence[ValueQuestions]:
+def _handing_on(inference: ValueQuestions, function: FunctionInfo) -> Sequence[ValueQuestions]:
     """The files that may hand the function to a framework: as it is, in an object, or as what another one makes."""
     cls, outer = function.cls, function.outer
     if cls is None and outer is function.index.module:
-        return world.handing_on(function)
+        return inference.handing_on(function)
     if cls is not None and function.name != "__call__":
-        homes = (world.home(index) for index in dict.fromkeys(owner.index for owner in world.lineage(cls)))
+        homes = (inference.home(index) for index in dict.fromkeys(owner.index for owner in inference.lineage(cls)))
         return [home for home in homes if home is not None]
-    return [world, *world.making(cls or outer, "Engine")]
+    return [inference, *inference.making(cls or outer, "Engine")]
 
 
 def takes_gradients(function: FunctionInfo) -> bool:
@@ -265,31 +265,31 @@ def _of_registrar(registrar: str, record: CallRecord, path: str) -> Contract:
     return Contract(True, says, Device.LIKELY, all_tensors=True, row=record.call.lineno, path=path)
 
 
-def _handed_over(world: ValueQuestions, function: FunctionInfo) -> Contract | None:
+def _handed_over(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
     """The contract under which the file of `world` hands the function to a framework."""
-    calls = world.index.calls
+    calls = inference.index.calls
 
     def means(node: ast.expr, record: CallRecord) -> bool:
         if isinstance(node, ast.IfExp):
             return means(node.body, record) or means(node.orelse, record)
         if function.cls is not None and function.name != "__call__":
-            return calling.is_meant(world, node, record, function)
-        if function.cls is None and function.index is world.index and not isinstance(node, ast.Call):
+            return calling.is_meant(inference, node, record, function)
+        if function.cls is None and function.index is inference.index and not isinstance(node, ast.Call):
             return isinstance(node, ast.Name) and node.id == function.name and _is_seen(function, record.function)
-        given = world.frame_value(record.function, node)
+        given = inference.frame_value(record.function, node)
         if given.cls is not None and given.kind is Kind.INSTANCE:
-            return world.method(given.cls, "__call__") is function
+            return inference.method(given.cls, "__call__") is function
         return given.function is function
 
     def contract(record: CallRecord, says: str) -> Contract:
-        return Contract(True, says, row=record.call.lineno, path=world.index.path)
+        return Contract(True, says, row=record.call.lineno, path=inference.index.path)
 
     for record in calls.get("Engine", ()):
         if record.call.args and means(record.call.args[0], record):
-            ref = world.frame_value(record.function, record.call.func).ref or ""
+            ref = inference.frame_value(record.function, record.call.func).ref or ""
             if ref.startswith("ignite."):
                 made = _processes(function, "ignite's Engine calls this function for every batch")
-                return made._replace(row=record.call.lineno, path=world.index.path)
+                return made._replace(row=record.call.lineno, path=inference.index.path)
     for record in calls.get("add_event_handler", ()):
         given = record.call.args
         if len(given) > 1 and _is_hot_event(given[0]) and means(given[1], record):
@@ -298,7 +298,7 @@ def _handed_over(world: ValueQuestions, function: FunctionInfo) -> Contract | No
         for record in calls.get(taker, ()):
             if any(keyword.arg in words and means(keyword.value, record) for keyword in record.call.keywords):
                 return contract(record, f"`{taker}` has it called for every batch")
-    if _evaluates_by_batch(world):
+    if _evaluates_by_batch(inference):
         for record in calls.get("Trainer", ()):
             if any(given.arg == "compute_metrics" and means(given.value, record) for given in record.call.keywords):
                 says = "the Trainer calls `compute_metrics` for every batch under `batch_eval_metrics=True`"
@@ -307,7 +307,7 @@ def _handed_over(world: ValueQuestions, function: FunctionInfo) -> Contract | No
         for record in calls.get(registrar, ()):
             is_meant = any(means(without_partial(given), record) for given in record.call.args[:1])
             if is_meant and not _is_taken_off(record):
-                return _of_registrar(registrar, record, world.index.path)
+                return _of_registrar(registrar, record, inference.index.path)
     return None
 
 
@@ -319,12 +319,12 @@ def _is_seen(function: FunctionInfo, caller: FunctionInfo) -> bool:
     return around is not None
 
 
-def _evaluates_by_batch(world: ValueQuestions) -> bool:
+def _evaluates_by_batch(inference: ValueQuestions) -> bool:
     """Whether some arguments of a Trainer here say `batch_eval_metrics=True`."""
     return any(
         keyword.arg == "batch_eval_metrics" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         for name in ("TrainingArguments", "Seq2SeqTrainingArguments")
-        for record in world.index.calls.get(name, ())
+        for record in inference.index.calls.get(name, ())
         for keyword in record.call.keywords
     )
 

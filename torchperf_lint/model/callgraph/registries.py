@@ -124,7 +124,9 @@ def is_in(program: ProjectQuestions, cls: ClassInfo, registry: Registry) -> bool
     )
 
 
-def _registry_of(program: ProjectQuestions, index: Index, func: ast.expr, called: bool) -> tuple[Registry, Index] | None:
+def _registry_of(
+    program: ProjectQuestions, index: Index, func: ast.expr, called: bool
+) -> tuple[Registry, Index] | None:
     meant = meaning_of(program, index, func)
     if isinstance(meant, FunctionInfo):
         holder = registrars(meant.index).get((meant, called))
@@ -209,7 +211,7 @@ def meaning_of(program: ProjectQuestions, index: Index, node: ast.expr) -> Meani
     bound = index.bound_names(index.module)
     if not root or bound.count(root) > 1 or root in index.rebound_elsewhere:
         return None
-    exports = program.unit_of(index).exports
+    exports = program.file_of(index).exports
     found = exports.meanings.get(root)
     if isinstance(found, Imported):
         return program.meaning(f"{found.ref}.{rest}" if rest else found.ref, index)

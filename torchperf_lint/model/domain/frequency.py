@@ -46,7 +46,7 @@ _LOOPS = {
 }
 
 
-class Heat(NamedTuple):
+class HotPath(NamedTuple):
     """A place that runs in every step.
 
     `loop` is the batch loop around it in the same function (None: the function itself is called per step);

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.domain.contracts import Contract
     from torchperf_lint.model.domain.frames import Env, Frame, Outcome
-    from torchperf_lint.model.domain.frequency import Heat, Loop, LoopInfo
+    from torchperf_lint.model.domain.frequency import HotPath, Loop, LoopInfo
     from torchperf_lint.model.domain.loaders import Route, Samples
     from torchperf_lint.model.domain.values import Device, Value
-    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.project.dependencies import DependencyRecorder
     from torchperf_lint.model.project.exports import Exports, Meaning
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index
@@ -179,7 +179,7 @@ class ExpressionValues(Protocol):
     frame: Frame
 
     @property
-    def world(self) -> ValueQuestions:
+    def inference(self) -> ValueQuestions:
         """The values of the file."""
 
     @property
@@ -234,11 +234,11 @@ class EntryPointQuestions(Protocol):
 class FrequencyQuestions(Protocol):
     """How often the statements of one file run (`frequency/execution.py`)."""
 
-    trail: Trail
-    warmth: dict[tuple[int, str], tuple[bool, int]]
+    recorder: DependencyRecorder
+    reachability: dict[tuple[int, str], tuple[bool, int]]
 
     @property
-    def world(self) -> ValueQuestions:
+    def inference(self) -> ValueQuestions:
         """The values of the file."""
 
     @property
@@ -246,7 +246,7 @@ class FrequencyQuestions(Protocol):
         """The loops of the file."""
 
     @property
-    def seeds(self) -> EntryPointQuestions:
+    def entry_points(self) -> EntryPointQuestions:
         """Where its steps may begin."""
 
     def home(self, function: FunctionInfo) -> FrequencyQuestions:
@@ -255,19 +255,19 @@ class FrequencyQuestions(Protocol):
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly cold."""
 
-    def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+    def of(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
         """What repeats a statement in every step; None where it is cold, unknown, or seldom reached."""
 
-    def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+    def within(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
         """What the statement's own function tells of that."""
 
-    def own_heat(self, function: FunctionInfo) -> Heat | None:
+    def own_hot_path(self, function: FunctionInfo) -> HotPath | None:
         """What makes a function hot whoever calls it."""
 
-    def throttled(self, statement: ast.stmt) -> bool:
+    def sampled(self, statement: ast.stmt) -> bool:
         """Whether the statement would run in every step were it not for a sampling guard around it."""
 
-    def throttled_on_the_way(self, statement: ast.stmt) -> bool:
+    def sampled_on_the_way(self, statement: ast.stmt) -> bool:
         """Whether it would run in every step were it not for a sampling guard around it, or around a call."""
 
     def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
@@ -313,7 +313,7 @@ class FileQuestions(Protocol):
 
     source: Source
     index: Index
-    trail: Trail
+    recorder: DependencyRecorder
 
     @property
     def program(self) -> ProjectQuestions | None:
@@ -332,11 +332,11 @@ class FileQuestions(Protocol):
         """What its code names."""
 
     @property
-    def heat(self) -> FrequencyQuestions:
+    def frequency(self) -> FrequencyQuestions:
         """How often its statements run."""
 
     @property
-    def heat_from_afar(self) -> FrequencyQuestions:
+    def frequency_from_afar(self) -> FrequencyQuestions:
         """The same as another file asks for it."""
 
     @property
@@ -344,29 +344,29 @@ class FileQuestions(Protocol):
         """Its loops."""
 
     @property
-    def seeds(self) -> EntryPointQuestions:
+    def entry_points(self) -> EntryPointQuestions:
         """Where its steps may begin."""
 
     @property
     def loading(self) -> LoaderQuestions:
         """Its data loaders."""
 
-    def world(self, level: int = FARTHEST) -> ValueQuestions:
+    def inference(self, level: int = FARTHEST) -> ValueQuestions:
         """The values of the file."""
 
 
 class ProjectQuestions(Protocol):
     """All files of a project (`program.py`)."""
 
-    trail: Trail
+    recorder: DependencyRecorder
 
-    def unit_of(self, index: Index) -> FileQuestions:
+    def file_of(self, index: Index) -> FileQuestions:
         """The file that an index belongs to."""
 
-    def world(self, index: Index, level: int) -> ValueQuestions:
+    def inference(self, index: Index, level: int) -> ValueQuestions:
         """The values of the file that an index belongs to."""
 
-    def warmth(self, index: Index, *, from_afar: bool) -> dict[tuple[int, str], tuple[bool, int]]:
+    def reachability(self, index: Index, *, from_afar: bool) -> dict[tuple[int, str], tuple[bool, int]]:
         """What is known of which functions of the file may be hot."""
 
     def steps_called_in(self, index: Index) -> frozenset[str]:

@@ -23,7 +23,7 @@ class ByName(Because):
     __slots__ = ()
 
 
-def set_apart(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[Evidence]]:
+def strip(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[Evidence]]:
     """The values with tokens for their evidence, numbered as they come, and the evidence by number."""
     numbers: dict[Evidence, int] = {}
     bare = {name: _bare(value, numbers) for name, value in values.items()}
@@ -41,15 +41,15 @@ def _bare(value: Value, numbers: dict[Evidence, int]) -> Value:
     return value._replace(because=because, element=element, items=items)
 
 
-def put_back(value: Value, evidence: list[Evidence]) -> Value:
+def restore(value: Value, evidence: list[Evidence]) -> Value:
     """The value with the evidence that its tokens stand for."""
     if not value.because and value.element is None and not value.items:
         return value
     because = value.because
     if any(step.text == _TOKEN for step in because):
         because = tuple(each for step in because for each in _meant(step, evidence))
-    element = None if value.element is None else put_back(value.element, evidence)
-    items = value.items and tuple((key, put_back(item, evidence)) for key, item in value.items)
+    element = None if value.element is None else restore(value.element, evidence)
+    items = value.items and tuple((key, restore(item, evidence)) for key, item in value.items)
     return value._replace(because=because, element=element, items=items)
 
 

@@ -29,7 +29,7 @@ class Kind(enum.Enum):
     NUMBER = "number"
     STRING = "string"
     TENSOR = "tensor"
-    STRUCTURE = "tensors"  # a tensor, or a (nested) structure of tensors: what a model or a loader gives
+    PYTREE = "tensors"  # a tensor, or a (nested) structure of tensors: what a model or a loader gives
     NUMPY = "numpy"
     DEVICE = "device"
     DTYPE = "dtype"
@@ -127,7 +127,7 @@ class Value(NamedTuple):
     @property
     def holds_tensors(self) -> bool:
         """A tensor or a structure of tensors."""
-        return self.kind is Kind.TENSOR or self.kind is Kind.STRUCTURE
+        return self.kind is Kind.TENSOR or self.kind is Kind.PYTREE
 
 
 UNKNOWN = Value()
@@ -216,12 +216,12 @@ def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
     if kinds == {Kind.TENSOR, Kind.NUMBER}:
         tensor = left if left.kind is Kind.TENSOR else right
         return tensor._replace(mixed=True)
-    if kinds == {Kind.TENSOR, Kind.STRUCTURE}:
-        return join(left._replace(kind=Kind.STRUCTURE), right._replace(kind=Kind.STRUCTURE), lean)
-    if kinds == {Kind.STRUCTURE, Kind.CONTAINER}:
-        structure, held = (left, right.element) if left.kind is Kind.STRUCTURE else (right, left.element)
+    if kinds == {Kind.TENSOR, Kind.PYTREE}:
+        return join(left._replace(kind=Kind.PYTREE), right._replace(kind=Kind.PYTREE), lean)
+    if kinds == {Kind.PYTREE, Kind.CONTAINER}:
+        structure, held = (left, right.element) if left.kind is Kind.PYTREE else (right, left.element)
         if held is not None and held.holds_tensors:
-            return join(structure._replace(ref=None), held._replace(kind=Kind.STRUCTURE), lean)
+            return join(structure._replace(ref=None), held._replace(kind=Kind.PYTREE), lean)
     if kinds == {Kind.MODULE, Kind.INSTANCE} and left.cls is right.cls:
         return left if left.kind is Kind.MODULE else right
     known = left if right.kind is Kind.UNKNOWN else right

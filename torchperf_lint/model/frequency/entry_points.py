@@ -18,7 +18,7 @@ from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ProjectQuestions
-    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.project.dependencies import DependencyRecorder
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _HOOK_NAMES = frozenset({"forward", "backward", "step", torchmetrics_api.UPDATE}).union(
@@ -35,7 +35,7 @@ _CALLBACK_TAKERS = (
 )
 
 
-class Seeds:
+class EntryPoints:
     """The loops and functions of one file that may be hot; of a program's file, what others call may be."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Seeds:
         index: Index,
         hot_functions: tuple[str, ...],
         loader_names: tuple[str, ...],
-        trail: Trail,
+        recorder: DependencyRecorder,
         program: ProjectQuestions | None = None,
     ) -> None:
         self._index = index
@@ -66,12 +66,12 @@ class Seeds:
             if loop is not None
         }
         self._in_loops: dict[int, bool] = {}
-        self._trail = trail
-        self._functions, self._rests_on = trail.followed(self._reachable)
+        self._recorder = recorder
+        self._functions, self._rests_on = recorder.followed(self._reachable)
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly cold."""
-        self._trail.here |= self._rests_on
+        self._recorder.here |= self._rests_on
         return self._index.places[statement].function in self._functions or self.in_loop(statement)
 
     def in_loop(self, statement: ast.stmt) -> bool:

@@ -10,22 +10,22 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling
-from torchperf_lint.model.domain.frequency import Frequency, Heat, LoopKind, names_evaluation
+from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.frequency import following, may_reach
 from torchperf_lint.model.frequency.branches import Step, asks_types, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
-from torchperf_lint.model.frequency.sampling_guards import throttles
+from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
 from torchperf_lint.model.syntax.index import FunctionInfo, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.frequency.loops import Loops
     from collections.abc import Callable, Iterator
 
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions, ValueQuestions
-    from torchperf_lint.model.frequency.entry_points import Seeds
+    from torchperf_lint.model.frequency.entry_points import EntryPoints
+    from torchperf_lint.model.frequency.loops import Loops
     from torchperf_lint.model.frequency.path_conditions import Formula
-    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.project.dependencies import DependencyRecorder
     from torchperf_lint.model.syntax.index import CallRecord
 
 _CACHING = frozenset({"lru_cache", "cache", "cached_property"})
@@ -37,69 +37,71 @@ class _Where(NamedTuple):
 
     statement: ast.stmt
     leaves: type | None
-    ignores_throttles: bool
+    ignores_sampling: bool
 
 
 def _targets(target: ast.expr) -> list[ast.expr]:
     return target.elts if isinstance(target, ast.Tuple) else [target]
 
 
-_AS_THE_FUNCTION = Heat(None, Frequency.FUNCTION, ())
+_AS_THE_FUNCTION = HotPath(None, Frequency.FUNCTION, ())
 """The heat of a statement that is as hot as the function around it."""
 
 
-class HeatMap:
+class ExecutionFrequency:
     """Answers for one file, on demand."""
 
     def __init__(
         self,
-        world: ValueQuestions,
+        inference: ValueQuestions,
         loops: Loops,
-        seeds: Seeds,
+        entry_points: EntryPoints,
         hot_functions: tuple[str, ...],
-        trail: Trail,
-        known: may_reach.Warmth,
+        recorder: DependencyRecorder,
+        known: may_reach.Reachability,
     ) -> None:
-        self.world = world
+        self.inference = inference
         self.loops = loops
-        self.seeds = seeds
+        self.entry_points = entry_points
         self.hot_functions = hot_functions
-        self.trail = trail
+        self.recorder = recorder
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
-        self._by_function: dict[tuple[FunctionInfo, frozenset[Formula], ast.stmt | None], tuple[Heat | None, int]] = {}
-        self._known: dict[tuple[ast.stmt, bool], tuple[Heat | None, int]] = {}
+        self._by_function: dict[
+            tuple[FunctionInfo, frozenset[Formula], ast.stmt | None], tuple[HotPath | None, int]
+        ] = {}
+        self._known: dict[tuple[ast.stmt, bool], tuple[HotPath | None, int]] = {}
         self._warm_blocks: dict[int, tuple[bool, int]] = {}
         self._first_skips: dict[int, tuple[int, int]] = {}
         self._guards: dict[tuple[ast.stmt, str], tuple[bool, int]] = {}
-        self._ways: dict[_Where, tuple[Heat | None, int]] = {}
+        self._ways: dict[_Where, tuple[HotPath | None, int]] = {}
         self._asked: set[ast.expr] = set()
-        self.warmth = known
+        self.reachability = known
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly cold; names alone tell that, and are asked before any value."""
-        block = id(self.world.index.places[statement].block)
-        return self.trail.kept(self._warm_blocks, block, lambda: self._may_be_hot(statement))
+        block = id(self.inference.index.places[statement].block)
+        return self.recorder.kept(self._warm_blocks, block, lambda: self._may_be_hot(statement))
 
     def _may_be_hot(self, statement: ast.stmt) -> bool:
-        place = self.world.index.places[statement]
+        place = self.inference.index.places[statement]
         if isinstance(place.parent, ast.If) and _leaves(place.block) is ast.Raise:
             return False  # an error ends the run
-        if not self.seeds.may_be_hot(statement):
+        if not self.entry_points.may_be_hot(statement):
             return False
-        return self.seeds.in_loop(statement) or may_reach.may_be_hot(self, place.function)
+        return self.entry_points.in_loop(statement) or may_reach.may_be_hot(self, place.function)
 
-    def of(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+    def of(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
         """The heat of a statement; None where it is cold, unknown, or throttled."""
-        question = (statement, ignore_throttles)
-        return self.trail.kept(self._known, question, lambda: self._of(statement, ignore_throttles))
+        question = (statement, ignore_sampling)
+        return self.recorder.kept(self._known, question, lambda: self._of(statement, ignore_sampling))
 
-    def _of(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
-        heat = self._per_step(statement, ignore_throttles)
-        return None if heat is None else heat._replace(each=self._each(statement))
+    def _of(self, statement: ast.stmt, ignore_sampling: bool) -> HotPath | None:
+        hot_path = self._per_step(statement, ignore_sampling)
+        return None if hot_path is None else hot_path._replace(each=self._each(statement))
 
     def _each(self, statement: ast.stmt) -> str:
         """What the innermost `for` loop around the statement binds, if that is a loop inside the step."""
-        function = self.world.index.places[statement].function
+        function = self.inference.index.places[statement].function
         for loop in self.loops.enclosing(statement):
             if self.loops.classify(loop, function).kind is not LoopKind.OTHER:
                 return ""
@@ -108,43 +110,43 @@ class HeatMap:
             return ", ".join(map(ast.unparse, _targets(loop.target))).removeprefix("_")
         return ""
 
-    def _per_step(self, statement: ast.stmt, ignore_throttles: bool) -> Heat | None:
-        heat = self.within(statement, ignore_throttles)
-        if heat is None:
+    def _per_step(self, statement: ast.stmt, ignore_sampling: bool) -> HotPath | None:
+        hot_path = self.within(statement, ignore_sampling)
+        if hot_path is None:
             return None
-        function = self.world.index.places[statement].function
+        function = self.inference.index.places[statement].function
         asked = demands(statement, function, ())
-        if heat is not _AS_THE_FUNCTION:
-            return heat if asked is not None or ignore_throttles else None
+        if hot_path is not _AS_THE_FUNCTION:
+            return hot_path if asked is not None or ignore_sampling else None
         if asked is None:
             return None
         question = (function, asked, statement if asks_types(statement, function) else None)
-        return self.trail.kept(self._by_function, question, lambda: self._search(statement, function, asked))
+        return self.recorder.kept(self._by_function, question, lambda: self._search(statement, function, asked))
 
-    def within(self, statement: ast.stmt, ignore_throttles: bool = False) -> Heat | None:
+    def within(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
         """What the statement's own function tells of its heat."""
-        where = _Where(statement, None, ignore_throttles)
+        where = _Where(statement, None, ignore_sampling)
         passed: list[tuple[_Where, int]] = []
-        found: Heat | _Where | None = where
+        found: HotPath | _Where | None = where
         rests_on = 0
         while isinstance(found, _Where):
             where = found
             if where in self._ways:
                 found, rests_on = self._ways[where]
-                self.trail.here |= rests_on
+                self.recorder.here |= rests_on
             else:
-                found, own = self.trail.followed(lambda: self._outwards(where))  # noqa: B023
+                found, own = self.recorder.followed(lambda: self._outwards(where))  # noqa: B023
                 passed.append((where, own))
         for where, own in reversed(passed):
             rests_on |= own
             self._ways[where] = found, rests_on
         return found
 
-    def _outwards(self, where: _Where) -> Heat | _Where | None:
+    def _outwards(self, where: _Where) -> HotPath | _Where | None:
         """What is told by the next block or loop around a statement, or where to go on."""
-        place = self.world.index.places[where.statement]
+        place = self.inference.index.places[where.statement]
         parent, leaves = place.parent, where.leaves
-        if not where.ignores_throttles and self._skipped_before(where.statement):
+        if not where.ignores_sampling and self._skipped_before(where.statement):
             return None
         if parent is None:
             return None if leaves is ast.Raise else _AS_THE_FUNCTION
@@ -152,37 +154,37 @@ class HeatMap:
             if place.field == "body":
                 info = self.loops.classify(parent, place.function)
                 if info.kind is LoopKind.BATCH and leaves is None:
-                    return self._loop_heat(parent, place.function, info.says, info.trains)
+                    return self._loop_path(parent, place.function, info.says, info.trains)
                 if info.kind in (LoopKind.BATCH, LoopKind.EPOCH):
                     return None
             leaves = None if leaves is ast.Break else leaves
-        elif not where.ignores_throttles and self._guarded(parent, place.field, place.function):
+        elif not where.ignores_sampling and self._guarded(parent, place.field, place.function):
             return None
         elif isinstance(parent, ast.If) and leaves is None:
             leaves = _leaves(place.block)
             leaves = None if leaves is ast.Continue else leaves
-        return _Where(parent, leaves, where.ignores_throttles)
+        return _Where(parent, leaves, where.ignores_sampling)
 
-    def throttled(self, statement: ast.stmt) -> bool:
+    def sampled(self, statement: ast.stmt) -> bool:
         """Whether the statement would run in every step were it not for a throttle around it."""
-        return self.of(statement) is None and self.of(statement, ignore_throttles=True) is not None
+        return self.of(statement) is None and self.of(statement, ignore_sampling=True) is not None
 
-    def throttled_on_the_way(self, statement: ast.stmt) -> bool:
+    def sampled_on_the_way(self, statement: ast.stmt) -> bool:
         """Whether it would run in every step were it not for a throttle around it, or around a call that leads here."""
-        if self.throttled(statement):
+        if self.sampled(statement):
             return True
-        if self.of(statement) is not None or self.within(statement, ignore_throttles=True) is not _AS_THE_FUNCTION:
+        if self.of(statement) is not None or self.within(statement, ignore_sampling=True) is not _AS_THE_FUNCTION:
             return False
-        function = self.world.index.places[statement].function
+        function = self.inference.index.places[statement].function
         asked = demands(statement, function, ())
-        return asked is not None and self._search(statement, function, asked, ignore_throttles=True) is not None
+        return asked is not None and self._search(statement, function, asked, ignore_sampling=True) is not None
 
     def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
         """Whether the call runs only now and then within its statement: `x.item() if step % n == 0 else None`.
 
         Or never, as no way leads to it: `flag and x.any()` where all callers leave the flag at False.
         """
-        function = self.world.index.places[statement].function
+        function = self.inference.index.places[statement].function
         lookup = self._lookup(function)
         pending: list[ast.AST] = [child for child in children(statement) if isinstance(child, ast.expr)]
         while pending:
@@ -195,7 +197,9 @@ class HeatMap:
                 branches = [(test, taken, node.values[i + 1 :]) for i, test in enumerate(node.values)]
             for test, taken, inside in branches:
                 holds = any(inner is call for part in inside for inner in subtree(part))
-                if holds and throttles(test, taken, lookup, self._once(statement, _assigning(statement, inside))):
+                if holds and is_sampling_guard(
+                    test, taken, lookup, self._once(statement, _assigning(statement, inside))
+                ):
                     return True
             pending.extend(children(node))
         asked = demands(statement, function, (), call)
@@ -218,20 +222,20 @@ class HeatMap:
         function: FunctionInfo,
         asked: frozenset[Formula],
         node: ast.expr | None = None,
-        ignore_throttles: bool = False,
-    ) -> Heat | None:
+        ignore_sampling: bool = False,
+    ) -> HotPath | None:
         """The heat of a statement by that of its function: by contract, or by the shortest path of hot calls.
 
         A path that leads into the function but, for what it passes, not to the statement is none. A path from training
         goes before a shorter one from an evaluation.
         """
-        evaluation: Heat | None = None
+        evaluation: HotPath | None = None
         pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
         seen: set[tuple[FunctionInfo, frozenset[Formula], CallRecord | None]] = {(function, asked, None)}
         while pending and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
             current, steps, path = pending.popleft()
             home = self.home(current)
-            own = home.own_heat(current)
+            own = home.own_hot_path(current)
             if own is not None:
                 found = own._replace(because=_shortened((*path, *own.because)))
                 if not found.evaluates:
@@ -239,23 +243,23 @@ class HeatMap:
                 evaluation = evaluation or found
             for record, says in home.calls_of(current):
                 there = self.home(record.function)
-                may_be_hot = there.seeds.may_be_hot(record.statement)
-                heat = there.within(record.statement, ignore_throttles) if may_be_hot else None
-                if heat is None:
+                may_be_hot = there.entry_points.may_be_hot(record.statement)
+                hot_path = there.within(record.statement, ignore_sampling) if may_be_hot else None
+                if hot_path is None:
                     continue
                 way = (*steps, Step(record, shows=not says))
                 left = demands(statement, function, way, node)
-                if left is None or (not says and not calling.reaches(home.world, record, current)):
+                if left is None or (not says and not calling.reaches(home.inference, record, current)):
                     continue
-                if not ignore_throttles and there.guarded_in_expression(record.statement, record.call):
+                if not ignore_sampling and there.guarded_in_expression(record.statement, record.call):
                     continue
                 typed = following.depends_on_types(statement, function, way)
-                if typed and not following.arrives(self._world_of, statement, function, way, node):
+                if typed and not following.arrives(self._inference_of, statement, function, way, node):
                     continue
                 text = says or f"`{current.name}` is called here in every step"
                 step = Because(record.call.lineno, text, record.function.index.path)
-                if heat is not _AS_THE_FUNCTION:
-                    found = heat._replace(loop=None, because=_shortened((*path, step, *heat.because)))
+                if hot_path is not _AS_THE_FUNCTION:
+                    found = hot_path._replace(loop=None, because=_shortened((*path, step, *hot_path.because)))
                     if not found.evaluates:
                         return found
                     evaluation = evaluation or found
@@ -268,27 +272,27 @@ class HeatMap:
 
     def home(self, function: FunctionInfo) -> FrequencyQuestions:
         """The answers of the file that the function stands in."""
-        program = self.world.program
-        if program is None or function.index is self.world.index:
+        program = self.inference.program
+        if program is None or function.index is self.inference.index:
             return self
-        return program.unit_of(function.index).heat_from_afar
+        return program.file_of(function.index).frequency_from_afar
 
-    def _world_of(self, function: FunctionInfo) -> ValueQuestions:
-        return self.home(function).world
+    def _inference_of(self, function: FunctionInfo) -> ValueQuestions:
+        return self.home(function).inference
 
-    def own_heat(self, function: FunctionInfo) -> Heat | None:
+    def own_hot_path(self, function: FunctionInfo) -> HotPath | None:
         """What makes a function hot whoever calls it: a framework's contract, or the user's configuration."""
         if isinstance(function.node, ast.Module):
             return None
         row = function.node.lineno
-        contract = self.world.contract(function)
+        contract = self.inference.contract(function)
         if contract is not None and contract.hot:
-            says = Because(contract.row or row, contract.says, contract.path or self.world.index.path)
-            return Heat(None, Frequency.HOOK, (says,), function.name)
+            says = Because(contract.row or row, contract.says, contract.path or self.inference.index.path)
+            return HotPath(None, Frequency.HOOK, (says,), function.name)
         qualified = f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
         if function.name in self.hot_functions or qualified in self.hot_functions:
-            says = Because(row, "configured as a hot function", self.world.index.path)
-            return Heat(None, Frequency.FUNCTION, (says,), function.name)
+            says = Because(row, "configured as a hot function", self.inference.index.path)
+            return HotPath(None, Frequency.FUNCTION, (says,), function.name)
         return None
 
     def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
@@ -298,19 +302,19 @@ class HeatMap:
         decorators = [each.func if isinstance(each, ast.Call) else each for each in function.decorators]
         if any(last_name(each) in _CACHING for each in decorators):
             return  # called in every step, and run for what it has not been given before
-        for record in calling.possible_callers(self.world, function):
+        for record in calling.possible_callers(self.inference, function):
             if record.function is not function:
                 yield record, ""
-        for record in calling.handed_over(self.world, function, calling.CALL_AT_ONCE):
+        for record in calling.handed_over(self.inference, function, calling.CALL_AT_ONCE):
             taker = last_name(record.call.func)
             if taker == "step":
                 yield record, f"`{function.name}` is the optimizer's closure"
             elif taker in hooks.CALLERS_OF_ARGUMENTS:
                 yield record, f"`{function.name}` is handed to `{taker}` here in every step"
 
-    def _loop_heat(
+    def _loop_path(
         self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool
-    ) -> Heat:
+    ) -> HotPath:
         loader = self.loops.loader_in(loop.iter, function) if not isinstance(loop, ast.While) else None
         if trains:
             frequency = Frequency.TRAINING_LOOP
@@ -318,7 +322,7 @@ class HeatMap:
             frequency = Frequency.EVALUATION_LOOP
         else:
             frequency = Frequency.BATCH_LOOP
-        return Heat(loop, frequency, (Because(loop.lineno, says, self.world.index.path),))
+        return HotPath(loop, frequency, (Because(loop.lineno, says, self.inference.index.path),))
 
     # -- throttles -------------------------------------------------------------------------------------------------
 
@@ -331,27 +335,27 @@ class HeatMap:
         test, block = parent.test, parent.body if field == "body" else parent.orelse
 
         def answer() -> bool:
-            return throttles(test, field == "body", self._lookup(function), self._once(parent, block))
+            return is_sampling_guard(test, field == "body", self._lookup(function), self._once(parent, block))
 
-        return self.trail.kept(self._guards, (parent, field), answer)
+        return self.recorder.kept(self._guards, (parent, field), answer)
 
     def _once(self, at: ast.stmt, block: list[ast.stmt]) -> Callable[[ast.expr, bool], bool]:
         return FirstPass(self, at, block).alone_enters
 
     def _skipped_before(self, statement: ast.stmt) -> bool:
         """An earlier `if step % n: continue` (or return) in the same block."""
-        place = self.world.index.places[statement]
+        place = self.inference.index.places[statement]
         return self._first_skip(place.block, place.function) < place.position
 
     def _first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
         """The position of the first such statement in the block; past the end if there is none."""
-        return self.trail.kept(self._first_skips, id(block), lambda: self._find_first_skip(block, function))
+        return self.recorder.kept(self._first_skips, id(block), lambda: self._find_first_skip(block, function))
 
     def _find_first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
         for position, earlier in enumerate(block):
             if isinstance(earlier, ast.If) and not earlier.orelse and _leaves(earlier.body) is not None:
                 once = self._once(earlier, block[position + 1 :])
-                if throttles(earlier.test, False, self._lookup(function), once):
+                if is_sampling_guard(earlier.test, False, self._lookup(function), once):
                     return position
         return len(block)
 

@@ -15,7 +15,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling
 from torchperf_lint.model.domain.frequency import Loop, LoopKind
 from torchperf_lint.model.frequency.path_conditions import given_for
-from torchperf_lint.model.frequency.sampling_guards import throttles
+from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name, names_in
 from torchperf_lint.model.syntax.slots import (
     ANY,
@@ -48,12 +48,12 @@ _STEADY = frozenset("items keys parameters named_parameters modules named_module
 class FirstPass:
     """One branch, or what stands behind an `if` that leaves: `block` is what runs where the test lets it."""
 
-    def __init__(self, heats: FrequencyQuestions, at: ast.stmt, block: list[ast.stmt]) -> None:
+    def __init__(self, frequency: FrequencyQuestions, at: ast.stmt, block: list[ast.stmt]) -> None:
         """`at` is the statement with the test."""
-        self._heats = heats
+        self._frequency = frequency
         self._at = at
         self._block = block
-        self._index: Index = heats.world.index
+        self._index: Index = frequency.inference.index
         self._function: FunctionInfo = self._index.places[at].function
 
     def alone_enters(self, test: ast.expr, taken: bool) -> bool:
@@ -72,7 +72,7 @@ class FirstPass:
             place = self._index.places[current]
             parent = place.parent
             is_loop = isinstance(parent, _LOOPS) and place.field == "body"
-            if is_loop and self._heats.loops.classify(parent, self._function).kind is LoopKind.BATCH:  # type: ignore[arg-type]
+            if is_loop and self._frequency.loops.classify(parent, self._function).kind is LoopKind.BATCH:  # type: ignore[arg-type]
                 return parent  # type: ignore[return-value]
             current = parent
         return None
@@ -140,7 +140,7 @@ class FirstPass:
             or dotted(call.func.value) != owner
         ):
             return False
-        method = self._heats.world.method(function.cls, call.func.attr)
+        method = self._frequency.inference.method(function.cls, call.func.attr)
         if method is None or method.self_name is None:
             return False
         key = slot.key
@@ -159,8 +159,10 @@ class FirstPass:
     def _outlives_pass(self, slot: Slot, loop: Loop | None) -> bool:
         """Whether the next step finds the same object under the slot's first name."""
         if slot.root == self._function.self_name:
-            init = None if self._function.cls is None else self._heats.world.method(self._function.cls, "__init__")
-            return init is None or not self._heats.home(init).may_be_hot(init.body[0])
+            init = (
+                None if self._function.cls is None else self._frequency.inference.method(self._function.cls, "__init__")
+            )
+            return init is None or not self._frequency.home(init).may_be_hot(init.body[0])
         if loop is not None or not self._is_local(slot.root):
             return True
         bound = [change for change in self._changes_anywhere(slot) if change.path == slot.root]
@@ -198,15 +200,15 @@ class FirstPass:
     def _may_run_in_steps(self, change: Change, slot: Slot) -> bool:
         """Whether a change in another function may run in a step; of what nothing tells, if it is a plain reset."""
         owner = self._owner(change)
-        path, home = change.said or change.path, self._heats.home(owner)
+        path, home = change.said or change.path, self._frequency.home(owner)
         if home.may_be_hot(change.statement):
             return "." in path or self._means_same(path, slot, owner)
         is_told = isinstance(owner.node, ast.Module) or _SELDOM.search(owner.name)
-        if is_told or home.world.contract(owner) is not None or not restores(change, slot):
+        if is_told or home.inference.contract(owner) is not None or not restores(change, slot):
             return False
         if not self._means_same(path, slot, owner):
             return False
-        return _is_handed_on(owner) or not calling.callers_by_name(home.world, owner)
+        return _is_handed_on(owner) or not calling.callers_by_name(home.inference, owner)
 
     def _means_same(self, path: str, slot: Slot, owner: FunctionInfo) -> bool:
         """Whether a path in another function may lead to the slot, or to what holds it."""
@@ -225,8 +227,12 @@ class FirstPass:
 
     def _is_related(self, owner: FunctionInfo) -> bool:
         """Whether the other function is a method of the class, of one that it descends from or of one below it."""
-        one, other, world = self._function.cls, owner.cls, self._heats.world
-        return one is not None and other is not None and (other in world.lineage(one) or one in world.lineage(other))
+        one, other, inference = self._function.cls, owner.cls, self._frequency.inference
+        return (
+            one is not None
+            and other is not None
+            and (other in inference.lineage(one) or one in inference.lineage(other))
+        )
 
     def _changes_anywhere(self, slot: Slot) -> Iterator[Change]:
         """What changes the slot, or what holds it: in this file by its name, in others of the project by its class."""
@@ -242,7 +248,7 @@ class FirstPass:
         cls = self._function.cls
         if cls is None or names[0] != self._function.self_name or len(names) == 1:
             return
-        for owner in self._heats.world.lineage(cls):
+        for owner in self._frequency.inference.lineage(cls):
             if owner.index is not self._index:
                 by_name = owner.index.note("changes", lambda: _changes_by_name(owner.index))  # noqa: B023
                 for change in by_name.get(slot.attribute, ()):
@@ -266,7 +272,7 @@ class FirstPass:
             return place.function
         cls = self._function.cls
         assert cls is not None
-        indexes = (owner.index for owner in self._heats.world.lineage(cls))
+        indexes = (owner.index for owner in self._frequency.inference.lineage(cls))
         return next(index.places[change.statement].function for index in indexes if change.statement in index.places)
 
     def _is_in(self, statement: ast.stmt, loop: Loop) -> bool:
@@ -280,8 +286,8 @@ class FirstPass:
         current = statement
         while (parent := self._index.places[current].parent) is not loop and parent is not None:
             field = self._index.places[current].field
-            bound = lambda name: self._heats.bindings(self._function, name)  # noqa: E731
-            if isinstance(parent, ast.If) and throttles(parent.test, field == "body", bound):
+            bound = lambda name: self._frequency.bindings(self._function, name)  # noqa: E731
+            if isinstance(parent, ast.If) and is_sampling_guard(parent.test, field == "body", bound):
                 return True
             current = parent
         return False

@@ -74,33 +74,33 @@ def _has_receiver(call: ast.Call, called: FunctionInfo) -> bool:
 
 
 def _values(
-    world: ValueQuestions, record: CallRecord, given: Env | None, asked: tuple[ast.expr, ...]
+    inference: ValueQuestions, record: CallRecord, given: Env | None, asked: tuple[ast.expr, ...]
 ) -> Mapping[ast.expr, Value] | None:
     """What the arguments are in the call of the function around; None if that does not come to them."""
     function = record.function
     if given is None:
-        values = world.alone(lambda: world.parts(record, *asked))
+        values = inference.alone(lambda: inference.parts(record, *asked))
         return dict(zip(asked, values, strict=True))
-    return _reached(world, function, given, asked)
+    return _reached(inference, function, given, asked)
 
 
 def _reached(
-    world: ValueQuestions, function: FunctionInfo, given: Env, wanted: tuple[ast.expr, ...]
+    inference: ValueQuestions, function: FunctionInfo, given: Env, wanted: tuple[ast.expr, ...]
 ) -> Mapping[ast.expr, Value] | None:
     """The values of such a call; None if it comes to none of the expressions, but would if nothing were known of it."""
-    values = world.in_call(function, given)
+    values = inference.in_call(function, given)
     if values is None:
         return {}
     if values.keys().isdisjoint(wanted):
         anything = {name: value if name == function.self_name else UNKNOWN for name, value in given.items()}
-        if not (world.in_call(function, anything) or values).keys().isdisjoint(wanted):
+        if not (inference.in_call(function, anything) or values).keys().isdisjoint(wanted):
             return None
     return values
 
 
-def _bound(world: ValueQuestions, called: FunctionInfo, call: ast.Call, values: Mapping[ast.expr, Value]) -> Env:
+def _bound(inference: ValueQuestions, called: FunctionInfo, call: ast.Call, values: Mapping[ast.expr, Value]) -> Env:
     """The parameters of the called function."""
-    own = [parameters.own_object(world, called)] if called.self_name is not None else []
+    own = [parameters.own_object(inference, called)] if called.self_name is not None else []
     arguments = [values.get(each, UNKNOWN) for each in call.args]
     keywords = {each.arg: values.get(each.value, UNKNOWN) for each in call.keywords if each.arg}
-    return parameters.bind(world, called, [*own, *arguments], keywords)
+    return parameters.bind(inference, called, [*own, *arguments], keywords)

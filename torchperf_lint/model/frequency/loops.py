@@ -16,7 +16,7 @@ from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import LoopQuestions, ValueQuestions
-    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.project.dependencies import DependencyRecorder
     from torchperf_lint.model.syntax.index import CallRecord, Index
 
 
@@ -28,21 +28,21 @@ _STEP = frozenset({"step", "train_step", "training_step"})
 class Loops:
     """Classifies the loops of one file on demand."""
 
-    def __init__(self, world: ValueQuestions, loader_names: tuple[str, ...], trail: Trail) -> None:
-        self.world = world
+    def __init__(self, inference: ValueQuestions, loader_names: tuple[str, ...], recorder: DependencyRecorder) -> None:
+        self.inference = inference
         self.loader_names = loader_names
-        self._trail = trail
+        self._recorder = recorder
         self._known: dict[ast.stmt, tuple[LoopInfo, int]] = {}  # each with its trail
         self._stepping: frozenset[str] | None = None
         self._training: dict[FunctionInfo, tuple[list[tuple[CallRecord, Loop | None]], int]] = {}
 
     def enclosing(self, statement: ast.stmt) -> list[Loop]:
         """The loops of the same function around a statement, innermost first."""
-        return enclosing(statement, self.world.index)
+        return enclosing(statement, self.inference.index)
 
     def classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
         """What kind of loop this is."""
-        return self._trail.kept(self._known, loop, lambda: self._classify(loop, function))
+        return self._recorder.kept(self._known, loop, lambda: self._classify(loop, function))
 
     def _classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
         if isinstance(loop.body[-1], ast.Break):
@@ -64,14 +64,14 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
         holds_batches = any(
             self.classify(inner, owner).kind is LoopKind.BATCH
-            for inner, owner in self.world.index.loops
+            for inner, owner in self.inference.index.loops
             if owner is function and inner is not loop and loop in self.enclosing(inner)
         )
         return LoopInfo(LoopKind.EPOCH if holds_batches else LoopKind.OTHER, "", False)
 
     def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
         """The text of the loader that an iterable walks over, through enumerate, tqdm, zip and the like."""
-        value = self.world.frame_value(function, iterable)
+        value = self.inference.frame_value(function, iterable)
         if value.kind is Kind.LOADER or (value.cls is not None and "DataLoader" in value.cls.name):
             return _loader_text(iterable)
         name = last_name(iterable)
@@ -102,7 +102,7 @@ class Loops:
 
     def _training_calls(self, function: FunctionInfo) -> list[tuple[CallRecord, Loop | None]]:
         """Calls that make a training step, each with the loop whose pass it belongs to."""
-        return self._trail.kept(
+        return self._recorder.kept(
             self._training,
             function,
             lambda: [
@@ -115,7 +115,7 @@ class Loops:
     def _is_training_call(self, record: CallRecord, function: FunctionInfo) -> bool:
         func = record.call.func
         if last_name(func) in self._names_of_steps():
-            callee = self.world.frame_value(function, func).function
+            callee = self.inference.frame_value(function, func).function
             if callee is not None and callee is not function:
                 return self._home(callee).makes_step(callee)
         if isinstance(func, ast.Attribute) and func.attr in _BACKWARD:
@@ -129,22 +129,24 @@ class Loops:
             return False
         if func.attr == "optimizer_step":
             given = record.call.args[:1]
-            return any(self.world.frame_value(function, each).kind is Kind.OPTIMIZER for each in given)
-        return func.attr in _STEP and self.world.frame_value(function, func.value).kind in _STEP_RECEIVERS
+            return any(self.inference.frame_value(function, each).kind is Kind.OPTIMIZER for each in given)
+        return func.attr in _STEP and self.inference.frame_value(function, func.value).kind in _STEP_RECEIVERS
 
     def _names_of_steps(self) -> frozenset[str]:
         """Names of functions that call `backward`: of those here, and those anywhere that are called here."""
         if self._stepping is None:
-            calling = (record.function.name for name in _BACKWARD for record in self.world.index.calls.get(name, ()))
-            program, index = self.world.program, self.world.index
+            calling = (
+                record.function.name for name in _BACKWARD for record in self.inference.index.calls.get(name, ())
+            )
+            program, index = self.inference.program, self.inference.index
             self._stepping = frozenset(calling) | (frozenset() if program is None else program.steps_called_in(index))
         return self._stepping
 
     def _home(self, function: FunctionInfo) -> LoopQuestions:
-        program = self.world.program
-        if program is None or function.index is self.world.index:
+        program = self.inference.program
+        if program is None or function.index is self.inference.index:
             return self
-        return program.unit_of(function.index).heat_from_afar.loops
+        return program.file_of(function.index).frequency_from_afar.loops
 
     def makes_step(self, function: FunctionInfo, calls: int = 0) -> bool:
         """Whether one call of the function is one training step, made by itself or by what it calls."""
@@ -154,7 +156,7 @@ class Loops:
             if name in _BACKWARD and step_loop(record) is None:
                 return True
             if calls < bounds.MOST_CALLS_TO_STEP and name in names and step_loop(record) is None:
-                callee = self.world.frame_value(function, record.call.func).function
+                callee = self.inference.frame_value(function, record.call.func).function
                 if callee is not None and callee is not function and self._home(callee).makes_step(callee, calls + 1):
                     return True
         return self._steps_once(function)
@@ -164,7 +166,7 @@ class Loops:
         steps = [record for record in function.calls_made if self._takes_step(record, function)]
         if not steps or any(step_loop(record) is not None for record in steps):
             return False
-        loops = [loop for loop, owner in self.world.index.loops if owner is function and isinstance(loop, ast.For)]
+        loops = [loop for loop, owner in self.inference.index.loops if owner is function and isinstance(loop, ast.For)]
         return not any(self.loader_in(loop.iter, function) for loop in loops)
 
     def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
@@ -177,7 +179,7 @@ class Loops:
                 continue
             index = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
             if isinstance(index, ast.Slice) and index.upper is not None and _names(index.lower, loop.target.id):
-                value = self.world.frame_value(function, node.value)
+                value = self.inference.frame_value(function, node.value)
                 if value.device.on_accelerator and (value.holds_tensors or value.kind is Kind.UNKNOWN):
                     return dotted(node.value) or "a tensor"
         return None
@@ -189,7 +191,7 @@ class Loops:
         runs = [record for record in function.calls_made if self._runs_model(record, loop, function)]
         if called in ("range", "trange"):
             return bool(runs) and _evaluates_between_steps(function)
-        value = self.world.frame_value(function, iterable)
+        value = self.inference.frame_value(function, iterable)
         if called in ("items", "values", "keys") or not _names_batches(iterable):
             return False
         if value.kind in (Kind.MODULE, Kind.TENSOR, Kind.NUMBER, Kind.STRING):
@@ -203,7 +205,7 @@ class Loops:
         if called in ("range", "trange", "items", "values", "keys"):
             return False
         moved = items_moved(loop, function)
-        item = element_of(self.world.frame_value(function, loop.iter))
+        item = element_of(self.inference.frame_value(function, loop.iter))
         if as_batches(item, loop.target, moved) != item:
             moving = [each for each in moved_in_loops(function) if loop in self.enclosing(each.statement)]
             return any(self._goes_there(each.call, function) for each in moving)
@@ -227,7 +229,7 @@ class Loops:
 
     def _goes_there(self, call: ast.Call, function: FunctionInfo) -> bool:
         """Whether what the call gives, no module, is on the accelerator."""
-        there = self.world.frame_value(function, call)
+        there = self.inference.frame_value(function, call)
         while there.kind is Kind.CONTAINER and there.element is not None:
             there = there.element
         return there.kind is not Kind.MODULE and there.device.on_accelerator
@@ -236,7 +238,7 @@ class Loops:
         """Whether a call directly in the loop is one of a whole model, not of a layer."""
         if loop not in self.enclosing(record.statement)[:1]:
             return False
-        callee = self.world.frame_value(function, record.call.func)
+        callee = self.inference.frame_value(function, record.call.func)
         is_layer = callee.cls is None and (callee.ref or "").startswith("torch.nn.")
         named = callee.cls is not None or last_name(record.call.func) in conventions.MODEL_NAMES
         return callee.kind is Kind.MODULE and named and not is_layer

@@ -17,44 +17,44 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
-Warmth = dict[tuple[int, str], tuple[bool, int]]
+Reachability = dict[tuple[int, str], tuple[bool, int]]
 """The functions of a file, each by its row and name: whether it may be hot, and on which trail that rests."""
 
 
-def may_be_hot(heats: FrequencyQuestions, function: FunctionInfo) -> bool:
+def may_be_hot(frequency: FrequencyQuestions, function: FunctionInfo) -> bool:
     """Whether a loop or a hook may lead to the function over calls that mean it by their names."""
-    trail = heats.trail
-    known = heats.home(function).warmth.get(function.place)
+    recorder = frequency.recorder
+    known = frequency.home(function).reachability.get(function.place)
     if known is not None:
-        trail.here |= known[1]
+        recorder.here |= known[1]
         return known[0]
-    (warm, told), rests_on = trail.followed(lambda: _search(heats, function))
+    (warm, told), rests_on = recorder.followed(lambda: _search(frequency, function))
     for each in told:
-        heats.home(each).warmth[each.place] = warm, rests_on
+        frequency.home(each).reachability[each.place] = warm, rests_on
     return warm
 
 
-def _search(heats: FrequencyQuestions, function: FunctionInfo) -> tuple[bool, Iterable[FunctionInfo]]:
+def _search(frequency: FrequencyQuestions, function: FunctionInfo) -> tuple[bool, Iterable[FunctionInfo]]:
     """Whether it may be hot, and the functions that this answer holds for."""
     pending = [function]
     calls: dict[FunctionInfo, FunctionInfo | None] = {function: None}  # each with what it calls on the way to this one
     while pending:
         current = pending.pop()
-        home = heats.home(current)
-        known = home.warmth.get(current.place)
+        home = frequency.home(current)
+        known = home.reachability.get(current.place)
         if known is not None:
-            heats.trail.here |= known[1]
+            frequency.recorder.here |= known[1]
             if not known[0]:
                 continue
-        if known is not None or home.own_heat(current) is not None:
+        if known is not None or home.own_hot_path(current) is not None:
             return True, _way(current, calls)
         if len(calls) > bounds.MOST_FUNCTIONS_UP:
             return True, (function,)
         for record in _callers(home, current):
-            there = heats.home(record.function)
-            if not there.seeds.may_be_hot(record.statement):
+            there = frequency.home(record.function)
+            if not there.entry_points.may_be_hot(record.statement):
                 continue
-            if there.seeds.in_loop(record.statement):
+            if there.entry_points.in_loop(record.statement):
                 return True, _way(current, calls)
             if record.function not in calls:
                 calls[record.function] = current
@@ -70,7 +70,7 @@ def _way(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionInf
 
 def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallRecord]:
     """The calls that may lead to the function; only values tell what a call is given that has the function's name."""
-    if calling.is_given_away(home.world, function):
+    if calling.is_given_away(home.inference, function):
         return [record for record, _ in home.calls_of(function)]
-    by_name = calling.callers_by_name(home.world, function)
-    return [record for record in by_name if not calling.is_another(home.world, record, function)]
+    by_name = calling.callers_by_name(home.inference, function)
+    return [record for record in by_name if not calling.is_another(home.inference, record, function)]

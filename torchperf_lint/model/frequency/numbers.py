@@ -17,7 +17,11 @@ _COUNTS = frozenset("item numel nelement dim ndimension element_size".split())
 
 
 def is_certain(
-    node: ast.expr, function: FunctionInfo, world: ValueQuestions, heat: FrequencyQuestions, seen: frozenset[str] = frozenset()
+    node: ast.expr,
+    function: FunctionInfo,
+    inference: ValueQuestions,
+    hot_path: FrequencyQuestions,
+    seen: frozenset[str] = frozenset(),
 ) -> bool:
     """Whether the expression, which stands in the function, is a Python number on every path.
 
@@ -26,7 +30,7 @@ def is_certain(
     """
 
     def again(inner: ast.expr) -> bool:
-        return is_certain(inner, function, world, heat, seen)
+        return is_certain(inner, function, inference, hot_path, seen)
 
     if isinstance(node, ast.UnaryOp):
         return again(node.operand)
@@ -35,16 +39,16 @@ def is_certain(
     if isinstance(node, ast.IfExp):
         return again(node.body) and again(node.orelse)
     if isinstance(node, ast.Call):
-        called = world.frame_value(function, node.func)
+        called = inference.frame_value(function, node.func)
         if _gives_number(node, called):
             return True
         if called.function is not None:
             return False  # A subclass may put its own method in the place of this one.
     if isinstance(node, ast.Name) and node.id not in seen:
-        bound = _only_bindings(node.id, function, world, heat)
-        if bound and all(is_certain(each, function, world, heat, seen | {node.id}) for each in bound):
+        bound = _only_bindings(node.id, function, inference, hot_path)
+        if bound and all(is_certain(each, function, inference, hot_path, seen | {node.id}) for each in bound):
             return True
-    value = world.frame_value(function, node)
+    value = inference.frame_value(function, node)
     return value.kind is Kind.NUMBER and (value.constant is not None or value.dtype in ("int", "float", "bool"))
 
 
@@ -54,11 +58,13 @@ def _gives_number(call: ast.Call, called: Value) -> bool:
     return called.ref in _GIVES_NUMBERS or (called.ref or "").startswith("math.")
 
 
-def _only_bindings(name: str, function: FunctionInfo, world: ValueQuestions, heat: FrequencyQuestions) -> list[ast.expr]:
+def _only_bindings(
+    name: str, function: FunctionInfo, inference: ValueQuestions, hot_path: FrequencyQuestions
+) -> list[ast.expr]:
     """What plain assignments of the function bind the name to; nothing if it is bound in any other way."""
-    if name in function.parameter_names or name in world.index.rebound_elsewhere:
+    if name in function.parameter_names or name in inference.index.rebound_elsewhere:
         return []
-    bound = heat.bindings(function, name)
+    bound = hot_path.bindings(function, name)
     stores = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and _stores(n)]
     return list(bound) if len(bound) == len(stores) else []
 

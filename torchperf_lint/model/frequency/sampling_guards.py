@@ -38,7 +38,7 @@ def _never(test: ast.expr, taken: bool) -> bool:
     return False
 
 
-def throttles(
+def is_sampling_guard(
     test: ast.expr,
     taken: bool,
     lookup: Callable[[str], list[ast.expr]],
@@ -51,10 +51,10 @@ def throttles(
     tells of a test without `and`, `or` and `not` whether the branch itself makes it fail from then on.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return throttles(test.operand, not taken, lookup, once, depth)
+        return is_sampling_guard(test.operand, not taken, lookup, once, depth)
     if isinstance(test, ast.BoolOp):
         conjunction = isinstance(test.op, ast.And) == taken
-        answers = (throttles(value, taken, lookup, once, depth) for value in test.values)
+        answers = (is_sampling_guard(value, taken, lookup, once, depth) for value in test.values)
         return any(answers) if conjunction else all(answers)
     return _is_rare(test, taken, lookup, depth) or once(test, taken)
 
@@ -159,7 +159,7 @@ def _flag(test: ast.Name | ast.Attribute, taken: bool, lookup: Callable[[str], l
     if isinstance(test, ast.Name) and depth < 3:
         bound = lookup(test.id)
         if bound and all(
-            throttles(value, taken, lookup, depth=depth + 1) or _is_constant_false(value) for value in bound
+            is_sampling_guard(value, taken, lookup, depth=depth + 1) or _is_constant_false(value) for value in bound
         ):
             return any(not _is_constant_false(value) for value in bound)
     name = last_name(test)

@@ -36,8 +36,8 @@ _SETTINGS = re.compile(
 class Making:
     """Follows the making of one dataset back to what it is made of."""
 
-    def __init__(self, world: ValueQuestions) -> None:
-        self._world = world
+    def __init__(self, inference: ValueQuestions) -> None:
+        self._inference = inference
         self._steps = 0
         self._seen: set[ast.expr] = set()
 
@@ -59,7 +59,7 @@ class Making:
         if isinstance(node, ast.IfExp):
             return self.is_on_host(node.body, function) and self.is_on_host(node.orelse, function)
         if isinstance(node, (ast.List, ast.Tuple, ast.ListComp)):
-            if _holds_host_data(self._world.frame_value(function, node)):
+            if _holds_host_data(self._inference.frame_value(function, node)):
                 return True
             parts = [] if isinstance(node, ast.ListComp) else node.elts
             return bool(parts) and all(self.is_on_host(each, function) for each in parts)
@@ -88,12 +88,14 @@ class Making:
         """`self.dataset`, as the methods of the class store it."""
         if not isinstance(node.value, ast.Name) or node.value.id != function.self_name or function.cls is None:
             return False
-        stores = [each for owner in self._world.lineage(function.cls) for each in owner.attributes.get(node.attr, ())]
+        stores = [
+            each for owner in self._inference.lineage(function.cls) for each in owner.attributes.get(node.attr, ())
+        ]
         given = [(_stored(each.function, each.target), each.function) for each in stores]
         return bool(given) and all(value is not None and self.is_on_host(value, where) for value, where in given)
 
     def _is_made(self, call: ast.Call, function: FunctionInfo) -> bool:
-        callee = self._world.frame_value(function, call.func)
+        callee = self._inference.frame_value(function, call.func)
         ref = callee.ref or ""
         if callee.kind is Kind.LIBRARY:
             if ref.startswith(loading.HOST_DATASETS):
@@ -101,7 +103,7 @@ class Making:
             if ref in torch_api.DATASET_PARTS or ref == "torch.utils.data.ConcatDataset":
                 return bool(call.args) and self.is_on_host(call.args[0], function)
             return ref == "torch.utils.data.TensorDataset" and all(
-                self._world.frame_value(function, each).device is Device.CPU for each in call.args
+                self._inference.frame_value(function, each).device is Device.CPU for each in call.args
             )
         if callee.cls is not None and callee.kind is Kind.CLASS:
             return self._reads_host_data(callee.cls, call, function)
@@ -117,13 +119,15 @@ class Making:
 
     def _reads_host_data(self, cls: ClassInfo, call: ast.Call, function: FunctionInfo) -> bool:
         """Whether the object's samples are made of nothing that whoever calls the function may have put elsewhere."""
-        lineage = self._world.lineage(cls)
-        readers = [method for name in loading.DATASET_READERS if (method := self._world.method(cls, name)) is not None]
+        lineage = self._inference.lineage(cls)
+        readers = [
+            method for name in loading.DATASET_READERS if (method := self._inference.method(cls, name)) is not None
+        ]
         if not readers or any(_loads_tensors(owner.node) for owner in lineage):
             return False
         held = {name for reader in readers for name in _attributes_read(reader)}
         stores = [each for owner in lineage for name in sorted(held) for each in owner.attributes.get(name, ())]
-        if any(_lies_on_device(self._world.frame_value(store.function, store.target)) for store in stores):
+        if any(_lies_on_device(self._inference.frame_value(store.function, store.target)) for store in stores):
             return False
         if not self._stays_on_host([(each.node, each) for each in (*readers, *(store.function for store in stores))]):
             return False
@@ -135,14 +139,14 @@ class Making:
             if store.function.name != "__init__" and names:
                 return False  # somebody gives it the data later
             wanted |= names
-        made = self._world.method(cls, "__init__")
+        made = self._inference.method(cls, "__init__")
         return all(self._tells(each, function) for each in _given_for(call, made, wanted))
 
     def _tells(self, node: ast.expr | None, function: FunctionInfo) -> bool:
         """Whether an argument, which the samples are made of, is shown not to hold what lies on a device."""
         if node is None:
             return False
-        value = self._world.frame_value(function, node)
+        value = self._inference.frame_value(function, node)
         if _holds_host_data(value):
             return True
         if value.holds_tensors or value.device.on_accelerator:
@@ -156,7 +160,7 @@ class Making:
             return False
         names = read.union(*(part.names for part in rests_on))
         parameters = names & set(function.parameter_names) - {function.self_name}
-        env = self._world.frame(function).env
+        env = self._inference.frame(function).env
         others = [env[name] for name in sorted(names - parameters) if name in env]
         if any(each.device.on_accelerator or each.kind is Kind.MODULE for each in others):
             return False
@@ -175,7 +179,7 @@ class Making:
             for node in subtree(code):
                 if not isinstance(node, (ast.Name, ast.Attribute)) or not isinstance(node.ctx, ast.Load):
                     continue
-                named = self._world.frame_value(function, node)
+                named = self._inference.frame_value(function, node)
                 if named.kind is Kind.LIBRARY and dotted(node) in _names_of_neighbours(function.index):
                     return False
                 further = [each for each in self._run_by(named) if each.node not in seen]
@@ -190,7 +194,7 @@ class Making:
         if named.kind in (Kind.FUNCTION, Kind.METHOD):
             return [] if named.function is None else [named.function]
         if named.kind is Kind.CLASS and named.cls is not None:
-            return [method for owner in self._world.lineage(named.cls) for method in owner.methods.values()]
+            return [method for owner in self._inference.lineage(named.cls) for method in owner.methods.values()]
         return []
 
 

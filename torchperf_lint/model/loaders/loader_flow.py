@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model.domain.interfaces import LoaderQuestions, ValueQuestions
-    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.project.dependencies import DependencyRecorder
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import ClassInfo, Index
 
@@ -42,16 +42,16 @@ class Loading:
     for its own loaders and for those that come to it from others.
     """
 
-    def __init__(self, world: ValueQuestions, code: Code, trail: Trail) -> None:
-        self._world = world
+    def __init__(self, inference: ValueQuestions, code: Code, recorder: DependencyRecorder) -> None:
+        self._inference = inference
         self._code = code
-        self._trail = trail
+        self._recorder = recorder
         self._found: dict[None, tuple[dict[ast.Call, Route], int]] = {}
 
     @property
     def index(self) -> Index:
         """The file."""
-        return self._world.index
+        return self._inference.index
 
     # -- routes --------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class Loading:
         Asked is this file, then, where it shows nothing, the files that the loader may come to.
         """
         own = self.routes_here.get(loader)
-        if own is not None or self.runs_elsewhere or self._world.program is None:
+        if own is not None or self.runs_elsewhere or self._inference.program is None:
             return own
         for other in self._others(loader):
             route = other.routes_here.get(loader)
@@ -74,7 +74,7 @@ class Loading:
     @property
     def routes_here(self) -> dict[ast.Call, Route]:
         """The routes that lie in this file."""
-        return self._trail.kept(self._found, None, self._find_routes)
+        return self._recorder.kept(self._found, None, self._find_routes)
 
     def _find_routes(self) -> dict[ast.Call, Route]:
         routes: dict[ast.Call, Route] = {}
@@ -89,18 +89,18 @@ class Loading:
 
     def files(self, loader: ast.Call) -> Iterator[Index]:
         """The files that the loader built by this call comes to, this one first."""
-        yield self._world.index
+        yield self._inference.index
         yield from (other.index for other in self._others(loader))
 
     def _others(self, loader: ast.Call) -> Iterator[LoaderQuestions]:
         """The other files that the loader of this one comes to, the nearest first."""
-        program, start = self._world.program, self._builder(loader)
+        program, start = self._inference.program, self._builder(loader)
         if program is None or start is None:
             return
-        pending, seen, files = [start], {start}, {self._world.index}
+        pending, seen, files = [start], {start}, {self._inference.index}
         while pending:
             function = pending.pop(0)
-            there = self if function.index is self._world.index else program.unit_of(function.index).loading
+            there = self if function.index is self._inference.index else program.file_of(function.index).loading
             if function.index not in files:
                 files.add(function.index)
                 yield there
@@ -113,41 +113,41 @@ class Loading:
         """The functions that get the loader from this one, which stands in this file."""
         if self.runs_elsewhere:
             return
-        world = self._world
+        inference = self._inference
         for record in function.calls_made:
             if loader in self._given(record):
-                callee = world.frame_value(record.function, record.call.func)
+                callee = inference.frame_value(record.function, record.call.func)
                 if callee.function is not None:
                     yield callee.function
                 elif callee.cls is not None:
-                    yield from (method for owner in world.lineage(callee.cls) for method in owner.methods.values())
-        frame = world.frame(function)
+                    yield from (method for owner in inference.lineage(callee.cls) for method in owner.methods.values())
+        frame = inference.frame(function)
         if loader in all_sources([*frame.returns, *frame.yields]):
-            yield from (record.function for record in world.callers(function))
+            yield from (record.function for record in inference.callers(function))
         if self._is_kept(loader, function):
             assert function.cls is not None
             yield from function.cls.methods.values()
-            made = world.method(function.cls, "__init__")
-            yield from () if made is None else (record.function for record in world.callers(made))
-        is_module = function is world.index.module
-        if loader in all_sources(world.names.all_at_top() if is_module else frame.env.values()):
-            yield from (inner for inner in world.index.functions if inner.outer is function)
-            if is_module and world.program is not None:
-                for unit in world.program.neighbours(world.index):
-                    if loader in all_sources(unit.world().names.all_at_top()):
-                        yield unit.index.module
+            made = inference.method(function.cls, "__init__")
+            yield from () if made is None else (record.function for record in inference.callers(made))
+        is_module = function is inference.index.module
+        if loader in all_sources(inference.names.all_at_top() if is_module else frame.env.values()):
+            yield from (inner for inner in inference.index.functions if inner.outer is function)
+            if is_module and inference.program is not None:
+                for analyzed in inference.program.neighbours(inference.index):
+                    if loader in all_sources(analyzed.inference().names.all_at_top()):
+                        yield analyzed.index.module
 
     def _is_kept(self, loader: ast.Call, function: FunctionInfo) -> bool:
         """Whether the function stores the loader in an attribute of its object."""
         stores = () if function.cls is None else function.cls.attributes.values()
         own = [store.target for stored in stores for store in stored if store.function is function]
-        return loader in all_sources(self._world.frame_value(function, target) for target in own)
+        return loader in all_sources(self._inference.frame_value(function, target) for target in own)
 
     def _homes(self, value: Value) -> list[Index]:
         """The files that the code of a function, or of a class and its bases, stands in."""
         if value.function is not None:
             return [value.function.index]
-        return [] if value.cls is None else [owner.index for owner in self._world.lineage(value.cls)]
+        return [] if value.cls is None else [owner.index for owner in self._inference.lineage(value.cls)]
 
     @property
     def runs_elsewhere(self) -> bool:
@@ -157,7 +157,7 @@ class Loading:
         if frameworks.trains_on_cpu(self._code):
             return True
         owners = ("Trainer", "Accelerator", "Fabric", *(ref.rpartition(".")[2] for ref in loading.TRAINING_ARGUMENTS))
-        for record in (record for name in owners for record in self._world.index.calls.get(name, ())):
+        for record in (record for name in owners for record in self._inference.index.calls.get(name, ())):
             for keyword in record.call.keywords:
                 constant = getattr(keyword.value, "value", None)
                 if isinstance(constant, (str, bool)) and constant in _ELSEWHERE.get(keyword.arg or "", ()):
@@ -165,7 +165,7 @@ class Loading:
         return False
 
     def _steps(self) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
-        records = self._world.index.calls
+        records = self._inference.index.calls
         for name in ("to", "cuda"):
             for record in records.get(name, ()):
                 yield from self._moved(record)
@@ -186,7 +186,7 @@ class Loading:
 
     def _accelerate_goes_on(self) -> bool:
         """Whether Accelerate is told not to wait for its copies, as it does otherwise, or to make none."""
-        calls = self._world.index.calls
+        calls = self._inference.index.calls
         configured = [*calls.get("DataLoaderConfiguration", ()), *calls.get("Accelerator", ())]
         told = {keyword.arg for record in configured for keyword in record.call.keywords}
         return not told.isdisjoint(("non_blocking", "device_placement"))
@@ -196,10 +196,10 @@ class Loading:
 
     def _moves(self, record: CallRecord) -> bool:
         """Whether a helper that is called to move its argument does so, as far as its code is in sight."""
-        helper = self._world.frame_value(record.function, record.call.func).function
+        helper = self._inference.frame_value(record.function, record.call.func).function
         if helper is None:
             return True
-        values = self._world.frame(record.function).values
+        values = self._inference.frame(record.function).values
         given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
         to_host = any(named_device(node, values.get(node, UNKNOWN)) is Device.CPU for node in given)
         return places_on_device(helper.node) and not to_host
@@ -209,7 +209,7 @@ class Loading:
         func = record.call.func
         if not isinstance(func, ast.Attribute):
             return
-        batch = self._world.frame_value(record.function, func.value)
+        batch = self._inference.frame_value(record.function, func.value)
         sources = sources_of(batch)
         if not sources or batch.device.on_accelerator:
             return
@@ -221,7 +221,7 @@ class Loading:
             yield Route((step,), True, certain, self._code), sources
 
     def _named_device(self, record: CallRecord) -> Device | None:
-        frame = self._world.frame(record.function)
+        frame = self._inference.frame(record.function)
         given = [*record.call.args, *(k.value for k in record.call.keywords if k.arg in ("device", "other"))]
         for node in given:
             value = frame.values.get(node, UNKNOWN)
@@ -235,14 +235,14 @@ class Loading:
         """Whether the file nowhere asks if there is an accelerator."""
         if self._code.names("is_available"):
             return False
-        statements = self._world.index.places
+        statements = self._inference.index.places
         return not any(isinstance(s, ast.If) and asks_about_accelerator(s.test) for s in statements)
 
     def _is_owner(self, record: CallRecord, owner: str) -> bool:
         func = record.call.func
         if not isinstance(func, ast.Attribute):
             return False
-        value = self._world.frame_value(record.function, func.value)
+        value = self._inference.frame_value(record.function, func.value)
         if value.kind is Kind.INSTANCE and value.ref is not None:
             root, _, name = value.ref.rpartition(".")
             return name.lower() == owner and (owner != "trainer" or root.startswith("lightning."))
@@ -250,28 +250,28 @@ class Loading:
         return owner != "trainer" and (last_name(func.value) or "").lower() == owner
 
     def _given(self, record: CallRecord) -> tuple[ast.Call, ...]:
-        values = self._world.frame(record.function).values
+        values = self._inference.frame(record.function).values
         nodes = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
         return all_sources([values.get(node, UNKNOWN) for node in nodes])
 
     def _hooks(self) -> Iterator[tuple[Route, tuple[ast.Call, ...]]]:
-        for function in self._world.index.functions:
+        for function in self._inference.index.functions:
             hook = loading.DATALOADER_HOOKS.get(function.name)
             if hook is None or function.cls is None:
                 continue
             framework, ending = hook
-            bases = self._world.library_bases(function.cls)
+            bases = self._inference.library_bases(function.cls)
             if any(base.endswith(ending) for base in bases) or (
-                framework == "Lightning" and frameworks.is_lightning_module(self._world, function.cls)
+                framework == "Lightning" and frameworks.is_lightning_module(self._inference, function.cls)
             ):
                 step = Because(_row(function), f"{framework} asks `{function.name}` for a loader and moves its batches")
-                yield self._by_framework(step), all_sources(self._world.frame(function).returns)
+                yield self._by_framework(step), all_sources(self._inference.frame(function).returns)
 
     # -- samples -------------------------------------------------------------------------------------------------
 
     def samples(self, loader: ast.Call, function: FunctionInfo) -> Samples:
         """What can be told of the samples that the loader, built in `function`, reads."""
-        values = self._world.frame(function).values
+        values = self._inference.frame(function).values
         keywords = {keyword.arg: keyword.value for keyword in loader.keywords if keyword.arg}
         node = loader.args[0] if loader.args else keywords.get("dataset")
         dataset = UNKNOWN if node is None else values.get(node, UNKNOWN)
@@ -291,17 +291,17 @@ class Loading:
     def _files(self, values: Iterable[Value]) -> Iterator[Code]:
         """This file and those that the code of these values stands in."""
         yield self._code
-        program = self._world.program
+        program = self._inference.program
         for index in dict.fromkeys(index for value in values for index in self._homes(value)):
-            if program is not None and index is not self._world.index:
-                yield program.unit_of(index).code
+            if program is not None and index is not self._inference.index:
+                yield program.file_of(index).code
 
     def _in_memory(self, dataset: Value) -> bool:
         if dataset.kind in (Kind.CONTAINER, Kind.NUMPY, Kind.STRING) or dataset.holds_tensors:
             return True
         if dataset.cls is None:
             return (dataset.ref or "").startswith(loading.IN_MEMORY_DATASETS)
-        reading = self._world.method(dataset.cls, "__getitem__")
+        reading = self._inference.method(dataset.cls, "__getitem__")
         return reading is not None and all(
             last_name(record.call.func) in loading.CHEAP_CALLS for record in reading.calls_made
         )
@@ -312,13 +312,13 @@ class Loading:
             return self._takes_work(dataset.element)
         if dataset.cls is None:
             return (dataset.ref or "").startswith(loading.HOST_DATASETS)
-        return self._world.method(dataset.cls, "__getitem__") is not None and not self._in_memory(dataset)
+        return self._inference.method(dataset.cls, "__getitem__") is not None and not self._in_memory(dataset)
 
     def _has_no_tensors(self, dataset: Value) -> bool:
         """An empty list, or a `__getitem__` that only hands out the index and fixed attributes (prompts, names)."""
         if dataset.kind is Kind.CONTAINER:
             return dataset.items == () or (dataset.element is not None and dataset.element.kind is Kind.STRING)
-        reading = None if dataset.cls is None else self._world.method(dataset.cls, "__getitem__")
+        reading = None if dataset.cls is None else self._inference.method(dataset.cls, "__getitem__")
         if reading is None or reading.calls_made:
             return False
         return not any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) for n in subtree(reading.node))
@@ -328,12 +328,12 @@ class Loading:
             return False
         if dataset.cls is None:
             return "Iterable" in (dataset.ref or "")
-        return self._world.method(dataset.cls, "__iter__") is not None
+        return self._inference.method(dataset.cls, "__iter__") is not None
 
     def _on_host(self, dataset: Value, node: ast.expr | None, function: FunctionInfo) -> bool | None:
         if self._may_be_placed(dataset):
             return False
-        return True if node is not None and Making(self._world).is_on_host(node, function) else None
+        return True if node is not None and Making(self._inference).is_on_host(node, function) else None
 
     def _may_be_placed(self, dataset: Value) -> bool:
         """Whether something shows that samples of the dataset may lie on the accelerator."""
@@ -341,7 +341,9 @@ class Loading:
             return dataset.element is not None and self._may_be_placed(dataset.element)
         if dataset.device.on_accelerator and dataset.kind is not Kind.METHOD:
             return True  # (an unknown attribute of a module counts as lying where the module lies)
-        if dataset.cls is not None and any(places_on_device(owner.node) for owner in self._world.lineage(dataset.cls)):
+        if dataset.cls is not None and any(
+            places_on_device(owner.node) for owner in self._inference.lineage(dataset.cls)
+        ):
             return True
         return any(value.device.on_accelerator for value in self._made_of(dataset))
 
@@ -351,15 +353,15 @@ class Loading:
         function = None if made is None else self._builder(made)
         if made is None or function is None:
             return []
-        values = self._world.frame(function).values
+        values = self._inference.frame(function).values
         nodes = [*made.args, *(keyword.value for keyword in made.keywords)]
         return [values.get(node, UNKNOWN) for node in nodes]
 
     def _builder(self, made: ast.Call) -> FunctionInfo | None:
         """The function that the call stands in: one of this file, or of those around it."""
-        program, name = self._world.program, last_name(made.func) or ""
-        around = [] if program is None else program.neighbours(self._world.index)
-        for index in (self._world.index, *(unit.index for unit in around)):
+        program, name = self._inference.program, last_name(made.func) or ""
+        around = [] if program is None else program.neighbours(self._inference.index)
+        for index in (self._inference.index, *(analyzed.index for analyzed in around)):
             for record in index.calls.get(name, ()):
                 if record.call is made:
                     return record.function

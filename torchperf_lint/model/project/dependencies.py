@@ -21,7 +21,7 @@ Question = tuple[str, ...]
 _ASKED, _OPENED = 1, 3  # what was asked in its name; that, and its content
 
 
-class Basis(NamedTuple):
+class Dependencies(NamedTuple):
     """What the report of one file rests on, besides the file: plain data that crosses processes.
 
     `opened` are files whose content counts, `asked` those of which only the questions count that were asked in their
@@ -33,7 +33,7 @@ class Basis(NamedTuple):
     questions: tuple[tuple[str, Question], ...] = ()
 
 
-class Trail:
+class DependencyRecorder:
     """The trail of the answer that is being worked out."""
 
     def __init__(self) -> None:
@@ -60,8 +60,8 @@ class Trail:
         """The answer to a question, worked out once; its trail is kept beside it."""
         found = known.get(question)
         if found is None:
-            value, trail = self.followed(answer)
-            known[question] = value, trail
+            value, recorder = self.followed(answer)
+            known[question] = value, recorder
             return value
         self.here |= found[1]
         return found[0]
@@ -79,7 +79,7 @@ class Trail:
         """Begin with the report of a file."""
         self.here = 0
 
-    def basis(self) -> Basis | None:
+    def dependencies(self) -> Dependencies | None:
         """What has been rested on since the beginning; None where that cannot be told."""
         if not self.certain:
             return None
@@ -93,4 +93,4 @@ class Trail:
             bits >>= 2
             number += 1
         questions, self._untold = tuple(self._untold), []
-        return Basis(tuple(opened), tuple(asked), questions)
+        return Dependencies(tuple(opened), tuple(asked), questions)

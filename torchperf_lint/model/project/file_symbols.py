@@ -60,7 +60,7 @@ _BACKWARD = re.compile(rb"backward(?:(?<!\wbackward)|(?<=\bmanual_backward))[ \t
 _ACCELERATOR = re.compile(b"|".join(re.escape(word.encode()) for word in ACCELERATOR_WORDS))
 
 
-class Facts(NamedTuple):
+class FileSymbols(NamedTuple):
     """The facts of one file.
 
     `imports` are names as they are written (`a.b` of `from a import b`, `..c.*` of `from ..c import *`);
@@ -91,7 +91,7 @@ class Facts(NamedTuple):
         return [self.digest, list(self.imports), *names, *pairs, self.accelerated, sorted(self.topics)]
 
     @classmethod
-    def from_plain(cls, plain: Any) -> Facts:
+    def from_plain(cls, plain: Any) -> FileSymbols:
         """The facts that `plain()` gave; raise ValueError for anything else."""
         match plain:
             case [
@@ -118,7 +118,7 @@ class Facts(NamedTuple):
         raise ValueError("these are no facts")
 
 
-def facts_of(data: bytes) -> Facts:
+def symbols_of(data: bytes) -> FileSymbols:
     """The facts of a file with these bytes, whatever they hold."""
     imports: dict[str, None] = {}
     renamed: dict[tuple[str, str], None] = {}
@@ -136,7 +136,7 @@ def facts_of(data: bytes) -> Facts:
         root = name.partition(".")[0]
         _link(links, new_name or root, (name if new_name else root) if at_top else "", bound)
     called = {name.decode() for name in set(_CALLED.findall(data)) if name and name.isascii()}
-    return Facts(
+    return FileSymbols(
         digest_of(data),
         tuple(imports),
         frozenset(called),

@@ -31,7 +31,7 @@ def is_library(name: str) -> bool:
     return not (rest.startswith("_") or "._" in rest or rest.partition(".")[0] in _INNER)
 
 
-class Modules:
+class ModuleResolver:
     """The modules of a project, by path: every key is a file's absolute path with slashes."""
 
     def __init__(self, paths: Iterable[str], root: str) -> None:

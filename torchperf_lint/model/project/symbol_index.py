@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.topics import PROGRAM
 from torchperf_lint.model import bounds
-from torchperf_lint.model.project.module_resolver import Modules
+from torchperf_lint.model.project.module_resolver import ModuleResolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from torchperf_lint.model.project.file_symbols import Facts
+    from torchperf_lint.model.project.file_symbols import FileSymbols
 
 _TESTS = re.compile(r"(^|/)(tests?|testing|benchmarks?|docs?)/|(^|/)(test_[^/]*|[^/]*_test|conftest|setup)\.py$")
 
@@ -67,13 +67,13 @@ class Hop(NamedTuple):
     bound: bool = False
 
 
-class Links:
+class SymbolIndex:
     """Tables of a project, each made when it is first asked for; they hold as long as no file's facts change."""
 
-    def __init__(self, facts: Mapping[str, Facts], root: str) -> None:
+    def __init__(self, facts: Mapping[str, FileSymbols], root: str) -> None:
         self._facts = facts
         self._root = root
-        self.modules = Modules(facts, root)
+        self.modules = ModuleResolver(facts, root)
         self._links_of: dict[str, dict[str, str]] = {}
         self._refs_by_end: dict[str, tuple[list[int], dict[str, list[int]]]] = {}
         self._places: dict[str, dict[str, tuple[str, str] | None]] = {}

@@ -33,7 +33,7 @@ _ANNOTATED = {
 
 
 def annotated(
-    annotation: ast.expr, world: ValueQuestions, frame: Frame | None, function: FunctionInfo | None = None
+    annotation: ast.expr, inference: ValueQuestions, frame: Frame | None, function: FunctionInfo | None = None
 ) -> Value | None:
     """The value that an annotation promises; None if it says nothing that the model knows."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
@@ -42,10 +42,10 @@ def annotated(
         except (SyntaxError, ValueError):
             return None
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
-        return _one_of((annotation.left, annotation.right), world, frame, function)
+        return _one_of((annotation.left, annotation.right), inference, frame, function)
     if isinstance(annotation, ast.Subscript):
-        return _generic(annotation, world, frame, function)
-    ref = _resolve(annotation, world, frame, function)
+        return _generic(annotation, inference, frame, function)
+    ref = _resolve(annotation, inference, frame, function)
     if ref is None:
         return None
     if isinstance(ref, Value):
@@ -64,39 +64,39 @@ def annotated(
 
 
 def _one_of(
-    parts: Sequence[ast.expr], world: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
+    parts: Sequence[ast.expr], inference: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
 ) -> Value | None:
     """What a union promises: the one thing that it names beside None."""
     named = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
-    return annotated(named[0], world, frame, function) if len(named) == 1 else None
+    return annotated(named[0], inference, frame, function) if len(named) == 1 else None
 
 
 def _generic(
-    annotation: ast.Subscript, world: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
+    annotation: ast.Subscript, inference: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
 ) -> Value | None:
-    base = _resolve(annotation.value, world, frame, function)
+    base = _resolve(annotation.value, inference, frame, function)
     name = base.rpartition(".")[2] if isinstance(base, str) else ""
     inner = annotation.slice
     if name == "Optional":
-        return annotated(inner, world, frame, function)
+        return annotated(inner, inference, frame, function)
     if name == "Union" and isinstance(inner, ast.Tuple):
-        return _one_of(inner.elts, world, frame, function)
+        return _one_of(inner.elts, inference, frame, function)
     if name == "DataLoader":
         return conventional("loader", UNKNOWN)
     if name in ("list", "List", "Sequence", "Iterable", "set", "Set", "Iterator"):
-        return container(annotated(inner, world, frame, function))
+        return container(annotated(inner, inference, frame, function))
     if name in ("tuple", "Tuple") and isinstance(inner, ast.Tuple):
         if len(inner.elts) == 2 and isinstance(inner.elts[1], ast.Constant) and inner.elts[1].value is ...:
-            return container(annotated(inner.elts[0], world, frame, function) or UNKNOWN, ref="tuple")
-        parts = [annotated(part, world, frame, function) or UNKNOWN for part in inner.elts]
+            return container(annotated(inner.elts[0], inference, frame, function) or UNKNOWN, ref="tuple")
+        parts = [annotated(part, inference, frame, function) or UNKNOWN for part in inner.elts]
         return container(join_all(parts), list(enumerate(parts)), "tuple")
     if name in ("dict", "Dict", "Mapping") and isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
-        return container(annotated(inner.elts[1], world, frame, function), ref="dict")
+        return container(annotated(inner.elts[1], inference, frame, function), ref="dict")
     return None
 
 
 def _resolve(
-    annotation: ast.expr, world: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
+    annotation: ast.expr, inference: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
 ) -> str | Value | None:
     """The qualified name of a class in an annotation, or an instance of a class of this file."""
     parts: list[str] = []
@@ -110,14 +110,14 @@ def _resolve(
     outer = function.outer if function is not None else frame.function.outer if frame is not None else None
     if value is None:
         while outer is not None and value is None:
-            value = world.at_end(outer, node.id)
+            value = inference.at_end(outer, node.id)
             outer = outer.outer
     if value is None:
-        value = world.names.late(node.id)
+        value = inference.names.late(node.id)
     if value is None:
         return node.id if node.id in _ANNOTATED else "builtins." + node.id
     if value.kind is Kind.CLASS and value.cls is not None:
-        return conventional("loader", UNKNOWN) if "DataLoader" in value.cls.name else world.instance(value.cls)
+        return conventional("loader", UNKNOWN) if "DataLoader" in value.cls.name else inference.instance(value.cls)
     if value.kind is Kind.LIBRARY and value.ref is not None:
         return frameworks.canonical(".".join([value.ref, *reversed(parts)]))
     return None

@@ -31,7 +31,7 @@ _OF_MODULES = frozenset(
 )
 """What is asked of modules, parameters and optimizers, and of no batch."""
 
-_BATCH = Value(Kind.STRUCTURE, origin=Origin.DERIVED)  # who made it, and in which memory, cannot be seen
+_BATCH = Value(Kind.PYTREE, origin=Origin.DERIVED)  # who made it, and in which memory, cannot be seen
 
 
 def items_moved(loop: ast.stmt, function: FunctionInfo) -> frozenset[str]:

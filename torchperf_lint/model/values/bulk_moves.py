@@ -11,7 +11,6 @@ from torchperf_lint.model.values.binding import forget_parts, hold
 from torchperf_lint.model.values.tensors import element_of
 
 if TYPE_CHECKING:
-
     from torchperf_lint.model.domain.frames import Env, Frame
     from torchperf_lint.model.domain.interfaces import ExpressionValues
     from torchperf_lint.model.syntax.bulk_moves import Move
@@ -33,7 +32,7 @@ def moved(evaluator: ExpressionValues, move: Move, env: Env) -> Env:
             items = [(key, _moved_one(evaluator, move, env, key, item)) for key, item in held.items or ()]
             element = _moved_one(evaluator, move, env, None, held.element)
             found[path] = container(element, None if held.items is None else items, held.ref or "list")
-        elif held.kind is Kind.STRUCTURE and move.is_put_back:
+        elif held.kind is Kind.PYTREE and move.is_put_back:
             found[path] = _moved_one(evaluator, move, env, None, element_of(held))
     return found
 
@@ -63,5 +62,3 @@ def _moved_one(evaluator: ExpressionValues, move: Move, env: Env, key: object, t
 
 def _path_of(holder: ast.expr) -> str:
     return dotted(holder) or ""
-
-

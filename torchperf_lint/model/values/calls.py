@@ -52,22 +52,22 @@ def result(
     if kind is Kind.FUNCTION and callee.function is not None:
         return _given_by(evaluator, callee.function, arguments, keywords, starred)
     if kind is Kind.CLASS and callee.cls is not None:
-        made = evaluator.world.instance(callee.cls, callee.ref)._replace(created=node)
+        made = evaluator.inference.instance(callee.cls, callee.ref)._replace(created=node)
         return _as_loader(evaluator, made, node)
     if kind is Kind.CLASS:
-        return class_unions.made(evaluator.world, callee.among, node)
+        return class_unions.made(evaluator.inference, callee.among, node)
     if callee.among:
         given = class_unions.joined(
-            evaluator.world, callee, lambda each: result(evaluator, node, each, arguments, keywords, starred)
+            evaluator.inference, callee, lambda each: result(evaluator, node, each, arguments, keywords, starred)
         )
         if given is not None and given.kind is not Kind.UNKNOWN:
             return given
     if kind is Kind.MODULE:
         return module_call(evaluator, callee, arguments, keywords)
     if kind is Kind.INSTANCE and callee.cls is not None:
-        method = evaluator.world.method(callee.cls, "__call__")
+        method = evaluator.inference.method(callee.cls, "__call__")
         if method is not None:
-            return evaluator.world.called(method, [callee, *arguments], keywords, starred)
+            return evaluator.inference.called(method, [callee, *arguments], keywords, starred)
     if kind is Kind.METRIC:
         return Value(Kind.TENSOR, callee.device, scalar=None, because=callee.because)
     if kind is Kind.METHOD:
@@ -75,20 +75,24 @@ def result(
         is_known = given.kind is not Kind.UNKNOWN or given.device.on_accelerator or given.among
         return given if is_known else _handed_on(node, arguments)
     if kind is Kind.UNKNOWN and callee.device.on_accelerator:
-        return Value(Kind.STRUCTURE, callee.device, because=callee.because)
+        return Value(Kind.PYTREE, callee.device, because=callee.because)
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
         return moved(node, UNKNOWN, node.func.attr, arguments, keywords)
     return _handed_on(node, arguments)
 
 
 def _given_by(
-    evaluator: ExpressionValues, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool
+    evaluator: ExpressionValues,
+    function: FunctionInfo,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+    starred: bool,
 ) -> Value:
     """What a function of the program gives: of arguments that nothing is known of, tensors where the others live.
 
     A tensor of the host among the arguments speaks against it. Of Python data alone, something of the host.
     """
-    given = evaluator.world.called(function, arguments, keywords, starred)
+    given = evaluator.inference.called(function, arguments, keywords, starred)
     if not evaluator.placed:
         return given
     passed = (*arguments, *keywords.values())
@@ -100,13 +104,13 @@ def _given_by(
 
 def _as_loader(evaluator: ExpressionValues, made: Value, node: ast.Call) -> Value:
     """An object of a class that descends from a library's loader: a loader, of what its own `__iter__` gives."""
-    cls, world = made.cls, evaluator.world
-    if made.kind is not Kind.INSTANCE or cls is None or torch_api.LOADERS.isdisjoint(world.library_bases(cls)):
+    cls, inference = made.cls, evaluator.inference
+    if made.kind is not Kind.INSTANCE or cls is None or torch_api.LOADERS.isdisjoint(inference.library_bases(cls)):
         return made
     batch = BATCH._replace(device=Device.CPU, sources=(node,))
-    iterated = world.method(cls, "__iter__")
+    iterated = inference.method(cls, "__iter__")
     if iterated is not None:
-        batch = element_of(world.called(iterated, [made], {}))
+        batch = element_of(inference.called(iterated, [made], {}))
     return made if batch == UNKNOWN else made._replace(kind=Kind.LOADER, element=batch, sources=batch.sources)
 
 
@@ -172,7 +176,7 @@ def _method(
         return moved(node, base, name, arguments, keywords)
     if base.among and callee.function is None:
         given = class_unions.joined(
-            evaluator.world,
+            evaluator.inference,
             base,
             lambda each: result(evaluator, node, _of_one(evaluator, each, name, node), arguments, keywords, starred),
         )
@@ -181,7 +185,7 @@ def _method(
     if callee.function is not None:
         bound = [] if callee.function.is_static else [base]
         return _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred)
-    if base.kind in (Kind.STRUCTURE, Kind.UNKNOWN) and name in torch_api.MODULE_ONLY_METHODS:
+    if base.kind in (Kind.PYTREE, Kind.UNKNOWN) and name in torch_api.MODULE_ONLY_METHODS:
         base = Value(Kind.MODULE, base.device, because=base.because)
     if base.holds_tensors:
         return tensor_method(evaluator, node, base, name, arguments, keywords)
@@ -213,10 +217,10 @@ def _method(
         if name in _SAME_METRIC and torchmetrics_api.metric_class(base.ref) is not None:
             return base
         return _placing(node, base.ref, name, arguments)
-    if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.STRUCTURE:
+    if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.PYTREE:
         return tensor_method(evaluator, node, base.element._replace(ref=None), name, arguments, keywords)
     if base.kind is Kind.UNKNOWN and base.device.on_accelerator:
-        return tensor_method(evaluator, node, base._replace(kind=Kind.STRUCTURE), name, arguments, keywords)
+        return tensor_method(evaluator, node, base._replace(kind=Kind.PYTREE), name, arguments, keywords)
     return UNKNOWN
 
 
@@ -243,7 +247,7 @@ def _key_of(mapping: Value) -> Value:
 def _in_bucket(evaluator: ExpressionValues, node: ast.Call, name: str) -> Value:
     """What a bucket of gradients holds, on the device if the program has to do with one."""
     tensor = Value(Kind.TENSOR)
-    if not evaluator.world.cpu_only:
+    if not evaluator.inference.cpu_only:
         says = "gradients live where the model is trained"
         tensor = tensor._replace(device=Device.LIKELY, because=(Because(node.lineno, says),))
     if name == hooks.BUCKET_TENSOR:

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
 
 
-def lineage(world: ValueQuestions, cls: ClassInfo) -> list[ClassInfo]:
+def lineage(inference: ValueQuestions, cls: ClassInfo) -> list[ClassInfo]:
     """The class and its bases in the program, nearest first."""
     found = [cls]
     for current in found:
-        for value in _bases(world, current):
+        for value in _bases(inference, current):
             is_new = value.kind is Kind.CLASS and value.cls is not None and value.cls not in found
             if is_new and value.cls is not None and len(found) < bounds.MOST_BASES:
                 found.append(value.cls)
     return found
 
 
-def library_bases(world: ValueQuestions, classes: list[ClassInfo]) -> list[str]:
+def library_bases(inference: ValueQuestions, classes: list[ClassInfo]) -> list[str]:
     """Qualified names of the library classes that these classes name as their bases."""
     refs: list[str] = []
-    for value in (value for cls in classes for value in _bases(world, cls) if value.ref is not None):
+    for value in (value for cls in classes for value in _bases(inference, cls) if value.ref is not None):
         if value.kind is Kind.LIBRARY:
             refs.append(frameworks.canonical(value.ref or ""))
         elif value.kind is Kind.METRIC:
@@ -37,8 +37,8 @@ def library_bases(world: ValueQuestions, classes: list[ClassInfo]) -> list[str]:
     return refs
 
 
-def _bases(world: ValueQuestions, cls: ClassInfo) -> list[Value]:
-    home = world if world.program is None else world.program.world(cls.index, 0)
+def _bases(inference: ValueQuestions, cls: ClassInfo) -> list[Value]:
+    home = inference if inference.program is None else inference.program.inference(cls.index, 0)
     nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
     return [_base(home, cls, node) for node in nodes]
 

@@ -13,7 +13,7 @@ from torchperf_lint.model.syntax.index import dotted, last_name
 if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import Index
 
-HOST_DATA = Value(Kind.STRUCTURE, Device.CPU)
+HOST_DATA = Value(Kind.PYTREE, Device.CPU)
 """What a tokenizer or a processor gives."""
 
 

@@ -57,10 +57,10 @@ _COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DT
 class Evaluator:
     """Evaluates the expressions of one frame; every value is noted in `frame.values`."""
 
-    def __init__(self, world: ValueQuestions, frame: Frame) -> None:
-        self.world = world
+    def __init__(self, inference: ValueQuestions, frame: Frame) -> None:
+        self.inference = inference
         self.frame = frame
-        self.default_device = world.default_device
+        self.default_device = inference.default_device
 
     def __call__(self, node: ast.expr, env: Env) -> Value:
         """The value of `node` in `env`, noted for the rules."""
@@ -75,12 +75,12 @@ class Evaluator:
 
     def leans(self, test: ast.expr) -> bool:
         """Whether the condition asks whether (or which) accelerator is used."""
-        return self.world.index.note(("leans", test), lambda: narrowing.asks_about_accelerator(test))
+        return self.inference.index.note(("leans", test), lambda: narrowing.asks_about_accelerator(test))
 
     @property
     def placed(self) -> tuple[Because, ...]:
         """What shows that the frame's tensors live where a module's inputs live; a call knows its own arguments."""
-        return () if self.frame.is_call else self.world.placed(self.frame.function)
+        return () if self.frame.is_call else self.inference.placed(self.frame.function)
 
     def _constant(self, node: ast.expr, env: Env) -> Value:
         constant = node.value  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ class Evaluator:
         name: str = node.id  # type: ignore[attr-defined]
         value = env.get(name)
         if value is None:
-            value = self.world.names.free(self.frame, name)
+            value = self.inference.names.free(self.frame, name)
         if value is None:
             return Value(Kind.LIBRARY, ref="builtins." + name) if name in _BUILTINS else UNKNOWN
         return value
@@ -114,7 +114,7 @@ class Evaluator:
 
     def _treated_as_tensor(self, node: ast.Attribute, env: Env) -> Value | None:
         """An unknown thing with a tensor's method, where tensors live on the device: on the way of a module's call."""
-        if self.world.cpu_only or node.attr not in torch_api.TENSOR_ONLY_METHODS or not self.placed:
+        if self.inference.cpu_only or node.attr not in torch_api.TENSOR_ONLY_METHODS or not self.placed:
             return None
         if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
             return None  # what settings and parameters hold may be NumPy's
@@ -136,26 +136,26 @@ class Evaluator:
                 return Value(Kind.DTYPE, dtype=torch_api.DTYPES.get(ref))
             if ref in ("math.inf", "math.nan", "math.pi", "math.e", "math.tau"):
                 return Value(Kind.NUMBER, dtype="float")
-            return self.world.names.imported(ref)
+            return self.inference.names.imported(ref)
         if base.holds_tensors:
             held = tensor_attribute(base, name)
             return self.trained(held, node) if name == "grad" and kind is Kind.TENSOR else held
         if kind is Kind.OPTIMIZER and name == "param_groups":
             step = self.because(node, "an optimizer's parameters are where the model is trained")
-            return optimizers.param_groups(self.world, base, step)
+            return optimizers.param_groups(self.inference, base, step)
         if kind is Kind.OPTIMIZER and name == "state" and base.cls is not None:
-            return self.world.optimizer_state(base.cls)
+            return self.inference.optimizer_state(base.cls)
         if base.among and (chosen := class_unions.attribute(self, base, name, node)) is not None:
             return chosen
         if kind in _OF_CLASSES and base.cls is not None:
-            method = self.world.method(base.cls, name)
+            method = self.inference.method(base.cls, name)
             if method is not None:
                 if any(isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in method.decorators):
-                    value = conventional(name, self.world.called(method, [base], {}))
+                    value = conventional(name, self.inference.called(method, [base], {}))
                     is_place = name == "device" and kind is Kind.MODULE and value.device is Device.UNKNOWN
                     return module_attribute(base, name) if is_place else value
                 return Value(Kind.METHOD, element=base, ref=name, function=method)
-            value = registries.held(base, name) or self.world.attribute(base.cls, name)
+            value = registries.held(base, name) or self.inference.attribute(base.cls, name)
             if value.kind is not Kind.UNKNOWN:
                 return inside_module(base, value)
             if value.among:
@@ -177,7 +177,7 @@ class Evaluator:
             if name == "shape":
                 return tensor_attribute(base, name)
             return Value(Kind.METHOD, element=base, ref=name, device=base.device, because=base.because)
-        if name == "grad" and kind is Kind.UNKNOWN and not self.world.cpu_only:
+        if name == "grad" and kind is Kind.UNKNOWN and not self.inference.cpu_only:
             return self.trained(Value(Kind.TENSOR), node)
         value = Value(Kind.METHOD, element=base, ref=name) if kind is not Kind.UNKNOWN or base.ref else UNKNOWN
         named = conventional(name, UNKNOWN)
@@ -185,7 +185,7 @@ class Evaluator:
 
     def trained(self, gradient: Value, node: ast.AST) -> Value:
         """What is made of gradients alone: on the accelerator, in a program that has to do with one."""
-        if self.world.cpu_only or gradient.device is not Device.UNKNOWN:
+        if self.inference.cpu_only or gradient.device is not Device.UNKNOWN:
             return gradient
         step = self.because(node, "gradients live where the model is trained")
         return gradient._replace(device=Device.LIKELY, because=(step,))
@@ -215,7 +215,7 @@ class Evaluator:
         function = callee.function
         assert function is not None
         own = [callee.element or UNKNOWN] if callee.kind is Kind.METHOD and not function.is_static else []
-        filled = self.world.filled(function, [*own, *arguments], keywords)
+        filled = self.inference.filled(function, [*own, *arguments], keywords)
         for path, name in zip(paths, function.parameter_names[len(own) :], strict=False):
             if name in filled and path in env:
                 env[path] = filled[name]

@@ -17,7 +17,7 @@ from torchperf_lint.model.values.devices import default_device, moved_since
 from torchperf_lint.model.values.evaluate import Evaluator
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.names import Names
-from torchperf_lint.model.values.query_cache import Answers
+from torchperf_lint.model.values.query_cache import QueryCache
 from torchperf_lint.model.values.statements import Runner, merge_all, names_sent_backward
 from torchperf_lint.model.values.tensors import holds_unknown
 
@@ -40,25 +40,25 @@ _DEFINED = (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS)
 _NOTHING = Outcome(UNKNOWN, ())
 
 
-class World:
+class ValueInference:
     """All that can be asked about the values of one file. Answers are computed on demand and kept.
 
     What another file of the program knows is asked of its world one level below, and so is what objects keep in
     attributes; at level 0 nothing is asked but what names stand for.
     """
 
-    def __init__(self, unit: FileQuestions, level: int) -> None:
-        index, code, program = unit.index, unit.code, unit.program
+    def __init__(self, analyzed: FileQuestions, level: int) -> None:
+        index, code, program = analyzed.index, analyzed.code, analyzed.program
         self.index: Index = index
         self.program: ProjectQuestions | None = program
         self.level = level
-        self._unit = unit
+        self._analyzed = analyzed
         self.default_device: Device | None = default_device(index)
         served = program is not None and program.serves_accelerator(index)
         self.cpu_only = frameworks.trains_on_cpu(code) or not (served or frameworks.speaks_of_accelerator(code))
         self.transforms_samples = frameworks.transforms_samples(code)
-        self._answers = Answers(unit.trail)
-        self.names = Names(self, unit)
+        self._cache = QueryCache(analyzed.recorder)
+        self.names = Names(self, analyzed)
         self._calls_up = bounds.MOST_CALLS_UP
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
@@ -75,23 +75,23 @@ class World:
         """The world that answers for a file: one level below for another one, so that none asks for ever."""
         if index is self.index:
             return self
-        return None if self.program is None or self.level == 0 else self.program.world(index, self.level - 1)
+        return None if self.program is None or self.level == 0 else self.program.inference(index, self.level - 1)
 
     def scout(self, index: Index) -> ValueQuestions | None:
         """The world that tells whom a call in the file reaches: most calls reach others, and to know that is cheap."""
         home = self.home(index)
         if home is None or self.program is None or home.level <= 1:
             return home
-        return self.program.world(index, 1)
+        return self.program.inference(index, 1)
 
     @property
     def exports(self) -> Exports:
         """What the names at the file's top level stand for."""
-        return self._unit.exports
+        return self._analyzed.exports
 
     def _structure(self) -> ValueQuestions:
         """The world that tells what classes descend from, which is the same at any level."""
-        return self if self.program is None else self.program.world(self.index, 0)
+        return self if self.program is None else self.program.inference(self.index, 0)
 
     def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
         """The function as it is run in general: parameters from call sites, annotations, contracts, names.
@@ -117,14 +117,14 @@ class World:
             return Frame(function) if home is None else home.frame_with(function, part)
         whole = ("frame", function, None)
         known = self._reaches.get(whole)
-        if known is not None and known[1] <= self._calls_up and self._answers.has((*whole, known[0])):
+        if known is not None and known[1] <= self._calls_up and self._cache.has((*whole, known[0])):
             return self.frame(function)
         slices = slices_of(function)
         asked = part(slices)
         if asked is None:
             return self.frame(function)
         self._asked[function] = self._asked.get(function, 0) + len(asked.run)
-        goes_on = self._answers.depth or 2 * self._asked[function] <= slices.size
+        goes_on = self._cache.depth or 2 * self._asked[function] <= slices.size
         return self.frame(function, asked if goes_on else None)
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
@@ -157,9 +157,9 @@ class World:
 
     def in_call(self, function: FunctionInfo, given: Env) -> Mapping[ast.expr, Value] | None:
         """The values of what a call of this file's function comes to, by its parameters; None if that leads too far."""
-        bare, _ = provenance.set_apart(given)
+        bare, _ = provenance.strip(given)
         key = ("in call", function, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
-        return self._answers.ask(key, lambda: self._run_alone(function, bare).values, lambda: None)
+        return self._cache.ask(key, lambda: self._run_alone(function, bare).values, lambda: None)
 
     def _run_alone(self, function: FunctionInfo, bound: Env) -> Frame:
         return self.in_general(lambda: self.alone(lambda: self._run(function, bound, None)))
@@ -172,6 +172,7 @@ class World:
     def outcome(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
     ) -> Outcome:
+        """What a call gives back, and what its arguments are then."""
         home = self.home(function.index)
         if home is None or not part.run:
             return _NOTHING
@@ -182,27 +183,27 @@ class World:
             filled = tuple((name, located(value, home.index.path)) for name, value in there.filled)
             return Outcome(located(there.returned, home.index.path), filled)
         if self._depth >= bounds.MOST_CALLS_DEEP or self._followed_so_far >= bounds.MOST_STATEMENTS_FOLLOWED:
-            self._answers.rest_on(self._depth_origin)
+            self._cache.mark_provisional(self._depth_origin)
             return _NOTHING
         before = self._calling.get(function, [])
         if len(before) > bounds.MOST_RECURSION:
             # The arguments may differ without end.
-            self._answers.rest_on(before[0])
+            self._cache.mark_provisional(before[0])
             return _NOTHING
         bound = parameters.bind(self, function, arguments, keywords)
         if not function.is_generator:
             bound = {name: value for name, value in bound.items() if name in part.names}
-        bare, shown = provenance.set_apart(bound)
+        bare, shown = provenance.strip(bound)
         key = ("call", function, part, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
         self._depth += 1
-        self._calling[function] = [*before, self._answers.depth]
+        self._calling[function] = [*before, self._cache.depth]
         try:
-            outcome = self._answers.ask(key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
+            outcome = self._cache.ask(key, lambda: self._followed(function, bare, part), lambda: _NOTHING)
         finally:
             self._depth -= 1
             self._calling[function] = before
-        filled = tuple((name, provenance.put_back(value, shown)) for name, value in outcome.filled)
-        return Outcome(provenance.put_back(outcome.returned, shown), filled)
+        filled = tuple((name, provenance.restore(value, shown)) for name, value in outcome.filled)
+        return Outcome(provenance.restore(outcome.returned, shown), filled)
 
     def _followed(self, function: FunctionInfo, bound: Env, part: Slice) -> Outcome:
         self._followed_so_far += len(part.run)
@@ -213,7 +214,7 @@ class World:
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
-        return self._answers.ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
+        return self._cache.ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
 
     def _attribute(self, cls: ClassInfo, name: str) -> Value:
         for owner in self.lineage(cls):
@@ -241,13 +242,13 @@ class World:
     def _asked_below(self, function: FunctionInfo, question: Callable[[ValueQuestions], Value | None]) -> Value:
         if self.level == 0:
             return UNKNOWN
-        home = self._unit.world(self.level - 1) if function.index is self.index else self.home(function.index)
+        home = self._analyzed.inference(self.level - 1) if function.index is self.index else self.home(function.index)
         value = (None if home is None else question(home)) or UNKNOWN
         return value if function.index is self.index else located(value, function.index.path)
 
     def optimizer_state(self, cls: ClassInfo) -> Value:
         """What `self.state` is in the class of an optimizer."""
-        return self._answers.ask(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
+        return self._cache.ask(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
 
     def _registered(self, cls: ClassInfo, name: str) -> Value | None:
         owners = self.lineage(cls)
@@ -270,17 +271,19 @@ class World:
 
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         """The class and its bases in the program, nearest first."""
-        world = self._structure()
-        if world is not self:
-            return world.lineage(cls)
-        return self._answers.ask(("lineage", cls), lambda: class_hierarchy.lineage(world, cls), lambda: [cls])
+        inference = self._structure()
+        if inference is not self:
+            return inference.lineage(cls)
+        return self._cache.ask(("lineage", cls), lambda: class_hierarchy.lineage(inference, cls), lambda: [cls])
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
         """Qualified names of the library classes that it descends from."""
-        world = self._structure()
-        if world is not self:
-            return world.library_bases(cls)
-        return self._answers.ask(("bases", cls), lambda: class_hierarchy.library_bases(world, world.lineage(cls)), list)
+        inference = self._structure()
+        if inference is not self:
+            return inference.library_bases(cls)
+        return self._cache.ask(
+            ("bases", cls), lambda: class_hierarchy.library_bases(inference, inference.lineage(cls)), list
+        )
 
     def base_names(self, cls: ClassInfo) -> list[str]:
         """Qualified names of all that it descends from: of libraries, and of the program's own classes."""
@@ -320,13 +323,13 @@ class World:
         """The files that may hand the function to others by its name: its own, and those that import it."""
         if self.program is None or self.level == 0 or function.outer is not self.index.module:
             return [self]
-        return [self, *(unit.world(self.level - 1) for unit in self.program.handing_on(function))]
+        return [self, *(analyzed.inference(self.level - 1) for analyzed in self.program.handing_on(function))]
 
     def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> list[ValueQuestions]:
         """The other files that may hand what the function or class makes to something called `taker`."""
         if self.program is None or self.level == 0 or maker is None:
             return []
-        return [unit.world(self.level - 1) for unit in self.program.making(maker, taker)]
+        return [analyzed.inference(self.level - 1) for analyzed in self.program.making(maker, taker)]
 
     def contract(self, function: FunctionInfo) -> Contract | None:
         """What a framework promises of the function, if it calls it."""
@@ -341,8 +344,8 @@ class World:
     def may_be_hot(self, record: CallRecord) -> bool:
         """Whether names alone allow that the call is made in every step."""
         index = record.function.index
-        unit = self._unit if index is self.index or self.program is None else self.program.unit_of(index)
-        return unit.heat.may_be_hot(record.statement)
+        analyzed = self._analyzed if index is self.index or self.program is None else self.program.file_of(index)
+        return analyzed.frequency.may_be_hot(record.statement)
 
     # -- running a function ----------------------------------------------------------------------------------------
 
@@ -355,7 +358,7 @@ class World:
     def in_general(self, answer: Callable[[], _R]) -> _R:
         """An answer that does not depend on how many calls were followed until it was asked for."""
         before = self._depth, self._depth_origin, self._followed_so_far, self._calling
-        self._depth, self._depth_origin, self._followed_so_far, self._calling = 0, self._answers.depth - 1, 0, {}
+        self._depth, self._depth_origin, self._followed_so_far, self._calling = 0, self._cache.depth - 1, 0, {}
         try:
             return answer()
         finally:
@@ -398,7 +401,7 @@ class World:
         def work_out() -> tuple[_R, int]:
             return compute(), self._reach
 
-        answer, reach = self._answers.ask((*question, calls_up), work_out, lambda: (default(), TO_THE_END))
+        answer, reach = self._cache.ask((*question, calls_up), work_out, lambda: (default(), TO_THE_END))
         if reach <= self._calls_up:
             self._reaches.setdefault(question, (calls_up, reach))
         self._reach = max(before, reach)

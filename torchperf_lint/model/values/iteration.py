@@ -41,7 +41,7 @@ def iterated(node: ast.Call, name: str, arguments: list[Value], keywords: dict[s
     if name in _SAME_ITEMS:
         place = _SAME_ITEMS[name]
         source = arguments[place] if place < len(arguments) else UNKNOWN
-        return source if source.kind in (Kind.LOADER, Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
+        return source if source.kind in (Kind.LOADER, Kind.CONTAINER, Kind.PYTREE) else UNKNOWN
     if name == "chain":
         return container(join_all([element_of(argument) for argument in arguments]))
     if name == "product":

@@ -254,7 +254,7 @@ def _wrapped(name: str, first: Value) -> Value:
     """tqdm(loader), prefetch(loader): the same elements."""
     if name == "trange":
         return container(INTEGER)
-    return first if first.kind in (Kind.LOADER, Kind.CONTAINER, Kind.STRUCTURE) else UNKNOWN
+    return first if first.kind in (Kind.LOADER, Kind.CONTAINER, Kind.PYTREE) else UNKNOWN
 
 
 def _joined(parts: list[Value]) -> Value:

@@ -27,14 +27,14 @@ def base_given(bases: Sequence[Value]) -> str | None:
     return only.ref if is_known else None
 
 
-def aggregator(world: ValueQuestions, cls: ClassInfo, given: str | None) -> str | None:
+def aggregator(inference: ValueQuestions, cls: ClassInfo, given: str | None) -> str | None:
     """`torchmetrics.MeanMetric` for a class that is fed as that is; None for any other.
 
     `given` is its base where that is a parameter of the function around the class.
     """
-    refs = world.library_bases(cls) or [given or ""]
+    refs = inference.library_bases(cls) or [given or ""]
     ref = _aggregator_named(refs[0])
-    return ref if ref is not None and len(refs) == 1 and all(map(_is_fed_alike, world.lineage(cls))) else None
+    return ref if ref is not None and len(refs) == 1 and all(map(_is_fed_alike, inference.lineage(cls))) else None
 
 
 def _aggregator_named(ref: str | None) -> str | None:

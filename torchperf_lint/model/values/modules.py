@@ -26,7 +26,9 @@ def module_attribute(base: Value, name: str) -> Value:
     return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because)
 
 
-def module_call(evaluator: ExpressionValues, module: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
+def module_call(
+    evaluator: ExpressionValues, module: Value, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
     """What calling a module gives: what its `forward` here returns, else tensors where its inputs live."""
     given = [*arguments, *keywords.values()]
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
@@ -38,23 +40,23 @@ def module_call(evaluator: ExpressionValues, module: Value, arguments: list[Valu
         device = module.device if module.device.is_cuda else shown.device
         because = shown.because
     if module.cls is not None:
-        forward = evaluator.world.method(module.cls, "forward")
+        forward = evaluator.inference.method(module.cls, "forward")
         if forward is not None:
-            result = evaluator.world.called(
+            result = evaluator.inference.called(
                 forward, [module._replace(device=device, because=because), *arguments], keywords
             )
             if result.kind is not Kind.UNKNOWN:
-                return _filled(result, Value(Kind.STRUCTURE, device, because=because))
+                return _filled(result, Value(Kind.PYTREE, device, because=because))
     ref = module.ref or ""
     if ref == "criterion" or ref.endswith("Loss"):
         scalar = True if _reduces(module) else None
         loss = Value(Kind.TENSOR, device, scalar, dtype="float", because=because)
-        return loss if ref != "criterion" else loss._replace(kind=Kind.STRUCTURE)
+        return loss if ref != "criterion" else loss._replace(kind=Kind.PYTREE)
     if ref in torch_api.SEVERAL_OUTPUT_MODULES:
         return container(Value(Kind.TENSOR, device, because=because), None, "tuple")
     if ref.startswith("torch.nn.") and module.cls is None:
         return Value(Kind.TENSOR, device, because=because)
-    return Value(Kind.STRUCTURE, device, because=because)
+    return Value(Kind.PYTREE, device, because=because)
 
 
 def _filled(result: Value, opaque: Value) -> Value:
@@ -80,7 +82,12 @@ def _reduces(module: Value) -> bool:
 
 
 def module_method(
-    evaluator: ExpressionValues, node: ast.Call, base: Value, name: str, arguments: list[Value], keywords: dict[str, Value]
+    evaluator: ExpressionValues,
+    node: ast.Call,
+    base: Value,
+    name: str,
+    arguments: list[Value],
+    keywords: dict[str, Value],
 ) -> Value:
     """`base.name(...)` of a module."""
     if name in ("to", "cuda", "cpu"):
@@ -104,5 +111,5 @@ def module_method(
     if device is not None and (
         name.startswith(("forward", "encode", "decode", "get_", "compute", "calc")) or "loss" in name
     ):
-        return Value(Kind.STRUCTURE, device, because=tensor_from(arguments).because)
+        return Value(Kind.PYTREE, device, because=tensor_from(arguments).because)
     return UNKNOWN

@@ -8,7 +8,7 @@ from torchperf_lint.knowledge import conventions
 from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
 
 WHOLE_BATCH = "batch"
-BATCH = Value(Kind.STRUCTURE, origin=Origin.BATCH, ref=WHOLE_BATCH)
+BATCH = Value(Kind.PYTREE, origin=Origin.BATCH, ref=WHOLE_BATCH)
 """A batch as a loader gives it, on the host unless something has placed it."""
 
 

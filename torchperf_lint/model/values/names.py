@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class Names:
     """The names of one file, as its world sees them."""
 
-    def __init__(self, world: ValueQuestions, unit: FileQuestions) -> None:
-        self._world = world
-        self._index, self._program = world.index, world.program
-        self._unit = unit
+    def __init__(self, inference: ValueQuestions, analyzed: FileQuestions) -> None:
+        self._inference = inference
+        self._index, self._program = inference.index, inference.program
+        self._analyzed = analyzed
         self._imports: dict[str, tuple[Value | Variable, int]] = {}
 
     def defined(self, name: str, definition: ast.stmt) -> Value | None:
@@ -34,13 +34,13 @@ class Names:
         if not isinstance(definition, (ast.Import, ast.ImportFrom)):
             info = self._index.info_of[definition]
             return Value(Kind.CLASS, cls=info) if isinstance(info, ClassInfo) else Value(Kind.FUNCTION, function=info)
-        found = self._world.exports.meanings[name]
+        found = self._inference.exports.meanings[name]
         assert isinstance(found, Imported)
         return None if name in self.late_imports else self.imported(found.ref)
 
     def imported(self, ref: str) -> Value:
         """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
-        known = self._unit.trail.kept(self._imports, ref, lambda: self._looked_up(ref))
+        known = self._analyzed.recorder.kept(self._imports, ref, lambda: self._looked_up(ref))
         return self._held_by(known) if isinstance(known, Variable) else known
 
     def _looked_up(self, ref: str) -> Value | Variable:
@@ -59,7 +59,7 @@ class Names:
 
     def _held_by(self, variable: Variable) -> Value:
         """What another file's variable is, once that file has run."""
-        home = self._world.home(variable.home)
+        home = self._inference.home(variable.home)
         value = None if home is None else home.at_end(variable.home.module, variable.name)
         if home is None and self._program is not None:
             value = registries.seen_as(self._program, variable)
@@ -72,7 +72,7 @@ class Names:
             return conventional(name, UNKNOWN)
         outer = frame.function.outer
         while outer is not None:
-            value = self._world.at_end(outer, name)
+            value = self._inference.at_end(outer, name)
             if value is not None:
                 return value
             outer = outer.outer
@@ -81,7 +81,7 @@ class Names:
     @functools.cached_property
     def late_imports(self) -> Mapping[str, str]:
         """The module's imports that are looked up when a name is read: that of another file may have to be parsed."""
-        return {} if self._program is None else self._program.unit_of(self._index).late_imports
+        return {} if self._program is None else self._program.file_of(self._index).late_imports
 
     def late(self, name: str) -> Value | None:
         """What such an import, or one by `*` from the project, makes of the name; None if none of them binds it."""
@@ -92,10 +92,10 @@ class Names:
 
     def at_top(self, name: str) -> Value:
         """What the module knows by the name, once it has run."""
-        value = self._world.at_end(self._index.module, name) or self.late(name)
+        value = self._inference.at_end(self._index.module, name) or self.late(name)
         return UNKNOWN if value is None else value
 
     def all_at_top(self) -> list[Value]:
         """All that the module knows by some name, but for what it imports by `*`."""
         late = [value for value in map(self.late, self.late_imports) if value is not None]
-        return [*self._world.frame(self._index.module).env.values(), *late]
+        return [*self._inference.frame(self._index.module).env.values(), *late]

@@ -28,7 +28,7 @@ _LOOKERS = frozenset("builtins." + name for name in "print len isinstance type i
 _HOLDER_METHODS = frozenset("update forward keys compute reset state_dict append add extend clear __len__".split())
 _ADDERS = frozenset("append add insert appendleft".split())
 _KNOWN_ROOTS = ("torch", "torchmetrics", "lightning", "pytorch_lightning", "transformers", "builtins", "abc", "typing")
-_OTHER_THINGS = (Kind.TENSOR, Kind.STRUCTURE, Kind.NUMBER, Kind.STRING, Kind.NUMPY, Kind.LIBRARY)
+_OTHER_THINGS = (Kind.TENSOR, Kind.PYTREE, Kind.NUMBER, Kind.STRING, Kind.NUMPY, Kind.LIBRARY)
 
 
 class Traced(NamedTuple):
@@ -45,18 +45,18 @@ class Traced(NamedTuple):
 class Objects:
     """Traces objects of one file on demand."""
 
-    def __init__(self, world: ValueQuestions) -> None:
-        self.world = world
+    def __init__(self, inference: ValueQuestions) -> None:
+        self.inference = inference
         self.parents: dict[ast.AST, ast.AST] = {}
         self.owners: dict[ast.AST, FunctionInfo] = {}
         self.entry_stores: list[ast.Attribute] = []  # `self.metrics` of `self.metrics[...] = ...`
-        self._map(world.index.module.node, world.index.module)
+        self._map(inference.index.module.node, inference.index.module)
 
     def _map(self, node: ast.AST, function: FunctionInfo) -> None:
         pending = [(node, function)]
         while pending:
             current, owner = pending.pop()
-            inner = self.world.index.info_of.get(current, owner)
+            inner = self.inference.index.info_of.get(current, owner)
             for child in children(current):
                 self.parents[child] = current
                 # Decorators and defaults belong to the function around, as the interpretation has it.
@@ -78,7 +78,7 @@ class _Trace:
     """One object on its way; `held` says that an expression is a container (or a collection) that holds it."""
 
     def __init__(self, objects: Objects, created: ast.Call) -> None:
-        self.world = objects.world
+        self.inference = objects.inference
         self.parents = objects.parents
         self.owners = objects.owners
         self.entry_stores = objects.entry_stores
@@ -129,7 +129,7 @@ class _Trace:
 
     def _can_be(self, node: ast.AST, held: bool) -> bool:
         """Whether what is known of the expression allows for the object, or for something that holds it."""
-        value = self.world.frame_value(self.owners[node], node)  # type: ignore[arg-type]
+        value = self.inference.frame_value(self.owners[node], node)  # type: ignore[arg-type]
         is_plain = value.kind is Kind.METRIC and value.ref != torchmetrics_api.COLLECTION
         if held:
             return not is_plain
@@ -155,7 +155,7 @@ class _Trace:
         """Whether one object may have the attributes of both classes, or it is not known which they are."""
         if one is None or other is None or one is other:
             return True
-        return any({one, other} <= {*self.world.lineage(cls)} for cls in self.world.index.classes)
+        return any({one, other} <= {*self.inference.lineage(cls)} for cls in self.inference.index.classes)
 
     def _element(self, node: ast.AST) -> None:
         """What a holder gives may be the object, or again a holder."""
@@ -204,7 +204,7 @@ class _Trace:
 
     def _given(self, call: ast.Call, place: int | str | None, held: bool) -> None:
         """The object is an argument of the call."""
-        callee = self.world.frame_value(self.owners[call], call.func)
+        callee = self.inference.frame_value(self.owners[call], call.func)
         if callee.ref in _LOOKERS and callee.kind is Kind.LIBRARY:
             return
         if callee.kind is Kind.LIBRARY and callee.ref in _HOLDERS:
@@ -316,7 +316,7 @@ class _Trace:
     def _put_into(self, holder: ast.Name, function: FunctionInfo) -> None:
         """The object is put into a holder that a name stands for: one made in this file, or nothing is known of it."""
         name, user = holder.id, function
-        if self.world.frame_value(function, holder).kind not in (Kind.CONTAINER, Kind.MODULE, Kind.METRIC):
+        if self.inference.frame_value(function, holder).kind not in (Kind.CONTAINER, Kind.MODULE, Kind.METRIC):
             self._escapes(holder)
         while name not in self._names_bound(function) and function.outer is not None:
             function = function.outer
@@ -337,7 +337,7 @@ class _Trace:
         current = self.parents[node]
         while not isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)):
             if isinstance(current, ast.ClassDef):
-                return self.world.index.info_of[current]  # type: ignore[return-value]
+                return self.inference.index.info_of[current]  # type: ignore[return-value]
             current = self.parents[current]
         return None
 
@@ -361,7 +361,7 @@ class _Trace:
         chosen = selection(node, self.parents)
         if chosen is None:
             return False
-        items = self.world.frame_value(self.owners[chosen.holder], chosen.holder).items or ()
+        items = self.inference.frame_value(self.owners[chosen.holder], chosen.holder).items or ()
         if any(value.created is None for _, value in items):
             return False
         keys = [key for key, value in items if value.created is self.created]
@@ -390,9 +390,9 @@ class _Trace:
 
     def _closed(self, cls: ClassInfo) -> bool:
         """Whether every method that the class inherits is in this file or in a known library."""
-        for current in self.world.lineage(cls):
+        for current in self.inference.lineage(cls):
             for base in current.node.bases:
-                value = self.world.frame_value(current.scope, base)
+                value = self.inference.frame_value(current.scope, base)
                 known = value.kind is Kind.LIBRARY and (value.ref or "").partition(".")[0] in _KNOWN_ROOTS
                 if not known and value.kind is not Kind.CLASS:
                     return False
@@ -400,7 +400,7 @@ class _Trace:
 
     def _may_be_it(self, node: ast.AST) -> bool:
         assert isinstance(node, ast.expr)
-        value = self.world.frame_value(self.owners[node], node)
+        value = self.inference.frame_value(self.owners[node], node)
         if value.kind is Kind.METRIC and value.element is None:
             return value.created is None or value.created is self.created
         return value.kind not in _OTHER_THINGS

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 _NUMBERS = tuple((key, NUMBER) for key in ("lr", "weight_decay", "momentum", "initial_lr", "eps"))
 
 
-def param_groups(world: ValueQuestions, optimizer: Value, step: Because) -> Value:
+def param_groups(inference: ValueQuestions, optimizer: Value, step: Because) -> Value:
     """`optimizer.param_groups`: numbers, and parameters, which are where the model is trained."""
     by_name = optimizer.cls.name if optimizer.cls is not None else optimizer.ref or ""
-    on_host = world.cpu_only or "cpu" in by_name.lower()
+    on_host = inference.cpu_only or "cpu" in by_name.lower()
     parameter = UNKNOWN if on_host else Value(Kind.TENSOR, Device.LIKELY, because=(step,))
     return container(container(None, [*_NUMBERS, ("params", container(parameter))], "dict"))
 
 
-def state(world: ValueQuestions, cls: ClassInfo) -> Value:
+def state(inference: ValueQuestions, cls: ClassInfo) -> Value:
     """`self.state` in an optimizer's class: entries for each parameter, joined over what its methods store."""
     stored: dict[object, list[Value]] = {}
-    for owner in world.lineage(cls):
+    for owner in inference.lineage(cls):
         for function in owner.methods.values():
             for key, node in _stores(function):
-                value = UNKNOWN if node is None else world.one_below(function, node)
+                value = UNKNOWN if node is None else inference.one_below(function, node)
                 stored.setdefault(key, []).append(value._replace(constant=None, created=None))
     items = [(key, join_all(values)) for key, values in sorted(stored.items(), key=str)]
     return container(container(None, items, "dict"), ref="dict")

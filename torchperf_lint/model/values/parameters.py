@@ -29,7 +29,6 @@ from torchperf_lint.model.values.name_heuristics import BATCH, conventional
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping, holds_unknown, is_of_host, placed
 
 if TYPE_CHECKING:
-
     from torchperf_lint.model.domain.contracts import Contract
     from torchperf_lint.model.domain.frames import Env, Frame
     from torchperf_lint.model.domain.interfaces import ValueQuestions
@@ -39,7 +38,7 @@ _DATA = (Kind.CONTAINER, Kind.NUMPY)
 _PLACES = (Kind.DEVICE, Kind.STRING)
 
 
-def initial(world: ValueQuestions, frame: Frame) -> Env:
+def initial(inference: ValueQuestions, frame: Frame) -> Env:
     """The environment in which the function of a new frame is run in general."""
     env: Env = {}
     function = frame.function
@@ -50,19 +49,19 @@ def initial(world: ValueQuestions, frame: Frame) -> Env:
     if frame.part is not None:
         wanted &= frame.part.names
     if function.self_name in wanted:
-        env[function.self_name] = own_object(world, function)
+        env[function.self_name] = own_object(inference, function)
         wanted.remove(function.self_name)
     if not wanted:
         return env
     everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     annotations = {each.arg: each.annotation for each in everything if each.annotation and each.arg in wanted}
-    promises = {name: annotated(annotation, world, None, function) for name, annotation in annotations.items()}
+    promises = {name: annotated(annotation, inference, None, function) for name, annotation in annotations.items()}
     open_to_calls = {name for name in wanted if not _says_enough(promises.get(name))}
     nothing: tuple[Env, set[str]] = ({}, set())
     by_calls, on_host = nothing
     if open_to_calls:
-        by_calls, on_host = world.one_call_up(lambda: _from_calls(world, function, open_to_calls)) or nothing
-    contract = world.contract(function)
+        by_calls, on_host = inference.one_call_up(lambda: _from_calls(inference, function, open_to_calls)) or nothing
+    contract = inference.contract(function)
     defaults = function.defaults
     for argument in everything:
         name = argument.arg
@@ -71,7 +70,7 @@ def initial(world: ValueQuestions, frame: Frame) -> Env:
         value = _as_loader(name, by_calls.get(name, UNKNOWN))
         if _is_mere_attribute(value):
             value = python_data(promises.get(name)) or value
-        if value.kind in (Kind.UNKNOWN, Kind.STRUCTURE) or holds_unknown(value):
+        if value.kind in (Kind.UNKNOWN, Kind.PYTREE) or holds_unknown(value):
             promised = promises.get(name)
             named = conventional(name, UNKNOWN)
             if promised is not None and holds_unknown(promised) and named.kind is not Kind.UNKNOWN:
@@ -79,7 +78,7 @@ def initial(world: ValueQuestions, frame: Frame) -> Env:
             plain = promised is not None and promised.kind in (Kind.NUMBER, Kind.STRING)
             if promised is not None and (plain or value.kind in (Kind.UNKNOWN, promised.kind)):
                 value = promised
-            elif promised is not None and promised.kind is Kind.TENSOR and value.kind is Kind.STRUCTURE:
+            elif promised is not None and promised.kind is Kind.TENSOR and value.kind is Kind.PYTREE:
                 value = value._replace(kind=Kind.TENSOR, ref=None)  # of what may be a nest of them, it is one
         if contract is not None and (value.kind in (Kind.UNKNOWN, Kind.TENSOR) or holds_unknown(value)):
             promised = _by_contract(
@@ -87,10 +86,10 @@ def initial(world: ValueQuestions, frame: Frame) -> Env:
             )
             value = value if promised.kind is Kind.UNKNOWN else promised
         from_host = name in on_host or conventions.stays_on_host(name)
-        if name not in defaults and not from_host and (there := world.placed(function)):
+        if name not in defaults and not from_host and (there := inference.placed(function)):
             value = placed(value, there)
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
-            value = _by_default(world, function, name, defaults.get(name))
+            value = _by_default(inference, function, name, defaults.get(name))
             if value.device.is_cuda and name in by_calls:
                 value = value._replace(device=Device.LIKELY)  # calls give something else
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
@@ -113,10 +112,10 @@ def _is_mere_attribute(value: Value) -> bool:
     return value.kind is Kind.METHOD and value.function is None and (value.element or UNKNOWN).kind is Kind.MODULE
 
 
-def declared(world: ValueQuestions, stores: list[AttributeStore]) -> Value | None:
+def declared(inference: ValueQuestions, stores: list[AttributeStore]) -> Value | None:
     """The Python data that an attribute is declared to hold where it is stored: `self.x: dict[str, float] = {}`."""
     promises = [
-        annotated(each.annotation, world, None, each.function) for each in stores if each.annotation is not None
+        annotated(each.annotation, inference, None, each.function) for each in stores if each.annotation is not None
     ]
     return next((promise for promise in map(python_data, promises) if promise is not None), None)
 
@@ -129,11 +128,11 @@ def python_data(promised: Value | None) -> Value | None:
     return promised if inner is not None and inner.kind in (Kind.NUMBER, Kind.STRING, Kind.UNKNOWN) else None
 
 
-def own_object(world: ValueQuestions, function: FunctionInfo) -> Value:
+def own_object(inference: ValueQuestions, function: FunctionInfo) -> Value:
     """What a method's first parameter is."""
     assert function.cls is not None
-    value = world.instance(function.cls)
-    if value.kind is Kind.MODULE and not world.cpu_only:
+    value = inference.instance(function.cls)
+    if value.kind is Kind.MODULE and not inference.cpu_only:
         step = Because(function.node.lineno, "a module's tensors live where the module lives")  # type: ignore[union-attr]
         return value._replace(device=Device.LIKELY, because=(step,))
     return value
@@ -153,49 +152,49 @@ def _by_contract(
     if value.device is not Device.UNKNOWN or contract.device is Device.UNKNOWN:
         return value
     step = Because(function.node.lineno, contract.says)  # type: ignore[union-attr]
-    kind = value.kind if value.kind is Kind.TENSOR else Kind.STRUCTURE
+    kind = value.kind if value.kind is Kind.TENSOR else Kind.PYTREE
     return value._replace(kind=kind, device=contract.device, because=(step,), origin=contract.origin)
 
 
-def _by_default(world: ValueQuestions, function: FunctionInfo, name: str, default: ast.expr | None) -> Value:
+def _by_default(inference: ValueQuestions, function: FunctionInfo, name: str, default: ast.expr | None) -> Value:
     if isinstance(default, ast.Constant):
         if isinstance(default.value, (bool, int, float)):
             return NUMBER
         if isinstance(default.value, str) and name not in conventions.DEVICE_NAMES:
             return STRING
-    place = _place_by_default(world, function, default) if name in conventions.DEVICE_NAMES else None
+    place = _place_by_default(inference, function, default) if name in conventions.DEVICE_NAMES else None
     if place is not None:
         return Value(Kind.DEVICE, place.or_host())
     elements = default.elts if isinstance(default, (ast.Tuple, ast.List)) else []
     if elements and all(_literal(element).kind is Kind.NUMBER for element in elements):
         return container(NUMBER, ref=type(default).__name__.lower())
-    return _called_by_default(world, function, default)
+    return _called_by_default(inference, function, default)
 
 
-def _place_by_default(world: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Device | None:
+def _place_by_default(inference: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Device | None:
     """The device that a parameter is by default: `device="cuda"`, `device=torch.device("cuda")`, `device=DEVICE`."""
     if isinstance(default, ast.Call) and last_name(default.func) == "device" and default.args:
         default = default.args[0]
     if isinstance(default, ast.Constant):
         return (text_names(default.value) or Device.LIKELY) if isinstance(default.value, str) else None
-    place = as_device(_bound_outside(world, function, default.id)) if isinstance(default, ast.Name) else None
+    place = as_device(_bound_outside(inference, function, default.id)) if isinstance(default, ast.Name) else None
     return place if place is not None and place.is_cuda else None
 
 
-def _bound_outside(world: ValueQuestions, function: FunctionInfo, name: str) -> Value:
+def _bound_outside(inference: ValueQuestions, function: FunctionInfo, name: str) -> Value:
     """What a name is where the function is defined."""
     outer, value = function.outer, None
     while outer is not None and value is None:
-        value = world.at_end(outer, name)
+        value = inference.at_end(outer, name)
         outer = outer.outer
-    return value or world.names.late(name) or UNKNOWN
+    return value or inference.names.late(name) or UNKNOWN
 
 
-def _called_by_default(world: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Value:
+def _called_by_default(inference: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Value:
     """The function or class of the program that a parameter is by default: `def fit(batches, prepare=to_device)`."""
     if not isinstance(default, ast.Name):
         return UNKNOWN
-    value = _bound_outside(world, function, default.id)
+    value = _bound_outside(inference, function, default.id)
     return value if value.kind in (Kind.FUNCTION, Kind.CLASS) else UNKNOWN
 
 
@@ -212,41 +211,41 @@ def _as_loader(name: str, given: Value) -> Value:
     return meant._replace(element=item) if item.device.on_accelerator else meant
 
 
-def placing(world: ValueQuestions, function: FunctionInfo) -> tuple[Because, ...]:
+def placing(inference: ValueQuestions, function: FunctionInfo) -> tuple[Because, ...]:
     """What shows that tensors of the function live where a module's inputs live: a contract, or that of a caller."""
-    contract = world.contract(function)
+    contract = inference.contract(function)
     if contract is not None and contract.device.on_accelerator:
         return (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
-    return world.one_call_up(lambda: _placing_callers(world, function)) or ()
+    return inference.one_call_up(lambda: _placing_callers(inference, function)) or ()
 
 
-def _placing_callers(world: ValueQuestions, function: FunctionInfo) -> tuple[Because, ...]:
-    handed = calling.handed_over(world, function)
+def _placing_callers(inference: ValueQuestions, function: FunctionInfo) -> tuple[Because, ...]:
+    handed = calling.handed_over(inference, function)
     records = [record for record in handed if last_name(record.call.func) in hooks.CALLERS_OF_ARGUMENTS]
-    if len(calling.possible_callers(world, function)) <= bounds.MOST_CALLERS:
-        records += world.callers(function)
+    if len(calling.possible_callers(inference, function)) <= bounds.MOST_CALLERS:
+        records += inference.callers(function)
     for record in records:
-        around = () if record.function is function else world.placed(record.function)
-        if around and not _gives_host_tensors(world, record):
+        around = () if record.function is function else inference.placed(record.function)
+        if around and not _gives_host_tensors(inference, record):
             path = record.function.index.path
             return tuple(step._replace(path=step.path or path) for step in around)
     return ()
 
 
-def _gives_host_tensors(world: ValueQuestions, record: CallRecord) -> bool:
+def _gives_host_tensors(inference: ValueQuestions, record: CallRecord) -> bool:
     """Whether tensors of the host are given, and none of the device: the function works where these are."""
     call = record.call
-    given = world.parts(record, *call.args, *(keyword.value for keyword in call.keywords))
+    given = inference.parts(record, *call.args, *(keyword.value for keyword in call.keywords))
     return any(map(is_of_host, given)) and not any(each.device.on_accelerator for each in given if each.holds_tensors)
 
 
-def _from_calls(world: ValueQuestions, function: FunctionInfo, wanted: set[str]) -> tuple[Env, set[str]]:
+def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[str]) -> tuple[Env, set[str]]:
     """Each wanted parameter joined over the calls of the program that reach the function, and those from the host."""
-    if wanted <= {function.self_name} or len(calling.possible_callers(world, function)) > bounds.MOST_CALLERS:
+    if wanted <= {function.self_name} or len(calling.possible_callers(inference, function)) > bounds.MOST_CALLERS:
         return {}, set()
     per_call: list[Env] = []
     records: list[CallRecord] = []
-    for record in world.callers(function):
+    for record in inference.callers(function):
         if record.function is function:
             continue
         call = record.call
@@ -254,7 +253,7 @@ def _from_calls(world: ValueQuestions, function: FunctionInfo, wanted: set[str])
             return {}, set()
         takes_self = function.self_name is not None and not _names_class(call, function)
         asked = _given_for(function, call, wanted, takes_self)
-        values = dict(zip(asked, world.parts(record, *asked), strict=True))
+        values = dict(zip(asked, inference.parts(record, *asked), strict=True))
         spread = [element_of_mapping(values.get(k.value, UNKNOWN)) for k in call.keywords if not k.arg]
         arguments = [UNKNOWN] * takes_self + [values.get(argument, UNKNOWN) for argument in call.args]
         keywords = {k.arg: values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
@@ -265,12 +264,12 @@ def _from_calls(world: ValueQuestions, function: FunctionInfo, wanted: set[str])
     names = {name for env in per_call for name in env} & wanted
     on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
-    joined = {name: _seen(_of_steps(world, name, per_call, records)) for name in names}
+    joined = {name: _seen(_of_steps(inference, name, per_call, records)) for name in names}
     # Other files may call as well, with another number: which one it is, or of what type, is not known.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
 
 
-def _of_steps(world: ValueQuestions, name: str, per_call: list[Env], records: list[CallRecord]) -> list[Value]:
+def _of_steps(inference: ValueQuestions, name: str, per_call: list[Env], records: list[CallRecord]) -> list[Value]:
     """What the calls give for the parameter.
 
     Those in steps count where some name a device and some leave it None, or some give a loader's batch and some
@@ -281,7 +280,7 @@ def _of_steps(world: ValueQuestions, name: str, per_call: list[Env], records: li
     places = any(value.kind is Kind.NONE for value in values) and any(value.kind in _PLACES for value in values)
     data = [value for value in values if value.holds_tensors or value.kind in _DATA]
     if places or {value.origin is not None for value in data} == {True, False}:
-        return [value for value, record in given if world.may_be_hot(record)] or values
+        return [value for value, record in given if inference.may_be_hot(record)] or values
     return values
 
 
@@ -326,7 +325,7 @@ def _seen(given: list[Value]) -> Value:
         return join_all(shown)._replace(element=_seen([value.element or UNKNOWN for value in shown]))
     if any(value.kind is Kind.NUMBER for value in shown):
         # What may be a number elsewhere is no more than one tensor.
-        shown = [v._replace(kind=Kind.TENSOR, ref=None) if v.kind is Kind.STRUCTURE else v for v in shown]
+        shown = [v._replace(kind=Kind.TENSOR, ref=None) if v.kind is Kind.PYTREE else v for v in shown]
     # What was moved to the device in one call is what the other calls show it to be.
     value = join_all([value for value in shown if value.kind is not Kind.UNKNOWN] or shown)
     if len(shown) < len(given) and value.constant is not None:
@@ -370,7 +369,7 @@ def _positional(function: FunctionInfo, arguments: list[Value], keywords: dict[s
     return env
 
 
-def bind(world: ValueQuestions, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
+def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
     """The environment of one particular call: given arguments, the rest by default or annotation."""
     env = _positional(function, arguments, keywords)
     assert function.arguments is not None
@@ -383,14 +382,12 @@ def bind(world: ValueQuestions, function: FunctionInfo, arguments: list[Value], 
         if isinstance(default, ast.Constant):
             value = NUMBER if isinstance(default.value, (bool, int, float)) else UNKNOWN
         elif default is not None:
-            value = _called_by_default(world, function, default)
+            value = _called_by_default(inference, function, default)
         if value.kind is Kind.UNKNOWN and argument.annotation is not None:
-            known = annotated(argument.annotation, world, None, function)
+            known = annotated(argument.annotation, inference, None, function)
             value = value if known is None else known._replace(device=value.device, because=value.because)
         env[name] = conventional(name, value)
     for collected in (function.arguments.vararg, function.arguments.kwarg):
         if collected is not None:
             env[collected.arg] = container(UNKNOWN, ref="tuple" if collected is function.arguments.vararg else "dict")
     return {**env, **_collected(function, arguments, keywords, [])}
-
-

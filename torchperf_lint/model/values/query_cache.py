@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchperf_lint.model.project.dependencies import Trail
+    from torchperf_lint.model.project.dependencies import DependencyRecorder
 
 _R = TypeVar("_R")
 
@@ -17,7 +17,7 @@ MOST_WAITING = 30
 _NEVER = 1 << 30
 
 
-class Answers:
+class QueryCache:
     """Memoised answers to questions that ask each other, now and then in a circle.
 
     No answer may depend on which question came first. One that rests on another that is still being worked out is
@@ -25,20 +25,20 @@ class Answers:
     question of its circle is being answered.
     """
 
-    def __init__(self, trail: Trail) -> None:
-        self._trail = trail
+    def __init__(self, recorder: DependencyRecorder) -> None:
+        self._recorder = recorder
         self._numbers: dict[object, int] = {}
         self._known: dict[int, tuple[Any, frozenset[int], int]] = {}  # with the questions of its circle, and its trail
-        self._kept_apart: dict[int, tuple[Any, int, int]] = {}
-        self._waiting: dict[int, int] = {}
+        self._provisional: dict[int, tuple[Any, int, int]] = {}
+        self._in_progress: dict[int, int] = {}
         self._lowest = _NEVER
 
     @property
     def depth(self) -> int:
         """How many questions are being answered."""
-        return len(self._waiting)
+        return len(self._in_progress)
 
-    def rest_on(self, depth: int) -> None:
+    def mark_provisional(self, depth: int) -> None:
         """Say that the answers now being worked out hold only until the question at that depth is answered."""
         self._lowest = min(self._lowest, depth)
 
@@ -52,35 +52,35 @@ class Answers:
         # Questions hold whole Values: numbers stand for them, for hashing those again and again would cost.
         key = self._numbers.setdefault(question, len(self._numbers))
         known = self._known.get(key)
-        trail = self._trail
-        if known is not None and (not known[1] or known[1].isdisjoint(self._waiting)):
-            trail.here |= known[2]
+        recorder = self._recorder
+        if known is not None and (not known[1] or known[1].isdisjoint(self._in_progress)):
+            recorder.here |= known[2]
             return known[0]  # type: ignore[no-any-return]
-        apart = self._kept_apart.get(key)
+        apart = self._provisional.get(key)
         if apart is not None:
-            self.rest_on(apart[1])
-            trail.here |= apart[2]
+            self.mark_provisional(apart[1])
+            recorder.here |= apart[2]
             return apart[0]  # type: ignore[no-any-return]
-        position = len(self._waiting)
-        if key in self._waiting or position >= MOST_WAITING:
-            self.rest_on(self._waiting.get(key, 0))
+        position = len(self._in_progress)
+        if key in self._in_progress or position >= MOST_WAITING:
+            self.mark_provisional(self._in_progress.get(key, 0))
             return default()
-        self._waiting[key] = position
+        self._in_progress[key] = position
         before, self._lowest = self._lowest, _NEVER
-        earlier = len(self._kept_apart)
-        came_by, trail.here = trail.here, 0
+        earlier = len(self._provisional)
+        came_by, recorder.here = recorder.here, 0
         try:
             answer = compute()
             lowest = self._lowest
-            own = trail.here
+            own = recorder.here
         finally:
-            del self._waiting[key]
+            del self._in_progress[key]
             self._lowest = before
-            trail.here |= came_by
+            recorder.here |= came_by
         if lowest < position:
-            self._kept_apart[key] = (answer, lowest, own)
-            self.rest_on(lowest)
+            self._provisional[key] = (answer, lowest, own)
+            self.mark_provisional(lowest)
         else:
-            circle = frozenset(self._kept_apart.popitem()[0] for _ in range(len(self._kept_apart) - earlier))
+            circle = frozenset(self._provisional.popitem()[0] for _ in range(len(self._provisional) - earlier))
             self._known[key] = (answer, circle, own)
         return answer

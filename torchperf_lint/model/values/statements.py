@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 class Runner:
     """Runs statements, all of them or those of a slice; an environment of None means that the place is not reached."""
 
-    def __init__(self, world: ValueQuestions, evaluator: ExpressionValues, frame: Frame, part: Slice | None = None) -> None:
-        self.world = world
+    def __init__(
+        self, inference: ValueQuestions, evaluator: ExpressionValues, frame: Frame, part: Slice | None = None
+    ) -> None:
+        self.inference = inference
         self.evaluate = evaluator
         self.frame = frame
         self.part = part
@@ -82,7 +84,7 @@ class Runner:
         return self.part is None or node in self.part.run
 
     def _functiondef(self, node: ast.FunctionDef, env: Env) -> Env:
-        info = self.world.index.info_of[node]
+        info = self.inference.index.info_of[node]
         assert isinstance(info, FunctionInfo)
         for decorator in node.decorator_list:
             self.evaluate(decorator, env)
@@ -95,13 +97,13 @@ class Runner:
     _asyncfunctiondef = _functiondef
 
     def _classdef(self, node: ast.ClassDef, env: Env) -> Env:
-        info = self.world.index.info_of[node]
+        info = self.inference.index.info_of[node]
         assert isinstance(info, ClassInfo)
         if self._is_run(node):
             bases = [self.evaluate(base, env) for base in node.bases]
             for each in (*(keyword.value for keyword in node.keywords), *node.decorator_list):
                 self.evaluate(each, env)
-            given = None if self.frame.function is self.world.index.module else metrics.base_given(bases)
+            given = None if self.frame.function is self.inference.index.module else metrics.base_given(bases)
             env[node.name] = Value(Kind.CLASS, ref=given, cls=info)
         own = [each for each in self._steps(node.body) if not isinstance(each, FUNCTIONS)]
         self._run(own, env.copy())
@@ -125,8 +127,8 @@ class Runner:
         return env
 
     def _bind_import(self, name: str, ref: str, env: Env) -> None:
-        if self.frame.function is not self.world.index.module or name not in self.world.names.late_imports:
-            env[name] = self.world.names.imported(ref)
+        if self.frame.function is not self.inference.index.module or name not in self.inference.names.late_imports:
+            env[name] = self.inference.names.imported(ref)
 
     def _assign(self, node: ast.Assign, env: Env) -> Env:
         value = self.evaluate(node.value, env)
@@ -134,7 +136,7 @@ class Runner:
             bind(self.evaluate, target, self._backward_evidence(target, node.value, value), env)
             for part in target.elts if isinstance(target, ast.Tuple) else ():
                 held = env.get(dotted(part) or "")
-                if held is not None and held.kind in (Kind.STRUCTURE, Kind.UNKNOWN):
+                if held is not None and held.kind in (Kind.PYTREE, Kind.UNKNOWN):
                     bind(self.evaluate, part, self._backward_evidence(part, node.value, held), env)
         return env
 
@@ -143,7 +145,7 @@ class Runner:
         path = dotted(target)
         if path not in self.frame.backward:
             return value
-        if value.kind in (Kind.STRUCTURE, Kind.TENSOR):
+        if value.kind in (Kind.PYTREE, Kind.TENSOR):
             loss = value._replace(kind=Kind.TENSOR, scalar=True, dtype=value.dtype or "float")
             return self._trained(loss, source) if loss.device is Device.UNKNOWN else loss
         if value.kind is not Kind.UNKNOWN or not isinstance(source, ast.Call):
@@ -159,7 +161,7 @@ class Runner:
 
     def _trained(self, loss: Value, source: ast.expr) -> Value:
         """A loss lives where its model is trained: on the accelerator, in a program that has to do with one."""
-        if self.world.cpu_only:
+        if self.inference.cpu_only:
             return loss
         step = self.evaluate.because(source, "`.backward()` is called on this, in a program for an accelerator")
         return loss._replace(device=Device.LIKELY, because=(step,))
@@ -168,7 +170,7 @@ class Runner:
         if node.value is not None:
             value = self.evaluate(node.value, env)
             if value.kind is Kind.UNKNOWN or (value.kind is Kind.CONTAINER and value.element is None):
-                promised = annotated(node.annotation, self.world, self.frame)
+                promised = annotated(node.annotation, self.inference, self.frame)
                 # Of an empty list of tensors, what is put into it tells more.
                 if promised is not None and (value.kind is Kind.UNKNOWN or element_of(promised).kind is Kind.NUMBER):
                     value = promised
@@ -291,7 +293,7 @@ class Runner:
         kept = _without_stores(env, loop)
         for name, annotation in _declared_names(self.frame.function).items():
             if kept.get(name) == UNKNOWN:
-                promised = annotated(annotation, self.world, self.frame)
+                promised = annotated(annotation, self.inference, self.frame)
                 kept[name] = parameters.python_data(promised) or UNKNOWN
         return kept
 

@@ -105,9 +105,9 @@ def tensor_attribute(base: Value, name: str) -> Value:
         return UNKNOWN
     if name in conventions.HOST_TENSORS:
         return Value(Kind.TENSOR, Device.CPU)
-    if base.kind is Kind.STRUCTURE and name in ("loss", "losses"):
+    if base.kind is Kind.PYTREE and name in ("loss", "losses"):
         return base._replace(
-            kind=Kind.TENSOR if name == "loss" else Kind.STRUCTURE, scalar=True if name == "loss" else None
+            kind=Kind.TENSOR if name == "loss" else Kind.PYTREE, scalar=True if name == "loss" else None
         )
     if name in torch_api.TENSOR_ATTRIBUTES and name != "data":
         base = derived(base)
@@ -121,7 +121,12 @@ def _is_text(value: Value) -> bool:
 
 
 def tensor_method(
-    evaluator: ExpressionValues, node: ast.Call, base: Value, name: str, arguments: list[Value], keywords: dict[str, Value]
+    evaluator: ExpressionValues,
+    node: ast.Call,
+    base: Value,
+    name: str,
+    arguments: list[Value],
+    keywords: dict[str, Value],
 ) -> Value:
     """`base.name(...)` of a tensor or a structure of tensors."""
     if name in ("to", "cuda", "cpu"):
@@ -132,14 +137,14 @@ def tensor_method(
         return INTEGER if arguments or keywords else container(INTEGER, ref="tuple")
     if name in torch_api.METADATA_METHODS or name.startswith(torch_api.ASKS_KIND):
         return NUMBER
-    if name in ("items", "values", "keys") and base.kind is Kind.STRUCTURE:
+    if name in ("items", "values", "keys") and base.kind is Kind.PYTREE:
         entry = base._replace(created=None, ref=None)
         if name == "items":
             return container(container(None, [(0, STRING), (1, entry)], "tuple"))
         return container(entry if name == "values" else STRING)
-    if name in ("get", "pop") and base.kind is Kind.STRUCTURE:
+    if name in ("get", "pop") and base.kind is Kind.PYTREE:
         return base._replace(ref=None)
-    if base.kind is Kind.STRUCTURE and name in torch_api.TEXT_METHODS:
+    if base.kind is Kind.PYTREE and name in torch_api.TEXT_METHODS:
         return STRING
     if name in ("split", "rsplit") and arguments and _is_text(arguments[0]):
         return container(STRING)  # a batch holds paths and names as well; tensors are split by numbers
@@ -257,7 +262,7 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
     """`base[index]`."""
     if base.kind is Kind.LOADER and base.created is None:
         return base  # `loaders["train"]`: no loader itself has items
-    if base.kind is Kind.STRUCTURE:
+    if base.kind is Kind.PYTREE:
         return base._replace(ref=None)
     if base.kind is Kind.TENSOR:
         scalar = True if base.vector and not sliced and index.kind is Kind.NUMBER else None
@@ -305,7 +310,7 @@ def element_of(value: Value) -> Value:
     """What iterating over the value gives."""
     if value.kind in (Kind.CONTAINER, Kind.LOADER):
         return key_of(value) if value.ref == "dict" else value.element or UNKNOWN
-    if value.kind is Kind.STRUCTURE:
+    if value.kind is Kind.PYTREE:
         return value._replace(ref=None)
     if value.kind is Kind.TENSOR:
         return value._replace(scalar=True if value.vector else None, vector=None)
@@ -320,7 +325,7 @@ def element_of_mapping(value: Value) -> Value:
     """What `**value` adds to a dict."""
     if value.kind is Kind.CONTAINER:
         return value.element or UNKNOWN
-    return element_of(value) if value.kind is Kind.STRUCTURE else UNKNOWN
+    return element_of(value) if value.kind is Kind.PYTREE else UNKNOWN
 
 
 def key_of(mapping: Value) -> Value:

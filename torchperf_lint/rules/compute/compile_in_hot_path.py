@@ -13,7 +13,7 @@ from torchperf_lint.syntax import cst, shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
 
 _COMPILERS = {
     "torch.compile": "wraps what it is given anew, and looks its compiled code up again,",
@@ -35,22 +35,27 @@ _COMPILERS = {
 def compile_in_hot_path(model: Model) -> Iterator[Finding]:
     """Compilers that every step calls, where nothing keeps the result for the next one."""
     for site in model.calls(*_COMPILERS, hot=True, near_device=False):
-        heat = model.heat(site)
-        if heat is None or model.in_test(site) or filled_once(model, site) or not conditions.in_any_case(model, site):
+        hot_path = model.hot_path(site)
+        if (
+            hot_path is None
+            or model.in_test(site)
+            or filled_once(model, site)
+            or not conditions.in_any_case(model, site)
+        ):
             continue
         does = _COMPILERS[model.value(site.node.func).ref or ""]
-        fields = {"call": model.brief(site.node), "does": does, "where": heat.where}
-        yield Finding(site, heat.because, _lifted(model, site, heat), fields)
+        fields = {"call": model.brief(site.node), "does": does, "where": hot_path.where}
+        yield Finding(site, hot_path.because, _lifted(model, site, hot_path), fields)
 
 
-def _lifted(model: Model, site: Site, heat: Heat) -> Fix | None:
+def _lifted(model: Model, site: Site, hot_path: HotPath) -> Fix | None:
     """Make it once, in front of the loop, where nothing in the call comes from the loop."""
     assigned = model.parent(site.node)
-    if heat.loop is None or not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1:
+    if hot_path.loop is None or not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1:
         return None
     target = model.text(assigned.targets[0].target)
     used = {name.value for name in shape.names_in(site.node)}
-    if used & (surroundings.names_of_loop(model, heat) - {target}) or target in used:
+    if used & (surroundings.names_of_loop(model, hot_path) - {target}) or target in used:
         return None
-    edits = placing.lifted(model, site, heat)
+    edits = placing.lifted(model, site, hot_path)
     return None if edits is None else Fix("make it once, before the loop", Safety.SHOWN, edits)

@@ -44,9 +44,9 @@ def convnet_backend_flags(model: Model) -> Iterator[Finding]:
     makers = list(model.calls(*backend_flags.CONVOLUTIONS)) + list(_ready_made(model))
     training = None if not makers or model.code.speaks_of("benchmark", "deterministic") else training_call(model)
     if training is not None:
-        call, heat = training
+        call, hot_path = training
         says = "trains a convolutional network, and nothing in this file lets cuDNN search for its fastest kernels"
-        yield Finding(call, heat.because, None, {"code": model.brief(call.node), "says": says})
+        yield Finding(call, hot_path.because, None, {"code": model.brief(call.node), "says": says})
 
 
 def _ready_made(model: Model) -> Iterator[object]:

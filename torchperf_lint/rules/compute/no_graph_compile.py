@@ -33,6 +33,6 @@ def no_graph_compile(model: Model) -> Iterator[Finding]:
     compiles = model.code.speaks_of(*backend_flags.COMPILE_STEMS) or model.code.names("torch.jit")
     training = None if compiles or habits.replays_graphs(model.code) else training_call(model)
     if training is not None:
-        site, heat = training
-        because = (*heat.because, *model.target_evidence("torch"))
+        site, hot_path = training
+        because = (*hot_path.because, *model.target_evidence("torch"))
         yield Finding(site, because, None, {"call": model.brief(site.node)})

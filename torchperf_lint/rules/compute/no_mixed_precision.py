@@ -39,8 +39,8 @@ def no_mixed_precision(model: Model) -> Iterator[Finding]:
             yield Finding(site, (), None, {"call": f"{model.text(site.node.func)}(...)"})
     training = training_call(model)
     if training is not None:
-        site, heat = training
-        yield Finding(site, heat.because, None, {"call": model.brief(site.node)})
+        site, hot_path = training
+        yield Finding(site, hot_path.because, None, {"call": model.brief(site.node)})
 
 
 def _leaves_out(model: Model, site: Site, *names: str) -> bool:

@@ -37,9 +37,13 @@ def scaler_with_bf16(model: Model) -> Iterator[Finding]:
     for site in live_scalers(model):
         if model.in_test(site):
             continue
-        heat = model.heat(steps[0])
+        hot_path = model.hot_path(steps[0])
         shown = Because(regions[0].site.rows[0], "here it is bfloat16 that is computed in")
-        because = (shown, Because(steps[0].rows[0], "the scaler is asked here"), *(heat.because if heat else ()))
+        because = (
+            shown,
+            Because(steps[0].rows[0], "the scaler is asked here"),
+            *(hot_path.because if hot_path else ()),
+        )
         fields = {"call": f"{model.text(site.node.func)}(...)", "step": f"{model.text(steps[0].node.func)}(...)"}
         yield Finding(site, because, _disable(site), fields)
 

@@ -88,8 +88,8 @@ def _asked_by_scaler(model: Model) -> Iterator[Finding]:
         if ref not in optimizer_api.FUSED_SINCE or not plain or model.in_test(site):
             continue
         found.add(site.start)
-        heat = model.heat(step)
-        because = (Because(step.rows[0], "the scaler steps it here"), *(heat.because if heat else ()))
+        hot_path = model.hot_path(step)
+        because = (Because(step.rows[0], "the scaler steps it here"), *(hot_path.because if hot_path else ()))
         known = model.target.torch_is(optimizer_api.FUSED_SINCE[ref])
         added = edits.add_argument(site.tree, site.node, "fused=True")
         fix = None

@@ -48,10 +48,13 @@ def tf32_disabled(model: Model) -> Iterator[Finding]:
     unsaid = not model.code.speaks_of(*backend_flags.TF32_STEMS, *backend_flags.PRECISION_ELSEWHERE)
     training = training_call(model) if unsaid else None
     if training is not None:
-        site, heat = training
+        site, hot_path = training
         says = "trains in float32, and nothing in this file lets matrix products use TF32"
         yield Finding(
-            site, (*heat.because, *model.target_evidence("torch")), None, {"code": model.brief(site.node), "says": says}
+            site,
+            (*hot_path.because, *model.target_evidence("torch")),
+            None,
+            {"code": model.brief(site.node), "says": says},
         )
 
 

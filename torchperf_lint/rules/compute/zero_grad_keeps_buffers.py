@@ -40,14 +40,14 @@ def zero_grad_keeps_buffers(model: Model) -> Iterator[Finding]:
         if receiver is None or keeps is None or not (keeps.absent or keeps.is_constant(False)):
             continue
         old = keeps.absent and model.target.torch_is(optimizer_api.KEEPS_BY_DEFAULT)
-        heat = model.heat(site) if old or not keeps.absent else None
-        if heat is None or not _is_torchs(model, receiver) or model.in_test(site):
+        hot_path = model.hot_path(site) if old or not keeps.absent else None
+        if hot_path is None or not _is_torchs(model, receiver) or model.in_test(site):
             continue
-        because = (*heat.because, *(model.target_evidence("torch") if old else ()))
-        yield Finding(site, because, _drop(model, site, old=bool(old)), _fields(model, site, heat.where))
-    for site, heat in filled_gradients(model):
+        because = (*hot_path.because, *(model.target_evidence("torch") if old else ()))
+        yield Finding(site, because, _drop(model, site, old=bool(old)), _fields(model, site, hot_path.where))
+    for site, hot_path in filled_gradients(model):
         if not model.in_test(site):
-            yield Finding(site, heat.because, None, _fields(model, site, heat.where))
+            yield Finding(site, hot_path.because, None, _fields(model, site, hot_path.where))
 
 
 def _is_torchs(model: Model, receiver: object) -> bool:

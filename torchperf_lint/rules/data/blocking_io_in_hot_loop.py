@@ -64,12 +64,12 @@ def _writes_to_memory(model: Model, site: Site) -> bool:
 
 def _now_and_then(model: Model, site: Site) -> Fix | None:
     """Put it under a test of the loop's own counter."""
-    heat = model.heat(site)
+    hot_path = model.hot_path(site)
     lines = placing.own_rows(model, site)
     alone = isinstance(model.parent(site.node), cst.Expr)
     counter = (
         None
-        if heat is None or not surroundings.always_in_loop(model, site, heat)
+        if hot_path is None or not surroundings.always_in_loop(model, site, hot_path)
         else surroundings.step_counter(model, site)
     )
     if counter is None or lines is None or not alone:

@@ -15,11 +15,11 @@ from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import edits
 
 if TYPE_CHECKING:
-    from torchperf_lint.model.domain.loaders import Route, Samples
     from collections.abc import Iterator
 
     from torchperf_lint.idioms.arguments import Given
     from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.domain.loaders import Route, Samples
 
 
 @rule(

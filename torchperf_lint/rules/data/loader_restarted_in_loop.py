@@ -17,7 +17,7 @@ from torchperf_lint.syntax import cst, edits, shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
 
 
 @rule(
@@ -49,18 +49,21 @@ def _restarted(model: Model) -> Iterator[Finding]:
             continue
         loader = call.args[0].value
         taken = _taken_at_once(model, site)
-        heat = model.heat(site)
-        if heat is None or model.in_test(site) or filled_once(model, site):
+        hot_path = model.hot_path(site)
+        if hot_path is None or model.in_test(site) or filled_once(model, site):
             continue
         if taken is None and not (
-            isinstance(model.parent(call), cst.Assign) and surroundings.always_in_loop(model, site, heat)
+            isinstance(model.parent(call), cst.Assign) and surroundings.always_in_loop(model, site, hot_path)
         ):
             continue
-        if any(_changes(model, path, site, heat) for path in _rests_on(loader)):
+        if any(_changes(model, path, site, hot_path) for path in _rests_on(loader)):
             continue
-        fix = None if taken is None else _go_on(model, taken, loader, heat)
-        fields = {"call": model.text(taken.node if taken else call), "does": f"{_costs(model, loader)} {heat.where}"}
-        yield Finding(taken or site, heat.because, fix, fields)
+        fix = None if taken is None else _go_on(model, taken, loader, hot_path)
+        fields = {
+            "call": model.text(taken.node if taken else call),
+            "does": f"{_costs(model, loader)} {hot_path.where}",
+        }
+        yield Finding(taken or site, hot_path.because, fix, fields)
 
 
 def _taken_at_once(model: Model, site: Site) -> Site | None:
@@ -79,11 +82,11 @@ def _rests_on(loader: cst.BaseExpression) -> list[str]:
     return [path or name.value for path, part in zip(paths, parts, strict=True) for name in shape.names_in(part)]
 
 
-def _changes(model: Model, path: str, site: Site, heat: Heat) -> bool:
+def _changes(model: Model, path: str, site: Site, hot_path: HotPath) -> bool:
     """Whether each pass, or each call, binds the name, or an attribute on the way to what it names."""
-    if surroundings.binds_on_way(model, heat, path):
+    if surroundings.binds_on_way(model, hot_path, path):
         return True
-    return heat.loop is None and model.binds(path.partition(".")[0], site)
+    return hot_path.loop is None and model.binds(path.partition(".")[0], site)
 
 
 def _costs(model: Model, loader: cst.BaseExpression) -> str:
@@ -95,12 +98,12 @@ def _costs(model: Model, loader: cst.BaseExpression) -> str:
     return f"starts {started} and ends them again"
 
 
-def _go_on(model: Model, taken: Site, loader: cst.BaseExpression, heat: Heat) -> Fix | None:
+def _go_on(model: Model, taken: Site, loader: cst.BaseExpression, hot_path: HotPath) -> Fix | None:
     """One iterator in front of the loop, which begins again by itself."""
     itertools = model.name_of("itertools", taken) or "itertools"
     name = "endless_batches" if model.binds("batches", taken) else "batches"
     line = f"{name} = {itertools}.chain.from_iterable({itertools}.repeat({model.text(loader)}))"
-    before = placing.before(model, heat, line)
+    before = placing.before(model, hot_path, line)
     after = edits.replace(taken.tree, taken.node, f"next({name})")
     changed = edits.together(before, after)
     title = "take all batches of one pass, then begin the next (needs `import itertools`)"

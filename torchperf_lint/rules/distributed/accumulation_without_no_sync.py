@@ -31,7 +31,7 @@ def accumulation_without_no_sync(model: Model) -> Iterator[Finding]:
         return
     for site in model.method_calls("backward"):
         shown = reduces_too_often(model, site)
-        heat = None if shown is None else model.heat(site)
-        if shown is not None and heat is not None and heat.loop is not None and not model.in_test(site):
-            fields = {"call": model.brief(site.node), "where": heat.where}
-            yield Finding(site, (*shown, *heat.because), None, fields)
+        hot_path = None if shown is None else model.hot_path(site)
+        if shown is not None and hot_path is not None and hot_path.loop is not None and not model.in_test(site):
+            fields = {"call": model.brief(site.node), "where": hot_path.where}
+            yield Finding(site, (*shown, *hot_path.because), None, fields)

@@ -34,13 +34,15 @@ def blocking_collective_in_hot_loop(model: Model) -> Iterator[Finding]:
 
 
 def _reported(model: Model, site: Site, *, of_objects: bool) -> Iterator[Finding]:
-    heat = model.heat(site)
+    hot_path = model.hot_path(site)
     if (
-        heat is None
+        hot_path is None
         or model.in_test(site)
         or not asks_only_for_others(model, site)
         or stands_beside_a_clock(model, site)
     ):
         return
     waits = "pickles, and waits for the device and for all processes," if of_objects else "waits for all processes"
-    yield Finding(site, heat.because, None, {"call": model.brief(site.node), "waits": waits, "where": heat.where})
+    yield Finding(
+        site, hot_path.because, None, {"call": model.brief(site.node), "waits": waits, "where": hot_path.where}
+    )

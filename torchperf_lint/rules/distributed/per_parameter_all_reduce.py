@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 def per_parameter_all_reduce(model: Model) -> Iterator[Finding]:
     """All-reduces of gradients in a hot loop over parameters."""
     for site in model.calls("torch.distributed.all_reduce", hot=True, near_device=False):
-        walk, heat = parameter_walk(model, site), model.heat(site)
-        if walk is None or heat is None or model.in_test(site) or shape.argument(site.node, "async_op", 3) is not None:
+        walk, hot_path = parameter_walk(model, site), model.hot_path(site)
+        if (
+            walk is None
+            or hot_path is None
+            or model.in_test(site)
+            or shape.argument(site.node, "async_op", 3) is not None
+        ):
             continue
-        fields = {"call": model.brief(site.node), "where": heat.step}
-        yield Finding(site, (walk, *heat.because), None, fields)
+        fields = {"call": model.brief(site.node), "where": hot_path.step}
+        yield Finding(site, (walk, *hot_path.because), None, fields)

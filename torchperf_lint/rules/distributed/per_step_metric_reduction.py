@@ -42,9 +42,9 @@ def per_step_metric_reduction(model: Model) -> Iterator[Finding]:
 
 
 def _reported(model: Model, site: Site) -> Iterator[Finding]:
-    heat = model.heat(site)
-    if heat is not None and not model.in_test(site):
-        yield Finding(site, heat.because, None, {"call": model.brief(site.node), "where": heat.where})
+    hot_path = model.hot_path(site)
+    if hot_path is not None and not model.in_test(site):
+        yield Finding(site, hot_path.because, None, {"call": model.brief(site.node), "where": hot_path.where})
 
 
 def _logs_steps(model: Model, site: Site) -> bool:

@@ -51,14 +51,14 @@ def allocator_flush_in_hot_loop(model: Model) -> Iterator[Finding]:
         site for site in sites if conditions.in_any_case(model, site) and not writes.takes_models_away(model, site)
     ]
     for site in found:
-        heat = model.heat(site)
-        if heat is None or model.in_test(site):
+        hot_path = model.hot_path(site)
+        if hot_path is None or model.in_test(site):
             continue
         edit = placing.removed(model, site, found)
         does, instead = _EFFECTS.get(model.value(site.node.func).ref or "", (_GIVES_BACK, _KEEP))
         fix = None if edit is None else Fix(instead, Safety.UNSAFE, (edit,))
-        fields = {"call": model.brief(site.node), "does": does, "where": heat.where}
-        yield Finding(site, heat.because, fix, fields)
+        fields = {"call": model.brief(site.node), "does": does, "where": hot_path.where}
+        yield Finding(site, hot_path.because, fix, fields)
     yield from _trainers(model)
 
 

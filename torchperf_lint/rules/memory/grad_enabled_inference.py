@@ -30,4 +30,6 @@ def grad_enabled_inference(model: Model) -> Iterator[Finding]:
         fix = None
         if found.decorate is not None:
             fix = Fix("evaluate without recording gradients", Safety.UNSAFE, (found.decorate,))
-        yield Finding(found.site, found.because, fix, {"call": model.brief(found.site.node), "where": found.heat.where})
+        yield Finding(
+            found.site, found.because, fix, {"call": model.brief(found.site.node), "where": found.hot_path.where}
+        )

@@ -31,8 +31,8 @@ def needless_retain_graph(model: Model) -> Iterator[Finding]:
         edit = _without(found.site)
         fix = None if edit is None else Fix("let the graph go with this pass", Safety.SHOWN, (edit,))
         why = "no other backward pass is made" if found.only else "it is the last backward pass of the step"
-        fields = {"call": model.brief(found.site.node), "where": found.heat.where, "why": why}
-        yield Finding(found.site, found.heat.because, fix, fields)
+        fields = {"call": model.brief(found.site.node), "where": found.hot_path.where, "why": why}
+        yield Finding(found.site, found.hot_path.because, fix, fields)
 
 
 def _without(site: Site) -> Edit | None:

@@ -83,8 +83,8 @@ def _averages(metric: Value) -> bool:
 def _finding(model: Model, found: _Found, metrics: list[Metric]) -> Finding:
     (site, metric), update, escape = found
     row = update.site.rows[0]
-    shown = type(update.heat.because[0])(row, f"updated here by `{model.text(update.site.node.func)}(...)`")
-    because = (*update.because, shown, *update.heat.because, *([] if escape is None else [escape]))
+    shown = type(update.hot_path.because[0])(row, f"updated here by `{model.text(update.site.node.func)}(...)`")
+    because = (*update.because, shown, *update.hot_path.because, *([] if escape is None else [escape]))
     may_be_weighted = escape is not None or (_averages(metric) and _reaches_all(model))
     fix = None
     if model.target.torchmetrics_is(torchmetrics_api.DISABLE_SINCE) is False:
@@ -93,7 +93,7 @@ def _finding(model: Model, found: _Found, metrics: list[Metric]) -> Finding:
         fix = _disable(model, site, metric)
     if fix is not None or not may_be_weighted:
         because = (*because, *model.target_evidence("torchmetrics"))
-    return Finding(site, because, fix, {"metric": aggregators.shown_name(metric), "where": update.heat.where})
+    return Finding(site, because, fix, {"metric": aggregators.shown_name(metric), "where": update.hot_path.where})
 
 
 def _disable(model: Model, site: Site, metric: Value) -> Fix | None:

@@ -36,12 +36,12 @@ def dist_sync_on_step(model: Model) -> Iterator[Finding]:
         if argument is None or model.value(argument.value).constant is not True:
             continue
         for name, site in model.object_calls(made.metric)[0]:
-            heat = model.heat(site) if name in FORWARD else None
-            if heat is None:
+            hot_path = model.hot_path(site) if name in FORWARD else None
+            if hot_path is None:
                 continue
             called = Because(site.rows[0], f"called here by `{model.text(site.node.func)}(...)`")
-            fields = {"metric": made.class_name, "where": heat.where}
-            yield Finding(made.site, (called, *heat.because), _leave_out(made, argument), fields)
+            fields = {"metric": made.class_name, "where": hot_path.where}
+            yield Finding(made.site, (called, *hot_path.because), _leave_out(made, argument), fields)
             break
 
 

@@ -30,6 +30,6 @@ def host_metric_per_batch(model: Model) -> Iterator[Finding]:
         fields = {
             "call": f"{model.text(metric.site.node.func)}(...)",
             "count": f"{count} tensors are" if count > 1 else "a tensor is",
-            "where": metric.heat.where,
+            "where": metric.hot_path.where,
         }
-        yield Finding(metric.site, (*metric.because, *metric.heat.because), None, fields)
+        yield Finding(metric.site, (*metric.because, *metric.hot_path.because), None, fields)

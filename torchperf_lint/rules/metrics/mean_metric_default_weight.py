@@ -37,8 +37,8 @@ def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
         if not update.direct or not update.averages:
             continue
         weight = update.weight
-        fields = {"call": f"{model.text(update.site.node.func)}(...)", "where": update.heat.where}
-        because = (*update.because, *update.heat.because)
+        fields = {"call": f"{model.text(update.site.node.func)}(...)", "where": update.hot_path.where}
+        because = (*update.because, *update.hot_path.because)
         if weight is None and sends_default and (_is_device_tensor(model, update) or update.reads):
             fields["weight"] = "the default weight 1.0"
             because = (*because, *model.target_evidence("torchmetrics"))

@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Severity
 from torchperf_lint.idioms.metrics.metric_calls import hot_calls_of_any
 from torchperf_lint.idioms.metrics.walked import walked
-from torchperf_lint.idioms.sync.reads import Role, needed_at_once
+from torchperf_lint.idioms.sync.reads import Sink, needed_at_once
 from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def metric_compute_per_step(model: Model) -> Iterator[Finding]:
     for each in calls:
         if each.name != "compute" or not each.metric.device.on_accelerator:
             continue
-        if _starts_anew(model, each, calls) or needed_at_once(model, each.site) is Role.CONDITION:
+        if _starts_anew(model, each, calls) or needed_at_once(model, each.site) is Sink.CONDITION:
             continue
-        fields = {"call": model.brief(each.site.node), "where": each.heat.where}
-        yield Finding(each.site, (*each.because, *each.heat.because), None, fields)
+        fields = {"call": model.brief(each.site.node), "where": each.hot_path.where}
+        yield Finding(each.site, (*each.because, *each.hot_path.because), None, fields)
 
 
 def _starts_anew(model: Model, each: MetricCall, calls: tuple[MetricCall, ...]) -> bool:
@@ -50,7 +50,7 @@ def _starts_anew(model: Model, each: MetricCall, calls: tuple[MetricCall, ...]) 
             return True
     made = model.creation(each.metric)
     if made is not None:
-        return model.heat(made) is not None
+        return model.hot_path(made) is not None
     return each.metric.created is None and (each.metric.ref is None or not _is_kept(path))
 
 
@@ -60,7 +60,7 @@ def _any_starts_anew(model: Model, metrics: list[Value], calls: tuple[MetricCall
     if None in resets or any(metric.created in resets or metric.cls is not None for metric in metrics):
         return True
     made = [model.creation(metric) for metric in metrics]
-    return any(site is None or model.heat(site) is not None for site in made)
+    return any(site is None or model.hot_path(site) is not None for site in made)
 
 
 def _is_kept(path: str | None) -> bool:

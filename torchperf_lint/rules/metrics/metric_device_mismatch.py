@@ -29,6 +29,6 @@ def metric_device_mismatch(model: Model) -> Iterator[Finding]:
         fields = {
             "call": f"{model.text(each.site.node.func)}(...)",
             "metric": each.function,
-            "where": each.heat.where,
+            "where": each.hot_path.where,
         }
-        yield Finding(each.site, (*each.because, *each.heat.because), None, fields)
+        yield Finding(each.site, (*each.because, *each.hot_path.because), None, fields)

@@ -44,9 +44,9 @@ def metric_forward_unused(model: Model) -> Iterator[Finding]:
         fields = {
             "call": f"{model.text(each.call.func)}(...)",
             "twice": ", updating twice for it" if twice else "",
-            "where": each.heat.where,
+            "where": each.hot_path.where,
         }
-        because = (*each.because, *each.heat.because)
+        because = (*each.because, *each.hot_path.because)
         yield Finding(each.site, because, _only_update(model, each), fields)
 
 

@@ -37,13 +37,13 @@ def metric_input_validation(model: Model) -> Iterator[Finding]:
         if task is None or shape.argument(each.site.node, "validate_args") is not None:
             continue
         for name, site in model.object_calls(each.metric)[0]:
-            heat = model.heat(site) if name in ("update", *FORWARD) else None
-            if heat is None or not _reads_values(model, task, site):
+            hot_path = model.hot_path(site) if name in ("update", *FORWARD) else None
+            if hot_path is None or not _reads_values(model, task, site):
                 continue
             updated = Because(site.rows[0], f"updated here by `{model.text(site.node.func)}(...)`")
             what = "predictions and labels" if task == "multiclass" else "labels"
-            fields = {"metric": each.class_name, "what": what, "where": heat.where}
-            yield Finding(each.site, (updated, *heat.because), _do_not_check(each), fields)
+            fields = {"metric": each.class_name, "what": what, "where": hot_path.where}
+            yield Finding(each.site, (updated, *hot_path.because), _do_not_check(each), fields)
             break
 
 

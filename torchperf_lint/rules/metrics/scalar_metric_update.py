@@ -40,18 +40,18 @@ def scalar_metric_update(model: Model) -> Iterator[Finding]:
             fields = {
                 "argument": model.text(read.site.node),
                 "says": f"waits for the device, and `{sink}` copies the number back to it",
-                "where": update.heat.where,
+                "where": update.hot_path.where,
             }
-            because = (*update.because, *read.because, *update.heat.because)
+            because = (*update.because, *read.because, *update.hot_path.because)
             yield Finding(read.site, because, _keep_tensor(model, update, read), fields)
         # A list of values would keep numbers and tensors on two devices: nothing better can be offered.
         if not update.reads and aggregators.is_number(model, update.value) and not _lists(update):
             fields = {
                 "argument": model.text(update.value),
                 "says": f"is a Python number that `{sink}` copies to the device and waits for",
-                "where": update.heat.where,
+                "where": update.hot_path.where,
             }
-            because = (*update.because, *update.heat.because)
+            because = (*update.because, *update.hot_path.because)
             if _leaves_weight_out(update):
                 because = (*because, *model.target_evidence("torchmetrics"))
             yield Finding(model.site(update.value), because, _wrap_number(model, update), fields)

@@ -28,5 +28,5 @@ def uncollected_metrics(model: Model) -> Iterator[Finding]:
     for shared in shared_states(model):
         names = [f"`{name}`" for name in shared.names]
         because = tuple(Because(each.site.rows[0], f"`{each.class_name}` is made here") for each in shared.made)
-        fields = {"metrics": f"{', '.join(names[:-1])} and {names[-1]}", "where": shared.heat.where}
-        yield Finding(shared.site, (*because, *shared.heat.because), None, fields)
+        fields = {"metrics": f"{', '.join(names[:-1])} and {names[-1]}", "where": shared.hot_path.where}
+        yield Finding(shared.site, (*because, *shared.hot_path.because), None, fields)

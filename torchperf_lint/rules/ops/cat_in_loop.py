@@ -30,8 +30,8 @@ _JOINS = tuple(f"torch.{name}" for name in ("cat", "concat", "concatenate", "hst
 def cat_in_loop(model: Model) -> Iterator[Finding]:
     """Concatenations that a loop over batches adds to and does not read."""
     for site in model.calls(*_JOINS, hot=True, near_device=False):
-        heat = model.heat(site)
-        name = None if heat is None or heat.loop is None else growth(model, site, heat.loop)
-        if name is not None and heat is not None and not model.in_test(site):
-            fields = {"call": model.brief(site.node), "name": name, "where": heat.where}
-            yield Finding(site, heat.because, None, fields)
+        hot_path = model.hot_path(site)
+        name = None if hot_path is None or hot_path.loop is None else growth(model, site, hot_path.loop)
+        if name is not None and hot_path is not None and not model.in_test(site):
+            fields = {"call": model.brief(site.node), "name": name, "where": hot_path.where}
+            yield Finding(site, hot_path.because, None, fields)

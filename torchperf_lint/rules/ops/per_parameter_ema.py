@@ -32,9 +32,9 @@ _UPDATES = (".mul_(", ".copy_(", ".lerp_(", ".data", "*=", "load_state_dict")
 def per_parameter_ema(model: Model) -> Iterator[Finding]:
     """Hot loops over two lists or dicts of parameters that update the average of one by the other."""
     for site, average in averages(model):
-        heat = model.heat(site)
-        if heat is not None and not model.in_test(site):
-            yield Finding(site, heat.because, _all_at_once(model, site, average), {"where": heat.where})
+        hot_path = model.hot_path(site)
+        if hot_path is not None and not model.in_test(site):
+            yield Finding(site, hot_path.because, _all_at_once(model, site, average), {"where": hot_path.where})
 
 
 def _all_at_once(model: Model, site: Site, average: Average) -> Fix | None:

@@ -28,6 +28,6 @@ def python_loop_over_tensor(model: Model) -> Iterator[Finding]:
     """Hot loops over the rows of a device tensor whose only statement computes one row with torch's operations."""
     for site in model.builtin_calls("range"):
         tensor = rows_of(model, site)
-        heat = None if tensor is None else model.heat(site)
-        if tensor is not None and heat is not None and not model.in_test(site):
-            yield Finding(site, heat.because, None, {"tensor": tensor, "where": heat.where})
+        hot_path = None if tensor is None else model.hot_path(site)
+        if tensor is not None and hot_path is not None and not model.in_test(site):
+            yield Finding(site, hot_path.because, None, {"tensor": tensor, "where": hot_path.where})

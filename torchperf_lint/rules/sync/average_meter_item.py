@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.metrics import meters
-from torchperf_lint.idioms.sync.reads import Role, hot_reads
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.knowledge.conventions import READING_METERS
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.syntax import cst, edits, shape
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def average_meter_item(model: Model) -> Iterator[Finding]:
     """Reads that only go into a meter, which could add up tensors just as well."""
     for read in hot_reads(model):
-        if read.role is Role.METER:
-            fields = {"read": model.brief(read.site.node), "where": read.heat.where, "meter": read.sink}
+        if read.role is Sink.METER:
+            fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "meter": read.sink}
             fix = None if read.by_helper else _feed_tensor(model, read)
-            yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
+            yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
 
 def _feed_tensor(model: Model, read: HostRead) -> Fix | None:

@@ -33,21 +33,25 @@ _FILLS = ("masked_fill", "masked_fill_")
 def boolean_mask_read(model: Model) -> Iterator[Finding]:
     """Reads and updates through a boolean mask, writes of device tensors through one, and fills with such."""
     for indexed, mask in indexing.hot_masks(model):
-        because = (*indexed.value(mask).because, *indexed.heat.because)
+        because = (*indexed.value(mask).because, *indexed.hot_path.because)
         often = "twice " if indexed.use is Use.UPDATED else ""
         fields = {
             "chosen": model.brief(indexed.site.node),
             "why": f"{often}to know how many elements the mask chooses",
-            "where": indexed.heat.where,
+            "where": indexed.hot_path.where,
         }
         fix = _over_all(model, indexed) if indexing.compared_with_number(model, indexed) else None
         yield Finding(indexed.site, because, fix, fields)
     for site in model.method_calls(*_FILLS, hot=True):
-        heat, shows = model.heat(site), _value_on_device(model, site.node)
-        if heat is None or shows is None:
+        hot_path, shows = model.hot_path(site), _value_on_device(model, site.node)
+        if hot_path is None or shows is None:
             continue
-        fields = {"chosen": model.brief(site.node), "why": "to read the value that it fills in", "where": heat.where}
-        yield Finding(site, (*shows, *heat.because), _where(model, site), fields)
+        fields = {
+            "chosen": model.brief(site.node),
+            "why": "to read the value that it fills in",
+            "where": hot_path.where,
+        }
+        yield Finding(site, (*shows, *hot_path.because), _where(model, site), fields)
 
 
 def _value_on_device(model: Model, call: cst.Call) -> tuple[Because, ...] | None:

@@ -36,13 +36,13 @@ def distribution_validation(model: Model) -> Iterator[Finding]:
         position = CHECKED[model.value(site.node.func).ref or ""]
         if shape.argument(site.node, "validate_args", position) is not None:
             continue
-        because, heat = _parameter_on_device(model, site), model.heat(site)
-        if because is None or heat is None or surroundings.may_be_caught(model, site):
+        because, hot_path = _parameter_on_device(model, site), model.hot_path(site)
+        if because is None or hot_path is None or surroundings.may_be_caught(model, site):
             continue
         changed = edits.add_argument(site.tree, site.node, "validate_args=False")
         fix = None if changed is None else Fix("leave the check out", Safety.UNSAFE, changed)
-        fields = {"call": model.brief(site.node), "where": heat.where}
-        yield Finding(site, (*because, *heat.because), fix, fields)
+        fields = {"call": model.brief(site.node), "where": hot_path.where}
+        yield Finding(site, (*because, *hot_path.because), fix, fields)
 
 
 def _parameter_on_device(model: Model, site: Site) -> tuple[Because, ...] | None:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 def dynamic_shape_op(model: Model) -> Iterator[Finding]:
     """Searches, selections and counts over device tensors, unless the call is told the size."""
     for site, because in sizes.hot_calls_sized_by_data(model):
-        heat = model.heat(site)
-        if heat is not None:
-            fields = {"call": model.brief(site.node), "where": heat.where}
+        hot_path = model.hot_path(site)
+        if hot_path is not None:
+            fields = {"call": model.brief(site.node), "where": hot_path.where}
             fix = _with_size(model, site)
-            yield Finding(site, (*because, *heat.because), fix, fields)
+            yield Finding(site, (*because, *hot_path.because), fix, fields)
 
 
 def _with_size(model: Model, site: Site) -> Fix | None:

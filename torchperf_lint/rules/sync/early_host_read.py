@@ -34,5 +34,5 @@ def early_host_read(model: Model) -> Iterator[Finding]:
         fix = coalesced_fixes(model).get(read.site.start)
         if fix is None and early.moved is not None:
             fix = Fix("read the value where it is first needed", Safety.SHOWN, early.moved)
-        fields = {"read": model.brief(read.site.node), "where": read.heat.where, "name": early.name}
-        yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
+        fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "name": early.name}
+        yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)

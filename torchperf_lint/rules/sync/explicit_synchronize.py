@@ -14,7 +14,7 @@ from torchperf_lint.syntax import cst, shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
 
 _DEVICE_WIDE = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
 _CURRENT = ("torch.cuda.current_stream", "torch.cuda.default_stream", "torch.accelerator.current_stream")
@@ -36,17 +36,17 @@ def explicit_synchronize(model: Model) -> Iterator[Finding]:
     if habits.orders_streams(model.code):
         return
     for site in _waits(model):
-        heat = model.heat(site)
+        hot_path = model.hot_path(site)
         # A module's `forward` and an optimizer's `step` may wait for what runs elsewhere.
-        trains = heat is not None and (heat.trains or names_training(model.function_name(site)))
-        if heat is None or not trains or _measures(model, site, heat) or model.in_test(site):
+        trains = hot_path is not None and (hot_path.trains or names_training(model.function_name(site)))
+        if hot_path is None or not trains or _measures(model, site, hot_path) or model.in_test(site):
             continue
         names = surroundings.names_used(model, site)
         if names >= _COPIES or ("cpu" in names and "non_blocking" in names):
             continue  # A copy to the host that is not waited for may be read here.
         edit = placing.deleted(model, site)
         fix = None if edit is None else Fix("wait for nothing", Safety.UNSAFE, (edit,))
-        yield Finding(site, heat.because, fix, {"call": model.brief(site.node), "where": heat.where})
+        yield Finding(site, hot_path.because, fix, {"call": model.brief(site.node), "where": hot_path.where})
 
 
 def _waits(model: Model) -> Iterator[Site]:
@@ -58,10 +58,10 @@ def _waits(model: Model) -> Iterator[Site]:
             yield site
 
 
-def _measures(model: Model, site: Site, heat: Heat) -> bool:
+def _measures(model: Model, site: Site, hot_path: HotPath) -> bool:
     """Whether the function around the wait measures time; of one that a loop calls, whether its file may."""
     if any(TIMING_NAMES.search(name.lower()) for name in surroundings.names_used(model, site)):
         return True
-    if heat.loop is not None or model.framework(site) is not None:
+    if hot_path.loop is not None or model.framework(site) is not None:
         return False
-    return habits.measures_time(model.code) or any(step.path not in (None, model.path) for step in heat.because)
+    return habits.measures_time(model.code) or any(step.path not in (None, model.path) for step in hot_path.because)

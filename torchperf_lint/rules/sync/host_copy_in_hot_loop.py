@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model import Heat, Model, Site
+    from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.flow import Use
 
 _OTHER_MATTERS = (goes_back, is_fetch, feeds_host_metric, is_one_read)
@@ -57,17 +57,17 @@ _JOINS = {
 def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
     """The first copy of each chain `x.detach().cpu().numpy()`, unless the value goes on to be one number."""
     for site, copied, says in _copies(model):
-        heat = model.heat(site)
+        hot_path = model.hot_path(site)
         because = model.on_device(copied)
-        if heat is None or because is None or _is_deliberate(model, site, heat):
+        if hot_path is None or because is None or _is_deliberate(model, site, hot_path):
             continue
-        if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, heat):
+        if not _is_copied(model, copied) or _is_part_of_read(model, site) or _must_be_on_host(model, site, hot_path):
             continue
-        if any(owns(model, site) for owns in _OTHER_MATTERS) or worked_on_at_once(model, site, heat):
+        if any(owns(model, site) for owns in _OTHER_MATTERS) or worked_on_at_once(model, site, hot_path):
             continue
         fix = None if says else _collect_on_device(model, site)
-        fields = {"copy": model.brief(site.node), "where": heat.where}
-        yield Finding(site, (*because, *says, *heat.because), fix, fields)
+        fields = {"copy": model.brief(site.node), "where": hot_path.where}
+        yield Finding(site, (*because, *says, *hot_path.because), fix, fields)
 
 
 def _copies(model: Model) -> Iterator[tuple[Site, cst.BaseExpression, tuple[Because, ...]]]:
@@ -89,9 +89,9 @@ def _brings_to_host(call: cst.Call) -> bool:
     return name in ("cpu", "numpy", "tolist") and not (name == "cpu" and call.args)
 
 
-def _is_deliberate(model: Model, site: Site, heat: Heat) -> bool:
+def _is_deliberate(model: Model, site: Site, hot_path: HotPath) -> bool:
     """A module's `forward` that works on the host, or a branch for programs that keep their data there."""
-    return heat.function in ("forward", "backward") or conditions.chosen_for_device(model, site)
+    return hot_path.function in ("forward", "backward") or conditions.chosen_for_device(model, site)
 
 
 def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
@@ -114,7 +114,7 @@ def _outermost(model: Model, call: cst.Call) -> cst.Call:
         call = outer
 
 
-def _must_be_on_host(model: Model, site: Site, heat: Heat) -> bool:
+def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
     """Whether the copy goes to something that works on the host only, or decides what the loop does next."""
     node: cst.CSTNode = site.node
     parent = model.parent(node)
@@ -127,7 +127,7 @@ def _must_be_on_host(model: Model, site: Site, heat: Heat) -> bool:
             return True
         if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
             name = shape.dotted(parent.targets[0].target)
-            return name is not None and _used_on_host(model, site, heat, name)
+            return name is not None and _used_on_host(model, site, hot_path, name)
         node, parent = parent, model.parent(parent)
     return False
 
@@ -137,9 +137,9 @@ def _works_on_host(function: str) -> bool:
     return name in NEEDS_HOST or name in WRITES_OUT or "env" in function.split(".")[:-1]
 
 
-def _used_on_host(model: Model, site: Site, heat: Heat, name: str) -> bool:
+def _used_on_host(model: Model, site: Site, hot_path: HotPath, name: str) -> bool:
     """Whether a copy that is given a name is written out, or steers the loop, later in the step."""
-    in_step = [use for use in model.uses(name, site, heat).of("load") if use.inside or heat.loop is None]
+    in_step = [use for use in model.uses(name, site, hot_path).of("load") if use.inside or hot_path.loop is None]
     return any(use.decides or _works_on_host(use.call or "") for use in in_step)
 
 
@@ -156,22 +156,22 @@ class _Filling(NamedTuple):
 
 def _collect_on_device(model: Model, site: Site) -> Fix | None:
     """Fill the list with the tensors as they are, and copy them after the loop: joined, where that is the same."""
-    heat, outer, kept = model.heat(site), _outermost(model, site.node), shape.receiver(site.node)
+    hot_path, outer, kept = model.hot_path(site), _outermost(model, site.node), shape.receiver(site.node)
     filling = _filling(model, outer)
-    if heat is None or filling is None or kept is None or not surroundings.ends_plainly(model, heat):
+    if hot_path is None or filling is None or kept is None or not surroundings.ends_plainly(model, hot_path):
         return None
-    uses = model.uses(filling.name, site, heat)
+    uses = model.uses(filling.name, site, hot_path)
     if not uses.only_filled:
         return None
     chain = _chain(model, site.node, outer)
     methods = [shape.method_name(call) or "" for call in chain]
-    if not _means_the_same_behind(model, site, heat, chain):
+    if not _means_the_same_behind(model, site, hot_path, chain):
         return None
     has_graph = shape.without_calls(kept, _DETACH) is kept and not {"numpy", "tolist", "detach"}.intersection(methods)
-    if has_graph and goes_backward_behind(model, site, heat):
+    if has_graph and goes_backward_behind(model, site, hot_path):
         return None
     copy = "." + edits.text_of(site.tree, outer)[site.tree.span(site.node.func.attr)[0] - site.tree.span(outer)[0] :]
-    entry = f"{filling.name}.append({_kept(model, site, heat, kept, copy)})"
+    entry = f"{filling.name}.append({_kept(model, site, hot_path, kept, copy)})"
     changed = edits.together(
         edits.replace(site.tree, filling.node, entry),
         _copied_after_loop(model, site, filling, copy, methods),
@@ -180,7 +180,7 @@ def _collect_on_device(model: Model, site: Site) -> Fix | None:
     return None if changed is None else Fix(title, Safety.UNSAFE, changed)
 
 
-def _means_the_same_behind(model: Model, site: Site, heat: Heat, chain: list[cst.Call]) -> bool:
+def _means_the_same_behind(model: Model, site: Site, hot_path: HotPath, chain: list[cst.Call]) -> bool:
     """Whether what the methods are given (`astype(np.float32)`) is the same behind the loop as in each pass."""
     for call in chain:
         for argument in call.args:
@@ -189,7 +189,9 @@ def _means_the_same_behind(model: Model, site: Site, heat: Heat, chain: list[cst
             names = {name.value for name in shape.names_in(argument.value)}
             if names & {"kept", "each"}:
                 return False
-            stores = [use for name in names for use in model.uses(name, site, heat).of("store", "augment", "delete")]
+            stores = [
+                use for name in names for use in model.uses(name, site, hot_path).of("store", "augment", "delete")
+            ]
             if any(use.inside or use.after for use in stores):
                 return False
     return True
@@ -209,11 +211,11 @@ def _filling(model: Model, copied: cst.Call) -> _Filling | None:
     return _Filling(filled.value, call, method == "extend")
 
 
-def _kept(model: Model, site: Site, heat: Heat, tensor: cst.BaseExpression, copy: str) -> str:
+def _kept(model: Model, site: Site, hot_path: HotPath, tensor: cst.BaseExpression, copy: str) -> str:
     """What the list is given: without its graph, and a copy of what would hold more memory or be written over."""
     bare = shape.without_calls(tensor, _DETACH)
     text = edits.postfix(site.tree, bare)
-    shares = _is_part(bare) or not is_never_written(model, bare, site, heat) or habits.replays_graphs(model.code)
+    shares = _is_part(bare) or not is_never_written(model, bare, site, hot_path) or habits.replays_graphs(model.code)
     # NumPy takes no tensor with a graph, so without `detach` there was none.
     detached = text if bare is tensor and ".numpy()" in copy and not shares else f"{text}.detach()"
     return f"{detached}.clone()" if shares else detached
@@ -245,9 +247,9 @@ def _copied_after_loop(
     model: Model, site: Site, filling: _Filling, copy: str, methods: list[str]
 ) -> Edit | tuple[Edit, ...] | None:
     """What brings the collected tensors to the host behind the loop, so that the list's readers find what they did."""
-    heat, name = model.heat(site), filling.name
-    assert heat is not None
-    readers = model.uses(name, site, heat).of("load")
+    hot_path, name = model.hot_path(site), filling.name
+    assert hot_path is not None
+    readers = model.uses(name, site, hot_path).of("load")
     behind = [use for use in readers if use.after]
     if not behind:
         return None
@@ -258,11 +260,11 @@ def _copied_after_loop(
         if by_element and torch is not None and receiver is not None and model.value(receiver).vector:
             joined = f"{torch}.cat({name}){copy}"
             joined = joined if methods[-1] == "tolist" else f"list({joined})"
-            return placing.after(model, heat, f"{name} = {joined} if {name} else []")
-        return placing.after(model, heat, f"{name} = [each for kept in {name} for each in kept{copy}]")
+            return placing.after(model, hot_path, f"{name} = {joined} if {name} else []")
+        return placing.after(model, hot_path, f"{name} = [each for kept in {name} for each in kept{copy}]")
     joined_at = _joined_by(model, behind) if by_element and methods[-1] != "tolist" else None
     joined_on_device = None if joined_at is None else _joined_on_device(model, joined_at, copy, "numpy" in methods)
-    return joined_on_device or placing.after(model, heat, f"{name} = [kept{copy} for kept in {name}]")
+    return joined_on_device or placing.after(model, hot_path, f"{name} = [kept{copy} for kept in {name}]")
 
 
 def _joined_by(model: Model, readers: list[Use]) -> Site | None:

@@ -47,8 +47,8 @@ def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
         if model.in_test(truth.site):
             continue
         text = f"`{model.brief(truth.site.node)}`"
-        fields = {"what": text if truth.calls else f"the truth of {text}", "where": truth.heat.where}
-        because = (*truth.because, *truth.heat.because)
+        fields = {"what": text if truth.calls else f"the truth of {text}", "where": truth.hot_path.where}
+        because = (*truth.because, *truth.hot_path.because)
         yield Finding(truth.site, because, _chosen_on_device(model, truth), fields)
 
 

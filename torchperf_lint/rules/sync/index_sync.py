@@ -47,10 +47,10 @@ def index_sync(model: Model) -> Iterator[Finding]:
         fields = {
             "place": model.brief(place.site.node),
             "waits": _WAITS[place.by].format(part=place.part),
-            "where": place.heat.where,
+            "where": place.hot_path.where,
         }
         fix = _filled(model, place) if place.by == "number" else None
-        yield Finding(place.site, (*place.because, *place.heat.because), fix, fields)
+        yield Finding(place.site, (*place.because, *place.hot_path.because), fix, fields)
 
 
 def _filled(model: Model, place: Costly) -> Fix | None:

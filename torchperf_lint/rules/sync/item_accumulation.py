@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import habits, placing, surroundings, writes
-from torchperf_lint.idioms.sync.reads import Role, hot_reads, may_lack_float64
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads, may_lack_float64
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 def item_accumulation(model: Model) -> Iterator[Finding]:
     """Reads that feed a sum or a list which nothing looks at before the loop ends (or a throttle lets it)."""
     for read in hot_reads(model):
-        if read.role not in (Role.ACCUMULATED, Role.COLLECTED):
+        if read.role not in (Sink.ACCUMULATED, Sink.COLLECTED):
             continue
-        collected = read.role is Role.COLLECTED
+        collected = read.role is Sink.COLLECTED
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
         fix = None if read.by_helper else defer(model, read, name)
-        fields = {"read": model.brief(read.site.node), "where": read.heat.where, "use": _use(model, read, name)}
-        yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
+        fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
+        yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
 
 def _use(model: Model, read: HostRead, name: str) -> str:
     """What the number is for, as the end of the message."""
     if not name.isidentifier():
         return f" to be {read.role.value.replace('a running sum', f'`{name}`').replace('a list', f'`{name}`')}"
-    now_and_then = model.uses(name, read.site, read.heat).is_read_now_and_then
+    now_and_then = model.uses(name, read.site, read.hot_path).is_read_now_and_then
     return f", though `{name}` is needed only {'now and then' if now_and_then else 'later'}"
 
 
@@ -69,10 +69,10 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
     if (
         not isinstance(statement, cst.AugAssign)
         or not name.isidentifier()
-        or not surroundings.ends_plainly(model, read.heat)
+        or not surroundings.ends_plainly(model, read.hot_path)
     ):
         return None
-    uses = model.uses(name, read.site, read.heat)
+    uses = model.uses(name, read.site, read.hot_path)
     starts = [use.constant for use in uses.of("store")]
     how = _deferral(model, read, uses, starts) if uses.is_plain_counter else None
     if how is None or not model.keeps_builtin(how.convert):
@@ -82,7 +82,7 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
         *(Edit(use.start, use.end, f"{how.convert}({name})".encode()) for use in uses.of("load") if use.inside),
     ]
     if any(not use.inside for use in uses.of("load", "augment")):
-        made.append(placing.after(model, read.heat, f"{name} = {how.convert}({name})"))
+        made.append(placing.after(model, read.hot_path, f"{name} = {how.convert}({name})"))
     changed = edits.together(*made)
     return None if changed is None else Fix("sum on the device, read once after the loop", how.safety, changed)
 
@@ -120,7 +120,7 @@ def _is_alike(model: Model, read: HostRead) -> bool:
     value = model.value(read.tensor)
     if (value.scalar and value.dtype is not None) or not isinstance(read.tensor, cst.Name):
         return True
-    return len(model.uses(read.tensor.value, read.site, read.heat).of("store", "augment")) <= 1
+    return len(model.uses(read.tensor.value, read.site, read.hot_path).of("store", "augment")) <= 1
 
 
 class _Scale(NamedTuple):
@@ -176,19 +176,23 @@ def _is_power_of_two(number: object) -> bool:
 def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
     """Collect the tensors and bring them over in one copy after the loop."""
     append = read.parent
-    if not isinstance(append, cst.Call) or not name.isidentifier() or not surroundings.ends_plainly(model, read.heat):
+    if (
+        not isinstance(append, cst.Call)
+        or not name.isidentifier()
+        or not surroundings.ends_plainly(model, read.hot_path)
+    ):
         return None
     if len(append.args) != 1 or append.args[0].value is not read.site.node or not _gives_the_same(model, read):
         return None
     if not _is_alike(model, read):
         return None
     torch = model.name_of("torch", read.site)
-    if torch is None or not model.uses(name, read.site, read.heat).only_filled:
+    if torch is None or not model.uses(name, read.site, read.hot_path).only_filled:
         return None
     kept = ".detach()" if _is_never_written(model, read) else ".detach().clone()"
     changed = edits.together(
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + kept),
-        placing.after(model, read.heat, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
+        placing.after(model, read.hot_path, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
     )
     return None if changed is None else Fix("collect on the device, read once after the loop", Safety.SAFE, changed)
 
@@ -212,7 +216,7 @@ def _is_never_written(model: Model, read: HostRead) -> bool:
         return shape.method_name(tensor) in FULL_REDUCTIONS and shape.argument(tensor, "out") is None
     if not isinstance(tensor, cst.Name) or not writes.makes_afresh(model, tensor.value, read.site):
         return False
-    uses = model.uses(tensor.value, read.site, read.heat)
+    uses = model.uses(tensor.value, read.site, read.hot_path)
     others = [use for use in uses.of("load") if not read.site.start <= use.start < read.site.end]
     return (
         all(use.inside for use in uses.of("store"))

@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Finding, Safety, Severity
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.sync.bound import bound_name, read_where_needed
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
-from torchperf_lint.idioms.sync.reads import Role, hot_reads
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 def item_in_hot_loop(model: Model) -> Iterator[Finding]:
     """Reads that end in a name, a dict or a return value, unless the program's next step depends on them."""
     for read in hot_reads(model):
-        if read.role is not Role.OTHER:
+        if read.role is not Sink.OTHER:
             continue
         name = bound_name(read)
         if name is not None and _steers(model, read, name):
             continue
         fix = read_where_needed(model, read) or coalesced_fixes(model).get(read.site.start)
-        fields = {"read": model.brief(read.site.node), "where": read.heat.where}
-        yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
+        fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
+        yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
 
 def _steers(model: Model, read: HostRead, name: str) -> bool:
@@ -49,6 +49,6 @@ def _steers(model: Model, read: HostRead, name: str) -> bool:
     What stands before the read in a function that is called per step does not use it: `if x is None: x = y.item()`.
     """
     names = surroundings.reckoned_from(model, name, read.site)
-    loads = [use for each in names for use in model.uses(each, read.site, read.heat).of("load")]
-    in_step = [use for use in loads if use.inside or (read.heat.loop is None and use.start > read.site.end)]
-    return any((use.decides or "env" in (use.call or "").lower()) and not use.throttled for use in in_step)
+    loads = [use for each in names for use in model.uses(each, read.site, read.hot_path).of("load")]
+    in_step = [use for use in loads if use.inside or (read.hot_path.loop is None and use.start > read.site.end)]
+    return any((use.decides or "env" in (use.call or "").lower()) and not use.sampled for use in in_step)

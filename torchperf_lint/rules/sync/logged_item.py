@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
-from torchperf_lint.idioms.sync.reads import Role, hot_reads
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.syntax import cst, edits
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 def logged_item(model: Model) -> Iterator[Finding]:
     """Reads whose only use is to be logged by a framework that keeps tensors on the device."""
     for read in hot_reads(model):
-        if read.role is Role.FRAMEWORK_LOG:
-            fields = {"read": model.brief(read.site.node), "where": read.heat.where, "logger": read.sink}
+        if read.role is Sink.FRAMEWORK_LOG:
+            fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "logger": read.sink}
             fix = None if read.by_helper else _keep_tensor(model, read)
-            yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
+            yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
 
 def _keep_tensor(model: Model, read: HostRead) -> Fix | None:

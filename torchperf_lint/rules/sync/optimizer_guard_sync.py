@@ -34,21 +34,25 @@ def optimizer_guard_sync(model: Model) -> Iterator[Finding]:
     """Norms that are tested before the gradients are clipped, and scales that are read on the host."""
     for site in model.calls(*CLIPS_TO_NORM, hot=True):
         tested = given(model, site.node, "error_if_nonfinite", NONFINITE_POSITION)
-        heat = model.heat(site)
+        hot_path = model.hot_path(site)
         if tested is None or tested.node is None or not tested.is_constant(True):
             continue
         because = _gradients_on_device(model, site)
-        if heat is not None and because is not None and not surroundings.may_be_caught(model, site):
+        if hot_path is not None and because is not None and not surroundings.may_be_caught(model, site):
             argument = next((each for each in site.node.args if each.keyword and each.value is tested.node), None)
             edit = None if argument is None else edits.drop_argument(site.tree, site.node, argument)
             fix = None if edit is None else Fix("clip without the test", Safety.UNSAFE, (edit,))
-            fields = {"call": model.brief(site.node), "does": "tests the norm of the gradients", "where": heat.where}
-            yield Finding(site, (*because, *heat.because), fix, fields)
+            fields = {
+                "call": model.brief(site.node),
+                "does": "tests the norm of the gradients",
+                "where": hot_path.where,
+            }
+            yield Finding(site, (*because, *hot_path.because), fix, fields)
     for site in model.method_calls("get_scale"):
-        heat = model.heat(site) if _scales_on_device(model, site) else None
-        if heat is not None:
-            fields = {"call": model.brief(site.node), "does": "reads the scale on the host", "where": heat.where}
-            yield Finding(site, heat.because, None, fields)
+        hot_path = model.hot_path(site) if _scales_on_device(model, site) else None
+        if hot_path is not None:
+            fields = {"call": model.brief(site.node), "does": "reads the scale on the host", "where": hot_path.where}
+            yield Finding(site, hot_path.because, None, fields)
 
 
 def _gradients_on_device(model: Model, site: Site) -> tuple[Because, ...] | None:

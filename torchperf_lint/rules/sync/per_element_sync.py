@@ -33,7 +33,7 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
     for read in element_reads(model):
         fields = {"read": model.brief(read.site.node), "unit": read.sink}
         fix = None if read.by_helper else _all_at_once(model, read)
-        yield Finding(read.site, (*read.because, *read.heat.because), fix, fields)
+        yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
 
 def _all_at_once(model: Model, read: HostRead) -> Fix | None:

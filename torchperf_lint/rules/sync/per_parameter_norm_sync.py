@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms.sync import norms
-from torchperf_lint.idioms.sync.reads import Role, hot_reads
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,12 +33,12 @@ _TOTAL_SINCE = ">=2.6"
 def per_parameter_norm_sync(model: Model) -> Iterator[Finding]:
     """Reads, in loops and comprehensions over parameters, of norms that are summed up or collected."""
     for read in hot_reads(model):
-        if read.role is not Role.NORM:
+        if read.role is not Sink.NORM:
             continue
         fix = None if read.by_helper else _total_at_once(model, read)
         shows = model.target_evidence("torch") if fix is not None else ()
-        fields = {"read": model.brief(read.site.node), "where": read.heat.step}
-        yield Finding(read.site, (*read.because, *read.heat.because, *shows), fix, fields)
+        fields = {"read": model.brief(read.site.node), "where": read.hot_path.step}
+        yield Finding(read.site, (*read.because, *read.hot_path.because, *shows), fix, fields)
 
 
 def _total_at_once(model: Model, read: HostRead) -> Fix | None:

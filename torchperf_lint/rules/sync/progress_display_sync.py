@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
 from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.sync.helpers import display_names
-from torchperf_lint.idioms.sync.reads import Role, hot_reads, is_display, needed_at_once, shows
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads, is_display, needed_at_once, shows
 from torchperf_lint.idioms.sync.texts import hot_texts, tensors_in
 from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS, LOGS_NUMBERS
 from torchperf_lint.syntax import cst, edits, shape
@@ -43,16 +43,16 @@ def progress_display_sync(model: Model) -> Iterator[Finding]:
 
 def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]:
     for read in hot_reads(model):
-        if read.role is Role.SHOWN:
-            yield read.site, _use(model, read.parent), read.heat.where, (*read.because, *read.heat.because)
+        if read.role is Sink.SHOWN:
+            yield read.site, _use(model, read.parent), read.hot_path.where, (*read.because, *read.hot_path.because)
     displays = model.method_or_function_calls(*sorted({*DISPLAYS, *display_names(model)}), "log", hot=True)
     for site in (*displays, *hot_texts(model)):
-        heat = model.heat(site)
+        hot_path = model.hot_path(site)
         for tensor in tensors_in(model, _shown_parts(model, site)):
             because = model.on_device(tensor)
             shown = model.site(tensor)
-            if heat is not None and because is not None and needed_at_once(model, shown) is None:
-                yield shown, _use(model, site.node), heat.where, (*because, *heat.because)
+            if hot_path is not None and because is not None and needed_at_once(model, shown) is None:
+                yield shown, _use(model, site.node), hot_path.where, (*because, *hot_path.because)
 
 
 def _shown_parts(model: Model, site: Site) -> list[cst.BaseExpression]:

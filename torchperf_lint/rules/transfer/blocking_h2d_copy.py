@@ -45,8 +45,8 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
             continue
         if comes_from_there(model, move):
             continue
-        fields = {"copy": model.brief(move.site.node), "where": move.heat.where}
-        yield Finding(move.site, move.heat.because, _do_not_wait(model, move), fields)
+        fields = {"copy": model.brief(move.site.node), "where": move.hot_path.where}
+        yield Finding(move.site, move.hot_path.because, _do_not_wait(model, move), fields)
 
 
 def _do_not_wait(model: Model, move: Move) -> Fix | None:

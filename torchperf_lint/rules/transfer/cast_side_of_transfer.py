@@ -34,8 +34,13 @@ def cast_side_of_transfer(model: Model) -> Iterator[Finding]:
         more, less = each.bytes_sent
         if less >= more or _keeps_batch_pinned(model, each):
             continue
-        fields = {"call": model.brief(each.site.node), "more": str(more), "less": str(less), "where": each.heat.where}
-        yield Finding(each.site, (*each.because, *each.heat.because), _change_sides(model, each), fields)
+        fields = {
+            "call": model.brief(each.site.node),
+            "more": str(more),
+            "less": str(less),
+            "where": each.hot_path.where,
+        }
+        yield Finding(each.site, (*each.because, *each.hot_path.because), _change_sides(model, each), fields)
 
 
 def _keeps_batch_pinned(model: Model, each: CastCopy) -> bool:

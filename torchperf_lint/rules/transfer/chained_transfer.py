@@ -42,9 +42,9 @@ def chained_transfer(model: Model) -> Iterator[Finding]:
             "left": trip.left,
             "back": f".{shape.method_name(move.call)}(...)" if move.call.args else ".cuda()",
             "waits": "" if move.non_blocking or "non_blocking" in trip.left else ", waiting for both copies",
-            "where": move.heat.where,
+            "where": move.hot_path.where,
         }
-        yield Finding(move.site, (*trip.because, *move.heat.because), _stay(model, trip), fields)
+        yield Finding(move.site, (*trip.because, *move.hot_path.because), _stay(model, trip), fields)
 
 
 def _stay(model: Model, trip: RoundTrip) -> Fix | None:

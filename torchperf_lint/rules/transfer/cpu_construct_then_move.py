@@ -57,9 +57,9 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
             "factory": f"{factory}(...)",
             "move": f".{move.call.func.attr.value}(...)" if move.call.args else ".cuda()",  # type: ignore[attr-defined]
             "waits": "" if move.non_blocking else " and waits",
-            "where": move.heat.where,
+            "where": move.hot_path.where,
         }
-        yield Finding(move.site, (*because, *move.heat.because), fix, fields)
+        yield Finding(move.site, (*because, *move.hot_path.because), fix, fields)
 
 
 def _build_there(model: Model, move: Move, built: Built) -> Fix | None:
@@ -75,7 +75,7 @@ def _build_there(model: Model, move: Move, built: Built) -> Fix | None:
 
 def _hoist(model: Model, move: Move, maker: Maker) -> Fix | None:
     """Make and move a tensor that is the same in every pass once, in front of the loop."""
-    changed = hoisting.in_front(model, move.site, move.heat, maker)
+    changed = hoisting.in_front(model, move.site, move.hot_path, maker)
     return None if changed is None else Fix("build it once, before the loop", Safety.UNSAFE, changed)
 
 

@@ -34,16 +34,16 @@ def loop_invariant_transfer(model: Model) -> Iterator[Finding]:
     """Moves in a batch loop of what the loop neither binds, nor writes, nor takes back to the host."""
     for move in hot_moves(model):
         path = shape.dotted(move.moved)
-        if move.heat.loop is None or path is None or not _stays_on_host(model, move, path):
+        if move.hot_path.loop is None or path is None or not _stays_on_host(model, move, path):
             continue
         is_module = model.value(move.moved).kind in (Kind.MODULE, Kind.METRIC)
         fields = {
             "move": model.brief(move.site.node),
             "does": "walks over all parameters" if is_module else "copies the same data",
-            "where": move.heat.where,
+            "where": move.hot_path.where,
             "name": path,
         }
-        yield Finding(move.site, move.heat.because, _hoist(model, move, path, is_module), fields)
+        yield Finding(move.site, move.hot_path.because, _hoist(model, move, path, is_module), fields)
 
 
 def _stays_on_host(model: Model, move: Move, path: str) -> bool:
@@ -51,7 +51,7 @@ def _stays_on_host(model: Model, move: Move, path: str) -> bool:
     value = model.value(move.moved)
     is_module = value.kind in (Kind.MODULE, Kind.METRIC)
     is_host_tensor = value.kind is Kind.TENSOR and value.device is Device.CPU
-    if not (is_module or is_host_tensor) or surroundings.binds_on_way(model, move.heat, path):
+    if not (is_module or is_host_tensor) or surroundings.binds_on_way(model, move.hot_path, path):
         return False
     changed = taken_back(model, path, move.site) or writes_in_place(model, path, move.site)
     return not changed and (is_module or not _is_trained(model, path))
@@ -69,17 +69,17 @@ def _is_trained(model: Model, path: str) -> bool:
 
 def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
     """Move it once, in front of the loop."""
-    if not surroundings.always_in_loop(model, move.site, move.heat) or _depends_on_loop(model, move):
+    if not surroundings.always_in_loop(model, move.site, move.hot_path) or _depends_on_loop(model, move):
         return None
     title = "move it once, before the loop"
     if is_module:
         if not isinstance(model.parent(move.site.node), cst.Expr):
             return None
-        lifted = placing.lifted(model, move.site, move.heat)
+        lifted = placing.lifted(model, move.site, move.hot_path)
         return None if lifted is None else Fix(title, Safety.UNSAFE, lifted)
     if not path.isidentifier() or _is_used_otherwise(model, move, path) or _result_is_written(model, move):
         return None
-    before = placing.before(model, move.heat, f"{path} = {model.text(move.site.node)}")
+    before = placing.before(model, move.hot_path, f"{path} = {model.text(move.site.node)}")
     after = edits.replace(move.site.tree, move.site.node, path)
     changed = edits.together(before, after)
     return None if changed is None else Fix(title, Safety.UNSAFE, changed)
@@ -87,7 +87,7 @@ def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
 
 def _depends_on_loop(model: Model, move: Move) -> bool:
     """Whether the call's arguments hold a name that only the loop binds."""
-    bound = surroundings.names_of_loop(model, move.heat)
+    bound = surroundings.names_of_loop(model, move.hot_path)
     names = {argument.value for argument in shape.names_in(move.call)}
     given = [argument.value for argument in move.call.args]
     paths = {shape.dotted(each) for each in given} | {
@@ -110,7 +110,7 @@ def _result_is_written(model: Model, move: Move) -> bool:
 
 def _is_used_otherwise(model: Model, move: Move, name: str) -> bool:
     """Whether the loop or what comes after it also uses the tensor that stayed on the host."""
-    uses = model.uses(name, move.site, move.heat)
+    uses = model.uses(name, move.site, move.hot_path)
     start, end = move.site.start, move.site.end
     return not uses.local or any(
         use.nested or ((use.inside or use.after) and not start <= use.start < end) for use in uses.uses

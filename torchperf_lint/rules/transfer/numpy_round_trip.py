@@ -31,9 +31,9 @@ def numpy_round_trip(model: Model) -> Iterator[Finding]:
         fields = {
             "back": model.brief(trip.site.node),
             "instead": f", though torch has {_listed(twins)} for {_listed(used)}" if used else "",
-            "where": trip.heat.where,
+            "where": trip.hot_path.where,
         }
-        yield Finding(trip.site, (*trip.because, *trip.heat.because), None, fields)
+        yield Finding(trip.site, (*trip.because, *trip.hot_path.because), None, fields)
 
 
 def _listed(names: list[str]) -> str:

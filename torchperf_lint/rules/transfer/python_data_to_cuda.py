@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.idioms.transfer.transfers import Move
-    from torchperf_lint.model import Heat, Model, Site, Value
+    from torchperf_lint.model import HotPath, Model, Site, Value
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
@@ -43,7 +43,7 @@ class _Packing(NamedTuple):
     site: Site
     call: cst.Call
     data: cst.BaseExpression
-    heat: Heat
+    hot_path: HotPath
     because: tuple[Because, ...]
     placing: tuple[Edit, ...]
     grade: Safety | None  # the best grade of `placing`; None if there can be no fix
@@ -71,10 +71,10 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "takes": f"packs {what} on the CPU",
             "copies": "copies it",
             "waits": packing.waits,
-            "where": packing.heat.where,
+            "where": packing.hot_path.where,
         }
-        fix = _fill_instead(model, packing) or _hoist(model, packing.site, packing.heat, None)
-        yield Finding(packing.site, (*packing.because, *packing.heat.because), fix, fields)
+        fix = _fill_instead(model, packing) or _hoist(model, packing.site, packing.hot_path, None)
+        yield Finding(packing.site, (*packing.because, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
             yield from _moved_later(model, move)
@@ -83,10 +83,10 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
 def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     """A move of what was packed rows above, of what is reckoned from packed data, or of a NumPy table."""
     call = model.brief(move.site.node)
-    fields = {"call": call, "copies": "copies it", "waits": _waits(move), "where": move.heat.where}
+    fields = {"call": call, "copies": "copies it", "waits": _waits(move), "where": move.hot_path.where}
     if moves_table(model, move):
         fields["takes"] = "takes a NumPy array that never changes"
-        yield Finding(move.site, move.heat.because, None, fields)
+        yield Finding(move.site, move.hot_path.because, None, fields)
         return
     makers = makers_on_host(model, move)
     if not makers or any(maker.packs is None for maker in makers) or type_is_asked(model, move.site, move.moved):
@@ -95,13 +95,13 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     if because:
         fields |= {"call": f"{makers[0].name}(...)", "copies": f"`{call}` copies it"}
     fields["takes"] = f"packs {makers[0].packs} on the CPU"
-    fix = _hoist(model, move.site, move.heat, makers[0]) if len(makers) == 1 else None
-    yield Finding(move.site, (*because, *move.heat.because), fix, fields)
+    fix = _hoist(model, move.site, move.hot_path, makers[0]) if len(makers) == 1 else None
+    yield Finding(move.site, (*because, *move.hot_path.because), fix, fields)
 
 
-def _hoist(model: Model, site: Site, heat: Heat, maker: Maker | None) -> Fix | None:
+def _hoist(model: Model, site: Site, hot_path: HotPath, maker: Maker | None) -> Fix | None:
     """Make a tensor of constants once, in front of the loop."""
-    changed = hoisting.in_front(model, site, heat, maker)
+    changed = hoisting.in_front(model, site, hot_path, maker)
     return None if changed is None else Fix("build it once, before the loop", Safety.UNSAFE, changed)
 
 
@@ -113,7 +113,9 @@ def _packings(model: Model) -> Iterator[_Packing]:
             edits_, grade = there or ((), None)
             if grade is not None and not built.exact:
                 grade = grade.at_worst(Safety.UNSAFE)
-            yield _Packing(move.site, built.call, built.call.args[0].value, move.heat, (), edits_, grade, _waits(move))
+            yield _Packing(
+                move.site, built.call, built.call.args[0].value, move.hot_path, (), edits_, grade, _waits(move)
+            )
     for site in model.calls(*_FACTORIES, hot=True):
         call = site.node
         device = shape.argument(call, "device")
@@ -138,9 +140,9 @@ def _waits(move: Move) -> str:
 
 
 def _packing(model: Model, site: Site, call: cst.Call) -> Iterator[_Packing]:
-    heat = model.heat(site)
-    if heat is not None and not _is_leaf(call):
-        yield _Packing(site, call, call.args[0].value, heat, model.on_device(call) or (), (), Safety.SAFE)
+    hot_path = model.hot_path(site)
+    if hot_path is not None and not _is_leaf(call):
+        yield _Packing(site, call, call.args[0].value, hot_path, model.on_device(call) or (), (), Safety.SAFE)
 
 
 def _is_leaf(call: cst.Call) -> bool:

@@ -33,7 +33,7 @@ def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
     """Moves, in every step, of a tensor of the host that a module's constructor has bound to an attribute."""
     for move in hot_moves(model):
         path = shape.dotted(_whole(move.moved))
-        if path is None or move.heat.loop is not None:
+        if path is None or move.hot_path.loop is not None:
             continue
         tensor = plain_tensor(model, path, move.site)
         if tensor is None or filled_once(model, move.site):
@@ -42,9 +42,9 @@ def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
             "move": model.brief(move.site.node),
             "path": path,
             "waits": "" if move.non_blocking else " and waits",
-            "where": move.heat.where,
+            "where": move.hot_path.where,
         }
-        because = (kept_here(model, tensor), *move.heat.because)
+        because = (kept_here(model, tensor), *move.hot_path.because)
         yield Finding(move.site, because, _register(model, tensor), fields)
 
 

@@ -44,13 +44,13 @@ def _put_in_place() -> None:
     from torch.utils import _device as default_devices
     from torch.utils import backend_registration
 
-    from torchperf_lint.verify.simulated import extensions, faces, processes, registration
+    from torchperf_lint.verify.simulated import extensions, processes, registration, torch_shims
     from torchperf_lint.verify.simulated.backend import BackendModule
     from torchperf_lint.verify.simulated.names import BACKEND
 
     default_devices._device_constructors()  # it remembers the factories, and must remember the originals
     backend_registration._setup_privateuseone_for_python_backend(BACKEND, backend_module=BackendModule())
-    faces.put_on()
+    torch_shims.put_on()
     registration.register()
     processes.watch_forks()
     extensions.watch()

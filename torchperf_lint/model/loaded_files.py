@@ -1,0 +1,212 @@
+"""The files of a project with their trees: read when a question needs one, let go when there are many."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+from torchperf_lint.model import bounds
+from torchperf_lint.model.project.dependencies import DependencyRecorder
+from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
+from torchperf_lint.model.project.symbol_index import SymbolIndex
+from torchperf_lint.model.syntax.index import FunctionInfo, Index
+from torchperf_lint.syntax.identity import digest_of, key_of
+from torchperf_lint.syntax.recursion import has_room
+from torchperf_lint.syntax.source import Source, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.model.analyzed_file import AnalyzedFile
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.frequency.may_reach import Reachability
+    from torchperf_lint.model.project.exports import Meaning
+    from torchperf_lint.model.syntax.index import CallRecord
+
+_Place = tuple[str, int, str]
+"""A function, by its file, row and name: as good as the function itself as long as no file changes."""
+
+
+class LoadedFiles(abc.ABC):
+    """The files of a project; `read` gives a file's bytes and may raise OSError.
+
+    Files go by absolute path, with slashes. `shown` is how a path is told to the user, and `place_of` the way back.
+    """
+
+    def __init__(
+        self,
+        facts: Mapping[str, FileSymbols],
+        root: str,
+        hints: Hints,
+        read: Callable[[str], bytes],
+        shown: Callable[[str], str] = str,
+        place_of: Callable[[str], str] = key_of,
+    ) -> None:
+        self._found = facts
+        self._facts = dict(facts)  # but for what has been opened with another content
+        self._root = root
+        self._hints = hints
+        self._read = read
+        self._shown = shown
+        self._place_of = place_of
+        self._symbol_index = SymbolIndex(self._facts, root)
+        self.recorder = DependencyRecorder()
+        self._indexed: dict[str, tuple[Source, Index]] = {}
+        self._loaded = 0
+        self._asked_at: dict[str, int] = {}  # file -> the number of the last question that it was asked for
+        self._asked = 0
+        self._forget()
+        self._forget_what_lasts()
+
+    def forget(self) -> None:
+        """Forget all answers: the stack may have been full while some were worked out."""
+        for analyzed in filter(None, self._analyzed_files.values()):
+            analyzed.take_apart()
+        self._forget()
+        self._forget_what_lasts()
+
+    def _forget(self) -> None:
+        """Forget all answers that name trees. Trees say nothing of other files, and stay."""
+        self._analyzed_files: dict[str, AnalyzedFile | None] = {}
+        self._by_index: dict[Index, tuple[str, AnalyzedFile]] = {}
+        # Each with its trail:
+        self._meanings: dict[tuple[str, str], tuple[Meaning | None, int]] = {}
+        self._calls: dict[FunctionInfo, tuple[list[CallRecord], int]] = {}
+
+    def _forget_what_lasts(self) -> None:
+        """Forget the answers that name no tree, which stay when trees go."""
+        # Each with its trail:
+        self._files: dict[_Place, tuple[list[str], int]] = {}
+        self._handing: dict[_Place, tuple[list[str], int]] = {}
+        self._reachability: dict[tuple[str, bool], Reachability] = {}
+
+    def _ask(self, key: str, question: str, *texts: str) -> Any:
+        """What facts tell: all that is learnt of them goes through here, in the name of the file that it is for."""
+        self.recorder.asked(key, (question, *texts))
+        return getattr(self._symbol_index, question)(*texts)
+
+    def _key(self, index: Index) -> str:
+        return self._by_index[index][0]
+
+    def _lasting(self, function: FunctionInfo) -> _Place:
+        return self._key(function.index), *function.place
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def make_room(self) -> None:
+        """Let go of the trees that were not asked for lately, if there are too many; to be called between files."""
+        if self._loaded > bounds.MOST_BYTES_LOADED:
+            for analyzed in filter(None, self._analyzed_files.values()):
+                analyzed.take_apart()
+            self._forget()
+            for key in sorted(self._indexed, key=lambda key: self._asked_at.get(key, 0)):
+                if self._loaded <= bounds.MOST_BYTES_LOADED * 3 // 4:
+                    break
+                self._indexed[key][1].take_apart()
+                self._let_go(key)
+
+    def open(self, path: str, data: bytes, source: Source) -> AnalyzedFile:
+        """The file at `path` with the content that it has now; what else is known of it gives way.
+
+        Raises Unreadable where it cannot be parsed.
+        """
+        key = self._place_of(path)
+        known = self._facts.get(key)
+        if known is None or known.digest != digest_of(data):
+            self._learn(key, symbols_of(data))
+        self.recorder.opened(key)
+        analyzed = self._analyzed_files.get(key)
+        if analyzed is None or analyzed.source.utf8 != source.utf8:
+            held = self._indexed.get(key)
+            if held is None or held[0].utf8 != source.utf8:
+                held = source, Index(source.parse(), source.path)
+            held[1].path = source.path
+            analyzed = self._keep(key, *held)
+        return analyzed
+
+    def close(self, path: str) -> None:
+        """Take the file as the project has it, whatever it has been opened with."""
+        key = self._place_of(path)
+        if self._facts.get(key) != self._found.get(key):
+            self._learn(key, self._found.get(key))
+
+    def _learn(self, key: str, facts: FileSymbols | None) -> None:
+        """Take the file for one with these facts, or for none; nothing that was answered before holds any longer."""
+        before = self._facts.get(key)
+        if facts is None:
+            self._facts.pop(key, None)
+        else:
+            self._facts[key] = facts
+        if facts is None or before is None or facts._replace(digest="") != before._replace(digest=""):
+            self._symbol_index = SymbolIndex(self._facts, self._root)
+        self.recorder.certain = False
+        self._let_go(key)
+        self._forget()
+        self._forget_what_lasts()
+
+    def _let_go(self, key: str) -> None:
+        if key in self._indexed:
+            self._loaded -= len(self._indexed.pop(key)[0].utf8)
+
+    def _keep(self, key: str, source: Source, index: Index) -> AnalyzedFile:
+        self._let_go(key)
+        self._indexed[key] = source, index
+        self._loaded += len(source.utf8)
+        analyzed = self._analyzed_files[key] = self._analyze(source, index)
+        self._by_index[index] = key, analyzed
+        return analyzed
+
+    def _ask_for(self, key: str) -> None:
+        self._asked += 1
+        self._asked_at[key] = self._asked
+
+    def analyzed(self, key: str) -> AnalyzedFile | None:
+        """The file, read and indexed; None if that cannot be done, or if it is too large to be asked."""
+        self.recorder.opened(key)
+        self._ask_for(key)
+        if key not in self._analyzed_files:
+            self._analyzed_files[key] = None
+            known = self._indexed.get(key)
+            try:
+                if known is None:
+                    data = self._read(key)
+                    if digest_of(data) != self._facts[key].digest:
+                        self.recorder.certain = False  # it has changed since the project was looked at
+                    source = Source(self._shown(key), data)
+                    if len(source.utf8) > bounds.MOST_BYTES:
+                        return None
+                    known = source, Index(source.parse(), source.path)
+                known[1].path = self._shown(key)  # who opened it may have named it in another way
+                self._keep(key, *known)
+            except Unreadable:
+                pass
+            except OSError:
+                self.recorder.certain = False
+            except RecursionError:
+                if not has_room():
+                    raise  # to be asked again by whoever has more
+                self.recorder.certain = False
+        analyzed = self._analyzed_files[key]
+        return (
+            None if analyzed is None or len(analyzed.source.utf8) > bounds.MOST_BYTES else analyzed
+        )  # it may have been opened
+
+    def file_of(self, index: Index) -> AnalyzedFile:
+        """The file that an index belongs to."""
+        key, analyzed = self._by_index[index]
+        self.recorder.opened(key)
+        self._ask_for(key)
+        return analyzed
+
+    def inference(self, index: Index, level: int) -> ValueQuestions:
+        """The values of the file that an index belongs to."""
+        return self.file_of(index).inference(level)
+
+    def reachability(self, index: Index, *, from_afar: bool) -> Reachability:
+        """What is known of the warmth of the file's functions, to be added to; it stays when the tree goes."""
+        return self._reachability.setdefault((self._key(index), from_afar), {})
+
+    @abc.abstractmethod
+    def _analyze(self, source: Source, index: Index) -> AnalyzedFile:
+        """The answers about a file of the project."""
