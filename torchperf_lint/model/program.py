@@ -182,7 +182,7 @@ class Program(LoadedFiles):
 
     def _find_calls(self, function: FunctionInfo, name: str, files: list[str]) -> list[CallRecord]:
         records: list[CallRecord] = []
-        names = self._names(name, self._key(function.index))
+        names = self._ask(self._key(function.index), "names", name)
         for key in files:
             analyzed = self.analyzed(key)
             if analyzed is not None:
@@ -218,10 +218,6 @@ class Program(LoadedFiles):
         known_by.update(self._key(index) for index in registries_of(self, cls).values())
         importing = {key for file in sorted(known_by) for key in self._ask(own, "importers", file)}
         return [key for key in files if key in family or key in importing]
-
-    def _names(self, name: str, key: str) -> list[str]:
-        """The name, and those that some file gives to it by `as`."""
-        return list(self._ask(key, "names", name))
 
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
         """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
