@@ -62,6 +62,10 @@ class Fixture:
         """The findings in the fixture, or in other text under its options."""
         return _checked(self, self.data if data is None else data, self.target if target is None else target)
 
+    def check_anew(self) -> tuple[Diagnostic, ...]:
+        """The findings as they are now, where a test has changed what the linter does."""
+        return _checked.__wrapped__(self, self.data, self.target)
+
     def fix(self, *, unsafe: bool, data: bytes | None = None) -> bytes:
         """The fixture, or other text under its options, after `--fix`, or after `--fix --unsafe-fixes`."""
         return _fixed(self, self.data if data is None else data, unsafe)

@@ -88,11 +88,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
 }
 INSIDE_OF_MODEL = frozenset(
-    "ast_of function_of heats index loops seeds site_at sites source statement_of unit world".split()
+    "analyzed ast_of entry_points frequency function_of index inference loops site_at sites source statement_of".split()
 )
 BY_LEVEL = {
     ("model.callgraph.calling", "MOST_CALLS"),
-    ("model.analyzed_file", "FARTHEST"),
+    ("model.domain.interfaces", "FARTHEST"),
     ("model.values.query_cache", "MOST_WAITING"),
 }
 RANGES = {("idioms.transfer.construction", "_LARGEST_BYTE")}  # bounds of dtypes, not of searches

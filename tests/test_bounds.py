@@ -190,7 +190,7 @@ def test_fixtures(name: str, low: int, path: str, lost: str, gained: str, monkey
     fixture = load_fixture(RULE_FIXTURES / path)
     before = fixture.check()
     monkeypatch.setattr(bounds, name, low)
-    assert changes(before, fixture.check()) == (lost, gained)
+    assert changes(before, fixture.check_anew()) == (lost, gained)
 
 
 @pytest.mark.parametrize(("name", "low", "path", "row", "says"), IN_REVEALS, ids=str)

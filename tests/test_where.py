@@ -66,5 +66,5 @@ def test_the_rooms_add_up_to_the_process(tmp_path: Path) -> None:
     total = seconds.pop("all")
     assert total == pytest.approx(sum(seconds.values()), abs=0.005 * len(seconds))
     assert seconds["imports"] > 0
-    assert max(seconds["values"], seconds["index"]) > 0
+    assert max(seconds["values"], seconds["index and slices"]) > 0
     assert ": " in function

@@ -127,3 +127,12 @@ def default_device(index: Index) -> Device | None:
         if not isinstance(text, str) or ("Tensor" not in text and not text.startswith("cpu")):
             return Device.UNKNOWN
     return None
+
+
+def accelerator_choice(left: Value, right: Value, because: Because) -> Value | None:
+    """`"cuda" if available else "cpu"`: the device that the program picks."""
+    devices = [as_device(side) for side in (left, right)]
+    if any(device is not None and device.on_accelerator for device in devices):
+        is_cuda = all(device is not None and (device.is_cuda or device is Device.CPU) for device in devices)
+        return Value(Kind.DEVICE, Device.AVAILABLE if is_cuda else Device.LIKELY, because=(because,))
+    return None

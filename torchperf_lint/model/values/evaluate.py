@@ -29,7 +29,7 @@ from torchperf_lint.model.syntax.index import dotted, last_name, names_in
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import calls, narrowing, optimizers
 from torchperf_lint.model.values.binding import bind, hold, subscript_path
-from torchperf_lint.model.values.devices import as_device, inside_module, moved
+from torchperf_lint.model.values.devices import accelerator_choice, as_device, inside_module, moved
 from torchperf_lint.model.values.modules import module_attribute
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.tensors import (
@@ -326,7 +326,7 @@ class Evaluator:
         left = self(node.body, narrowing.narrowed(node.test, env, True, self.frame))
         right = self(node.orelse, narrowing.narrowed(node.test, env, False, self.frame))
         if lean:
-            chosen = _accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
+            chosen = accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
             if chosen is not None:
                 return chosen
         elif _may_stay_on_host(node, left, right):
@@ -459,15 +459,6 @@ def _may_stay_on_host(choice: ast.IfExp, left: Value, right: Value) -> bool:
             is_host = other.kind is Kind.NONE or as_device(other) is Device.CPU
             return is_host and not set(names_in(node)) & set(names_in(choice.test))
     return False
-
-
-def _accelerator_choice(left: Value, right: Value, because: Because) -> Value | None:
-    """`"cuda" if available else "cpu"`: the device that the program picks."""
-    devices = [as_device(side) for side in (left, right)]
-    if any(device is not None and device.on_accelerator for device in devices):
-        is_cuda = all(device is not None and (device.is_cuda or device is Device.CPU) for device in devices)
-        return Value(Kind.DEVICE, Device.AVAILABLE if is_cuda else Device.LIKELY, because=(because,))
-    return None
 
 
 _BY_TYPE: dict[type, Callable[[Evaluator, ast.expr, Env], Value]] = {
