@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parent.parent
-HOME, RULES, CONTRIBUTING = "index.md", "rules.md", "contributing.md"
+HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
+PAGES = {
+    "README.md": HOME,
+    "rules/README.md": RULES,
+    "CONTRIBUTING.md": CONTRIBUTING,
+    "docs/architecture.md": ARCHITECTURE,
+}
+"""By the path in the repository, what the site calls a document that is no page of a rule."""
 
 _ROLES = {"bad": "reported", "good": "not reported", "setup": "before both"}
 _FENCE = re.compile(r"^```python (bad|good|setup)(.*)$", re.MULTILINE)
 _TARGET = re.compile(r"\b(torch\w*)=([\d.]+)")
-_NO_PAGE = re.compile(r"\[([^\]]+)\]\((?:LICENSE|\.\./[^)]*)\)")
+_LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:|#)([^)#]+)(#[^)]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -33,18 +41,22 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     rules: list[Any] = [
         {category.name.capitalize(): sections[category]} for category in Category if category in sections
     ]
-    config.nav = [{"Start": HOME}, {"Rules": [{"All rules": RULES}, *rules]}, {"Contributing": CONTRIBUTING}]
+    config.nav = [
+        {"Start": HOME},
+        {"Rules": [{"All rules": RULES}, *rules]},
+        {"Contributing": [{"Contributing": CONTRIBUTING}, {"Architecture": ARCHITECTURE}]},
+    ]
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the README and CONTRIBUTING, and give the table of the rules, a README too, a name of its own."""
+    """Add the documents outside `rules/`, and give the table of the rules, a README too, a name of its own."""
     table = files.get_file_from_path("README.md")
     assert table is not None
     files.remove(table)
-    for name, path in ((HOME, "README.md"), (RULES, "rules/README.md"), (CONTRIBUTING, "CONTRIBUTING.md")):
+    for path, name in PAGES.items():
         text = (ROOT / path).read_text(encoding="utf-8")
-        files.append(File.generated(config, name, content=_relinked(text)))
+        files.append(File.generated(config, name, content=_relinked(text, posixpath.dirname(path))))
     return files
 
 
@@ -59,11 +71,14 @@ def _titled(fence: re.Match[str]) -> str:
     return f'```python title="{title}"'
 
 
-def _relinked(text: str) -> str:
-    """The text with links that lead to pages of the site."""
-    text = (
-        text.replace("](rules/README.md", f"]({RULES}")
-        .replace("](rules/", "](")
-        .replace("](CONTRIBUTING.md", f"]({CONTRIBUTING}")
-    )
-    return _NO_PAGE.sub(r"\1", text)
+def _relinked(text: str, folder: str) -> str:
+    """The text of a document in that folder, with links to pages of the site; other files are named without a link."""
+
+    def relinked(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(folder, link[2]))
+        page = PAGES.get(path)
+        if page is None and path.startswith("rules/") and path.endswith(".md"):
+            page = path.removeprefix("rules/")
+        return link[1] if page is None else f"[{link[1]}]({page}{link[3] or ''})"
+
+    return _LINK.sub(relinked, text)

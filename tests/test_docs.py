@@ -45,3 +45,11 @@ def test_the_readme_leads_to_the_pages(site):
     for rule in all_rules():
         assert f'<td><a href="{rule.category.name.lower()}/{rule.stem}/">{rule.name}</a></td>' in html
     assert 'href="contributing/"' in html
+
+
+def test_the_architecture_page_is_linked_and_links_back(site):
+    assert '<a href="architecture/">' in (site / "index.html").read_text(encoding="utf-8")
+    assert '<a href="../architecture/">' in (site / "contributing" / "index.html").read_text(encoding="utf-8")
+    html = (site / "architecture" / "index.html").read_text(encoding="utf-8")
+    assert 'href="../contributing/#adding-a-rule"' in html
+    assert "`on_gpu` is called here in every step" in html

@@ -1,4 +1,4 @@
-"""The README's outputs are what the tool prints: each block behind `<!-- run: COMMAND -->` is run again."""
+"""Outputs in documents are what the tool prints: each block behind `<!-- run: COMMAND -->` is run again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,22 +20,26 @@ from torchperf_lint.model.bounds import MOST_CALLS_UP
 from torchperf_lint.model.domain.interfaces import FARTHEST
 
 README = ROOT / "README.md"
-RUN = re.compile(r"<!-- run: (?P<command>.+?) -->\n```(?P<language>\w+)\n(?P<shown>.*?)```\n", re.DOTALL)
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+RUN = re.compile(r"<!-- (?P<what>run|file): (?P<command>.+?) -->\n```(?P<language>\w+)\n(?P<shown>.*?)```\n", re.DOTALL)
 PAGE = re.compile(r"\]\((?!\w+:|#)(?P<path>[^)#]+)")
 
 
-def test_the_outputs_are_those_of_the_tool(bless: bool) -> None:
-    text = README.read_text(encoding="utf-8")
-    assert len(RUN.findall(text)) == text.count("<!-- run:") > 0
+@pytest.mark.parametrize("document", [README, ARCHITECTURE], ids=lambda path: path.stem)
+def test_the_outputs_are_those_of_the_tool(document: Path, bless: bool) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert len(RUN.findall(text)) == text.count("<!-- run:") + text.count("<!-- file:") > 0
     printed = RUN.sub(lambda block: f"{block[0][: block.start('shown') - block.start()]}{shown(block)}```\n", text)
     if bless:
-        README.write_text(printed, encoding="utf-8")
+        document.write_text(printed, encoding="utf-8")
     else:
         assert text == printed, "`pytest --bless` rewrites it"
 
 
 def shown(block: re.Match[str]) -> str:
-    """What the block has to hold: the output, in a console block below its command."""
+    """What the block has to hold: the file, or the output, in a console block below its command."""
+    if block["what"] == "file":
+        return (ROOT / block["command"]).read_text(encoding="utf-8")
     program, *arguments = shlex.split(block["command"])
     run = {"torchperf-lint": [sys.executable, "-m", "torchperf_lint"], "python": [sys.executable]}[program]
     done = subprocess.run(
@@ -50,9 +55,12 @@ def shown(block: re.Match[str]) -> str:
     return prompt + done.stdout
 
 
-def test_what_the_readme_links_to_is_there() -> None:
-    for path in PAGE.findall(README.read_text(encoding="utf-8")):
-        assert (ROOT / path).is_file(), path
+@pytest.mark.parametrize("document", [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.stem)
+def test_what_a_document_links_to_is_there(document: Path) -> None:
+    paths = PAGE.findall(document.read_text(encoding="utf-8"))
+    assert paths
+    for path in paths:
+        assert (document.parent / path).is_file(), path
 
 
 NUMBERS = {
