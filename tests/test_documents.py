@@ -7,7 +7,7 @@ import re
 import pytest
 
 from linting import ROOT
-from test_architecture import INSIDE_OF_MODEL, ORDER_IN_MODEL
+from test_architecture import INSIDE_OF_MODEL, MAY_IMPORT, ORDER_IN_MODEL
 from torchperf_lint import pages
 from torchperf_lint.engine import declare
 from torchperf_lint.engine.registry import all_rules
@@ -55,10 +55,16 @@ def test_modules_of_the_model_are_there() -> None:
             assert (PACKAGE / "model" / package / f"{module}.py").is_file(), f"{package}/{module}"
 
 
-def test_packages_of_the_linter_are_there() -> None:
-    for row in rows(ARCHITECTURE, "| package of `torchperf_lint/` | is for |"):
-        for package in quoted(row[0]):
+def test_packages_of_the_linter_import_those_above_them() -> None:
+    table = [quoted(row[0]) for row in rows(ARCHITECTURE, "| package of `torchperf_lint/` | is for |")]
+    packages = {package for row in table for package in row}
+    above = {"engine.findings", "engine.declare"}
+    for row in table:
+        above |= set(row)
+        for package in row:
             assert (PACKAGE / package).is_dir(), package
+            needed = {each if each in above else each.partition(".")[0] for each in MAY_IMPORT[package]}
+            assert needed & packages <= above, package
 
 
 @pytest.mark.parametrize(
