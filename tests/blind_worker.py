@@ -74,7 +74,6 @@ def slow_judge(*given: Any) -> list[Result]:
 def judge_or_end(jobs: Sequence[Job], *shared: Any) -> list[Result]:
     """Judge, but for a file that ends the process."""
     if any(job.path == "poison.py" for job in jobs):
-        time.sleep(2)  # what starts workers again gives up on one that ends before it has seen it start
         os._exit(1)
     return judge(jobs, *shared)
 

@@ -11,6 +11,9 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
@@ -77,6 +80,42 @@ def started(**how: Any) -> Iterator[LocalCluster]:
     how = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL, **how}
     with LocalCluster(**how) as cluster:
         yield cluster
+
+
+@contextlib.contextmanager
+def worker_restarted(address: str) -> Iterator[None]:
+    """One worker process, and another one whenever it has ended.
+
+    A cluster's nanny does this as well, but gives up on a worker that ends at once, and cannot be closed while it
+    starts one.
+    """
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--no-dashboard"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes: list[subprocess.Popen[bytes]] = []
+    ended = threading.Event()
+
+    def run_again_and_again() -> None:
+        while not ended.is_set():
+            processes.append(
+                subprocess.Popen(
+                    [*command, "--nthreads", "1"],
+                    env=environment,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+            processes[-1].wait()
+
+    thread = threading.Thread(target=run_again_and_again)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        while thread.is_alive():
+            for process in processes:
+                process.kill()
+            thread.join(0.1)
 
 
 @contextlib.contextmanager
@@ -282,12 +321,16 @@ def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
     monkeypatch.setattr(executors, "FILES_PER_CALL", files_per_call)
     monkeypatch.setattr(cluster_room, "judge", blind_worker.judge_or_end)
     many(here, 4)
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), started(n_workers=1) as lonely:
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        started(n_workers=0) as lonely,
+        worker_restarted(lonely.scheduler_address),
+    ):
+        with asked(lonely) as client:
+            client.wait_for_workers(1, timeout=120)
         plain = bare(run(cluster=lonely))
         (here / "poison.py").write_text(SUMS)
         results = bare(run(cluster=lonely))
-        with asked(lonely) as client:
-            client.wait_for_workers(1, timeout=120)  # a cluster cannot be closed while a worker is being started
     assert results == [*plain, failed(Failure("poison.py", None, None, "not checked: a worker process was ended"))]
 
 
