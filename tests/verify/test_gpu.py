@@ -94,6 +94,6 @@ def test_what_a_process_comes_to_is_told(code: str, minutes: float, remarks: lis
 
 
 def test_without_a_gpu_nothing_is_run(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if gpu.agreement.gpu_name() is None:
+    if gpu.device_comparison.gpu_name() is None:
         assert gpu.main([]) == gpu.NOT_RUN
         assert capsys.readouterr().err == "make gpu: error: there is no CUDA GPU here\n"

@@ -153,7 +153,7 @@ def test_without_a_gpu_nothing_is_written(tmp_path):
     path = tmp_path / device_comparison.NAME
     code = (
         "import sys, torch; torch.cuda.is_available = lambda: False;"
-        "from torchperf_lint.verify import agreement; sys.exit(agreement.main(sys.argv[1:]))"
+        "from torchperf_lint.verify import device_comparison; sys.exit(device_comparison.main(sys.argv[1:]))"
     )
     done = subprocess.run([sys.executable, "-c", code, "--out", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -169,9 +169,9 @@ def test_an_installation_is_not_written_into(monkeypatch, capsys):
 
 def test_a_simulated_gpu_is_none(tmp_path):
     code = (
-        "import sys; from torchperf_lint.verify import simulated, agreement, events;"
+        "import sys; from torchperf_lint.verify import simulated, device_comparison, events;"
         "simulated.install(events.Recorder()); import torch; assert torch.cuda.is_available();"
-        "sys.exit(agreement.main(sys.argv[1:]))"
+        "sys.exit(device_comparison.main(sys.argv[1:]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "--out", str(tmp_path / "x.json")], capture_output=True, text=True, check=False
