@@ -1,4 +1,4 @@
-"""The semantic model of one file: what rules may ask, by libcst node, with answers of yes, no or unknown."""
+"""The semantic model of one file: queries by libcst node that rules may make, answered yes, no or unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Because", "Device", "Frequency", "HotPath", "Kind", "Model", "Site",
 
 
 def __getattr__(name: str) -> Any:
-    """Load the model's questions with the first of these names: facts of files, which hold no values, need none."""
+    """Import `questions` lazily, on the first use of one of these names: file symbols hold no values."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from torchperf_lint.model import questions

@@ -1,4 +1,4 @@
-"""One file as the model holds it: its text, its index, and the answers about it at each distance from the question."""
+"""One analyzed file: its text, its index, and the query results about it at each depth budget."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AnalyzedFile:
-    """Nothing is computed before it is asked for."""
+    """The analyses of one file. Each is created on first use."""
 
     def __init__(self, source: Source, index: Index, hints: Hints, program: ProjectQuestions | None = None) -> None:
         """`index` is that of `source.parse()`; `program` is the project that the file belongs to, if there is one."""
@@ -38,26 +38,26 @@ class AnalyzedFile:
         self._inferences: dict[int, ValueInference] = {}
 
     def inference(self, level: int = FARTHEST) -> ValueInference:
-        """The values of the file, with what can be learnt of them `level` files and attributes away."""
+        """The value inference of the file that may look `level` more files and attributes of objects away."""
         known = self._inferences.get(level)
         if known is None:
             known = self._inferences[level] = ValueInference(self, level)
         return known
 
     def take_apart(self) -> None:
-        """Let go of all answers at once; nothing may be asked after that. The collector needs far longer for it."""
+        """Drop all results at once; no query is allowed afterwards. The garbage collector would take far longer."""
         for inference in self._inferences.values():
             vars(inference).clear()
         vars(self).clear()
 
     @functools.cached_property
     def exports(self) -> Exports:
-        """What the names at its top level stand for."""
+        """The meanings of the names at the file's top level."""
         return exports_of(self.index)
 
     @functools.cached_property
     def late_imports(self) -> dict[str, str]:
-        """Name -> what it imports from the project, for the names that its top level binds by one import alone."""
+        """Name -> dotted name that it imports from the project, for top-level names bound by a single import only."""
         if self.program is None:
             return {}
         bound = Counter(self.index.bound_names(self.index.module))
@@ -70,17 +70,17 @@ class AnalyzedFile:
 
     @functools.cached_property
     def loops(self) -> Loops:
-        """Its loops."""
+        """The loops of the file."""
         return Loops(self.inference(), self.hints.loader_names, self.recorder)
 
     @functools.cached_property
     def entry_points(self) -> EntryPoints:
-        """Where heat may begin in it."""
+        """Where hot execution may begin in the file."""
         return EntryPoints(self.index, self.hints.hot_functions, self.hints.loader_names, self.recorder, self.program)
 
     @functools.cached_property
     def frequency(self) -> ExecutionFrequency:
-        """What runs in every step."""
+        """How often the file's statements run."""
         known = {} if self.program is None else self.program.reachability(self.index, from_afar=False)
         return ExecutionFrequency(
             self.inference(), self.loops, self.entry_points, self.hints.hot_functions, self.recorder, known
@@ -88,7 +88,7 @@ class AnalyzedFile:
 
     @functools.cached_property
     def frequency_from_afar(self) -> ExecutionFrequency:
-        """The same as another file asks for it: from what can be learnt of values nearby."""
+        """The same for queries from other files, with one level less of value inference."""
         inference = self.inference(FARTHEST - 1)
         loops = Loops(inference, self.hints.loader_names, self.recorder)
         known = {} if self.program is None else self.program.reachability(self.index, from_afar=True)
@@ -96,5 +96,5 @@ class AnalyzedFile:
 
     @functools.cached_property
     def loading(self) -> Loading:
-        """Its loaders."""
+        """The data loaders of the file."""
         return Loading(self.inference(), self.code, self.recorder)

@@ -1,4 +1,4 @@
-"""Where a local name is bound and read: what a fix must know before it changes what the name holds."""
+"""Definitions and uses of a local name: what a fix must know before it changes the name's value."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ _EQUALS = re.compile(rb"[ \t\r\n)]*=")
 class Use(NamedTuple):
     """One occurrence of a name in its function.
 
-    `kind` is load, store, augment (`x += ...`) or delete. `inside` says that it stands in the loop asked about
-    (body or else-branch), `after` that it stands behind it; `throttled` that it runs there, or in a function that is
-    asked about without a loop, only now and then;
-    `nested` that it stands in a function, lambda or class inside the function. `constant` is the literal that
-    a plain `x = <literal>` binds. `formatted_with_name` marks `{x=}` or `{x / 2=}` in an f-string. `displayed` says
-    that the use is printed, formatted or logged; `decides` that a branch, a size or an index depends on it; `call` is
-    the function that takes it (`env.step`), as text.
+    `kind` is load, store, augment (`x += ...`) or delete. `inside` means in the given loop (body or else-branch),
+    `after` means behind the loop. `sampled` means that it runs under a sampling guard in the loop (without a loop: in
+    the function). `nested` means in a nested function, lambda or class. `constant` is the literal that a plain
+    `x = <literal>` binds. `formatted_with_name` marks `{x=}` or `{x / 2=}` in an f-string. `displayed` means that the
+    use is printed, formatted or logged; `decides` that a branch, a size or an index depends on it; `call` is the text
+    of the function that takes it (`env.step`).
     """
 
     kind: str
@@ -46,16 +45,16 @@ class Use(NamedTuple):
     displayed: bool
     decides: bool
     call: str | None
-    same_block: bool  # stands in the same block as the loop (a plain statement before or after it)
-    leads: bool  # has always been passed when the loop begins
+    same_block: bool  # in the same block as the loop (a plain statement before or after it)
+    leads: bool  # always executed before the loop begins
     as_float: bool  # divided, or formatted as a float: 0 and 0.0 give the same there
-    again: bool  # stands behind the loop in another that runs it in every step
+    again: bool  # behind the loop, in another loop that runs it in every step
 
 
 class NameUses:
     """Every occurrence of a name in one function, and whether the name is local to it.
 
-    One is asked about every place that reads the name, so what is asked of all occurrences is sorted out once.
+    Many sites read the same name, so properties of all occurrences are computed once.
     """
 
     def __init__(self, local: bool, uses: tuple[Use, ...]) -> None:
@@ -71,7 +70,7 @@ class NameUses:
 
     @functools.cached_property
     def is_plain_counter(self) -> bool:
-        """Whether it is a local number that only one place in the loop adds to, read after it or under a throttle."""
+        """Whether it is a local number with one update in the loop, read only after it or under a sampling guard."""
         stores, loads = self.of("store"), self.of("load")
         return (
             self.local
@@ -86,17 +85,17 @@ class NameUses:
 
     @functools.cached_property
     def any_nested(self) -> bool:
-        """Whether a function inside of this one uses it."""
+        """Whether a nested function uses it."""
         return any(use.nested for use in self.uses)
 
     @functools.cached_property
     def is_read_now_and_then(self) -> bool:
-        """Whether anything that reads it is throttled."""
+        """Whether a sampling guard covers any read of it."""
         return any(use.sampled for use in self.of("load"))
 
     @functools.cached_property
     def only_filled(self) -> bool:
-        """Whether it is a new list that the loop fills in one place, and that nothing sees before the loop ends."""
+        """Whether it is a new list that one place in the loop fills, and that nothing reads before the loop ends."""
         stores = self.of("store")
         fills = [use for use in self.of("load", "augment") if use.inside]
         fresh = len(stores) == 1 and stores[0].constant == "[]" and stores[0].same_block and not stores[0].inside
@@ -143,14 +142,14 @@ def _entered(context: _Context, parent: ast.AST, child: ast.AST) -> _Context:
 
 
 def _asks_what_it_is(node: ast.AST) -> bool:
-    """`isinstance(x, ...)`, `x is None`: true or false whatever number x is."""
+    """`isinstance(x, ...)`, `x is None`: the result is the same for every number x."""
     if isinstance(node, ast.Compare):
         return all(isinstance(operator, (ast.Is, ast.IsNot)) for operator in node.ops)
     return isinstance(node, ast.Call) and last_name(node.func) in ("isinstance", "is_tensor")
 
 
 def _takes_floats(parent: ast.AST, child: ast.AST) -> bool:
-    """Whether the parent makes a float of an integer child anyway."""
+    """Whether the parent converts an integer child to float anyway."""
     if isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Mult, ast.Add, ast.Sub)):
         return any(isinstance(side, ast.Constant) and type(side.value) is float for side in (parent.left, parent.right))
     if isinstance(parent, (ast.BinOp, ast.AugAssign)):
@@ -166,7 +165,7 @@ def _takes_floats(parent: ast.AST, child: ast.AST) -> bool:
 
 
 class Occurrences:
-    """What `uses_of` asks of a function for each name: its paths of names and where they stand, from one walk."""
+    """All names and dotted paths of a function and their places, collected in one pass for `uses_of`."""
 
     def __init__(self, function: FunctionInfo, index: Index, source: Source) -> None:
         self.index = index
@@ -212,8 +211,8 @@ class Occurrences:
 def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, hot_path: FrequencyQuestions) -> NameUses:
     """All uses of `name` (or of a path such as `self.total`) in the function, related to `loop`.
 
-    A name counts as local only where this sees every use of it: no `global`, no `locals()`, no binding that is
-    no plain name (an import, an exception), and every place in the text confirmed.
+    A name counts as local only if every use is visible here: no `global`, no `locals()`, no binding other than a plain
+    name (such as an import or an exception), and each place confirmed in the text.
     """
     index, source = occurrences.index, occurrences.source
     before = _blocks_around(loop, index)
@@ -256,14 +255,14 @@ def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, hot_path
 
 
 def _spells_itself(node: ast.FormattedValue, source: Source) -> bool:
-    """Whether an f-string shows the expression's text as well (`{x / 2=}`)."""
+    """Whether an f-string also shows the expression's text (`{x / 2=}`)."""
     value = node.value
     end = source.offset(value.end_lineno or value.lineno, value.end_col_offset or 0)
     return _EQUALS.match(source.utf8, end) is not None
 
 
 def _blocks_around(loop: ast.stmt | None, index: Index) -> set[int]:
-    """The blocks that the loop and the statements around it stand in."""
+    """The blocks that contain the loop or a statement around it."""
     blocks = set()
     while loop is not None:
         place = index.places[loop]
@@ -280,7 +279,7 @@ def _constants(function: FunctionInfo) -> dict[int, object]:
             for target in node.targets:
                 _note_constants(target, node.value, found)
             if len(node.targets) > 1 and isinstance(node.value, (ast.List, ast.Dict)):
-                # `x = self.x = []` gives one list two names: no longer a new list that nothing else sees.
+                # `x = self.x = []` binds one list to two names: other code may see it.
                 for target in node.targets:
                     found.pop(id(target), None)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:

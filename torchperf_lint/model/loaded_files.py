@@ -1,4 +1,4 @@
-"""The files of a project with their trees: read when a question needs one, let go when there are many."""
+"""The files of a project with their trees: loaded on demand, and dropped when they take too much memory."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord
 
 _Place = tuple[str, int, str]
-"""A function, by its file, row and name: as good as the function itself as long as no file changes."""
+"""A function by its file, row and name: identifies it as long as no file changes."""
 
 
 class LoadedFiles(abc.ABC):
     """The files of a project; `read` gives a file's bytes and may raise OSError.
 
-    Files go by absolute path, with slashes. `shown` is how a path is told to the user, and `place_of` the way back.
+    Files are keyed by absolute path, with slashes. `shown` turns a key into the path that the user sees, `place_of`
+    turns that back into the key.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class LoadedFiles(abc.ABC):
         place_of: Callable[[str], str] = key_of,
     ) -> None:
         self._found = facts
-        self._facts = dict(facts)  # but for what has been opened with another content
+        self._facts = dict(facts)  # except for files that were opened with other content
         self._root = root
         self._hints = hints
         self._read = read
@@ -54,35 +55,35 @@ class LoadedFiles(abc.ABC):
         self.recorder = DependencyRecorder()
         self._indexed: dict[str, tuple[Source, Index]] = {}
         self._loaded = 0
-        self._asked_at: dict[str, int] = {}  # file -> the number of the last question that it was asked for
+        self._asked_at: dict[str, int] = {}  # file -> the number of the last query that loaded it
         self._asked = 0
         self._forget()
         self._forget_what_lasts()
 
     def forget(self) -> None:
-        """Forget all answers: the stack may have been full while some were worked out."""
+        """Clear all caches: some results may come from a run whose stack was full."""
         for analyzed in filter(None, self._analyzed_files.values()):
             analyzed.take_apart()
         self._forget()
         self._forget_what_lasts()
 
     def _forget(self) -> None:
-        """Forget all answers that name trees. Trees say nothing of other files, and stay."""
+        """Clear the caches that refer to trees. The trees themselves depend on no other file, and stay."""
         self._analyzed_files: dict[str, AnalyzedFile | None] = {}
         self._by_index: dict[Index, tuple[str, AnalyzedFile]] = {}
-        # Each with its trail:
+        # Each result is stored with its dependencies.
         self._meanings: dict[tuple[str, str], tuple[Meaning | None, int]] = {}
         self._calls: dict[FunctionInfo, tuple[list[CallRecord], int]] = {}
 
     def _forget_what_lasts(self) -> None:
-        """Forget the answers that name no tree, which stay when trees go."""
-        # Each with its trail:
+        """Clear the caches that refer to no tree, which stay when trees are dropped."""
+        # Each result is stored with its dependencies.
         self._files: dict[_Place, tuple[list[str], int]] = {}
         self._handing: dict[_Place, tuple[list[str], int]] = {}
         self._reachability: dict[tuple[str, bool], Reachability] = {}
 
     def _ask(self, key: str, question: str, *texts: str) -> Any:
-        """What facts tell: all that is learnt of them goes through here, in the name of the file that it is for."""
+        """Query the symbol index for the file `key`. Every such query goes through here, so that it is recorded."""
         self.recorder.asked(key, (question, *texts))
         return getattr(self._symbol_index, question)(*texts)
 
@@ -95,7 +96,7 @@ class LoadedFiles(abc.ABC):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Let go of the trees that were not asked for lately, if there are too many; to be called between files."""
+        """Drop the least recently used trees if they exceed the memory bound; to be called between files."""
         if self._loaded > bounds.MOST_BYTES_LOADED:
             for analyzed in filter(None, self._analyzed_files.values()):
                 analyzed.take_apart()
@@ -107,7 +108,7 @@ class LoadedFiles(abc.ABC):
                 self._let_go(key)
 
     def open(self, path: str, data: bytes, source: Source) -> AnalyzedFile:
-        """The file at `path` with the content that it has now; what else is known of it gives way.
+        """The file at `path` with this content; it replaces any other content known for the file.
 
         Raises Unreadable where it cannot be parsed.
         """
@@ -126,13 +127,13 @@ class LoadedFiles(abc.ABC):
         return analyzed
 
     def close(self, path: str) -> None:
-        """Take the file as the project has it, whatever it has been opened with."""
+        """Restore the project's own content of a file that was opened with another one."""
         key = self._place_of(path)
         if self._facts.get(key) != self._found.get(key):
             self._learn(key, self._found.get(key))
 
     def _learn(self, key: str, facts: FileSymbols | None) -> None:
-        """Take the file for one with these facts, or for none; nothing that was answered before holds any longer."""
+        """Replace the symbols of a file (None: the file does not exist), and invalidate all results."""
         before = self._facts.get(key)
         if facts is None:
             self._facts.pop(key, None)
@@ -162,7 +163,7 @@ class LoadedFiles(abc.ABC):
         self._asked_at[key] = self._asked
 
     def analyzed(self, key: str) -> AnalyzedFile | None:
-        """The file, read and indexed; None if that cannot be done, or if it is too large to be asked."""
+        """The file, read and indexed; None if it cannot be read or parsed, or exceeds `MOST_BYTES`."""
         self.recorder.opened(key)
         self._ask_for(key)
         if key not in self._analyzed_files:
@@ -172,12 +173,12 @@ class LoadedFiles(abc.ABC):
                 if known is None:
                     data = self._read(key)
                     if digest_of(data) != self._facts[key].digest:
-                        self.recorder.certain = False  # it has changed since the project was looked at
+                        self.recorder.certain = False  # the file has changed since the project was scanned
                     source = Source(self._shown(key), data)
                     if len(source.utf8) > bounds.MOST_BYTES:
                         return None
                     known = source, Index(source.parse(), source.path)
-                known[1].path = self._shown(key)  # who opened it may have named it in another way
+                known[1].path = self._shown(key)  # it may have been opened under another name
                 self._keep(key, *known)
             except Unreadable:
                 pass
@@ -185,12 +186,12 @@ class LoadedFiles(abc.ABC):
                 self.recorder.certain = False
             except RecursionError:
                 if not has_room():
-                    raise  # to be asked again by whoever has more
+                    raise  # the caller repeats the query with a larger stack
                 self.recorder.certain = False
         analyzed = self._analyzed_files[key]
         return (
             None if analyzed is None or len(analyzed.source.utf8) > bounds.MOST_BYTES else analyzed
-        )  # it may have been opened
+        )  # `open` takes files of any size
 
     def file_of(self, index: Index) -> AnalyzedFile:
         """The file that an index belongs to."""
@@ -204,9 +205,9 @@ class LoadedFiles(abc.ABC):
         return self.file_of(index).inference(level)
 
     def reachability(self, index: Index, *, from_afar: bool) -> Reachability:
-        """What is known of the warmth of the file's functions, to be added to; it stays when the tree goes."""
+        """A table of which functions of the file may be reached from a step. Its user fills it; it outlasts trees."""
         return self._reachability.setdefault((self._key(index), from_afar), {})
 
     @abc.abstractmethod
     def _analyze(self, source: Source, index: Index) -> AnalyzedFile:
-        """The answers about a file of the project."""
+        """Make the analyses of one file of the project."""

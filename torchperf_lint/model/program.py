@@ -1,8 +1,8 @@
-"""The project as one program: what its files know of each other, and their trees, read only when a question needs one.
+"""The project as one program: queries that span files, whose trees are read on demand.
 
-Facts (`facts.py`) say in which files an answer may lie; the answer itself comes from those files' own models. Every
-question that one file asks of another is asked one level below, so that files cannot ask each other for ever, no
-answer depends on which file is looked at first, and the work grows with the code and not faster.
+File symbols (`project/file_symbols.py`) tell which files may hold an answer; the answer itself comes from the analyses
+of those files. A query from one file to another runs with a depth budget that is smaller by one. So mutual queries
+terminate, the order of files does not matter, and the work grows linearly with the code.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class Program(LoadedFiles):
-    """Answers for all files of a project."""
+    """Queries about all files of a project."""
 
     def beside(self, path: str, data: bytes) -> Program:
-        """The same project with this content of one file; its answers are its own, facts and trail are shared."""
+        """A copy of the project with other content of one file; caches are its own, symbols and recorder are shared."""
         self.make_room()
         key, other = self._place_of(path), copy.copy(self)
         other._facts = {**self._facts, key: (self._facts.get(key) or symbols_of(data))._replace(digest=digest_of(data))}
@@ -48,13 +48,13 @@ class Program(LoadedFiles):
         return AnalyzedFile(source, index, self._hints, self)
 
     def steps_called_in(self, index: Index) -> frozenset[str]:
-        """Names that are called in the file, of functions anywhere that make a training step."""
+        """Names of functions anywhere that make a training step, as far as the file calls them."""
         key = self._key(index)
         names: frozenset[str] = self._ask(key, "steps_called_in", key)
         return names
 
     def calls_name(self, name: str, index: Index) -> bool:
-        """Whether a file calls something of the name; one that cannot be read may, or one of more than `MOST_FILES`."""
+        """Whether a file calls something of that name. Yes if a file cannot be read, or more than `MOST_FILES` may."""
         keys = self._ask(self._key(index), "files_calling", name)
         analyzed_files = map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES else [])
         return len(keys) > bounds.MOST_FILES or any(
@@ -62,16 +62,16 @@ class Program(LoadedFiles):
         )
 
     def calls_given(self, name: str, index: Index) -> bool:
-        """Whether some function that goes by the name may call what it is given; it is asked for the index's file."""
+        """Whether some function of that name may call an argument; the query is recorded for the index's file."""
         return bool(self._ask(self._key(index), "calls_given", name))
 
     def speaks_of(self, topic: str, index: Index) -> bool:
-        """Whether the file speaks of the topic, or one that imports tie it to."""
+        """Whether the file, or one that is connected to it by imports, mentions the topic."""
         key = self._key(index)
         return bool(self._ask(key, "speaks_of", topic, key))
 
     def programs_with(self, index: Index) -> list[AnalyzedFile]:
-        """The programs that the file is part of, if all of them may be for CUDA alone; else none."""
+        """The programs that the file is part of, if all of them may require CUDA; else none."""
         own = self._key(index)
         keys = self._ask(own, "programs_speaking_of", topics.CUDA_AVAILABLE, own)
         analyzed_files = [self.analyzed(key) for key in keys] if len(keys) <= bounds.MOST_FILES else []
@@ -80,7 +80,7 @@ class Program(LoadedFiles):
     # -- names -----------------------------------------------------------------------------------------------------
 
     def absolute(self, name: str, index: Index) -> str:
-        """An imported name without the leading dots that it has in its file."""
+        """An imported name as an absolute one, without leading dots."""
         if not name.startswith("."):
             return name
         key = self._key(index)
@@ -88,14 +88,14 @@ class Program(LoadedFiles):
         return found
 
     def meaning(self, ref: str, index: Index) -> Meaning | None:
-        """What a dotted name, as the file's imports give it, stands for; None where the project cannot tell."""
+        """The meaning of a dotted name under the file's imports; None if the project does not show it."""
         return self._meaning(ref, self._key(index))
 
     def _meaning(self, ref: str, key: str) -> Meaning | None:
         return self.recorder.kept(self._meanings, (ref, key), lambda: self._look_up(ref, key, set()))
 
     def _look_up(self, ref: str, key: str, asked: set[tuple[str, str]]) -> Meaning | None:
-        """Follow re-exports; `asked` is what has been asked on the way, for imports may run in circles."""
+        """Follow re-exports; `asked` holds the names already looked up, because imports may be cyclic."""
         hop: Hop = self._ask(key, "hop", ref, key)
         file, rest = hop.file, hop.rest
         if file is None:
@@ -134,18 +134,18 @@ class Program(LoadedFiles):
         return name
 
     def defines(self, ref: str, function: FunctionInfo) -> bool:
-        """Whether a name that is taken for a library's is this function of the project: a library that is linted."""
+        """Whether a qualified name of a library is this function of the project: the linted project is that library."""
         is_top = function.outer is function.index.module and function.cls is None
         return is_top and ref == f"{self._name_of(self._key(function.index))}.{function.name}"
 
     def stands_in_file(self, ref: str, index: Index) -> bool:
-        """Whether what a dotted name stands for, as the file's imports give it, is told by a file of the project."""
+        """Whether the dotted name, under the file's imports, leads to a name in a file of the project."""
         key = self._key(index)
         place: tuple[str, str] | None = self._ask(key, "split", ref, key)
         return place is not None and bool(place[1])
 
     def starred(self, name: str, index: Index) -> str | None:
-        """What a name imports that `from module import *` binds in the file, if it comes from a file of the project."""
+        """The dotted name of what `from module import *` binds to `name` in the file, if it comes from the project."""
         key = self._key(index)
         for module in () if name.startswith("_") else self._ask(key, "starred_modules", key):
             ref = f"{module}.{name}"
@@ -156,7 +156,7 @@ class Program(LoadedFiles):
     # -- callers ---------------------------------------------------------------------------------------------------
 
     def known_elsewhere(self, function: FunctionInfo) -> bool:
-        """Whether another file calls or imports anything of the function's name."""
+        """Whether another file calls or imports something of the function's name."""
         key, name = self._key(function.index), function.called_as
         if name == "__call__" and function.cls is not None:
             name = function.cls.name
@@ -167,9 +167,9 @@ class Program(LoadedFiles):
         return bool(self._ask(key, "is_known_beyond", name, key))
 
     def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
-        """The calls in other files that may mean the function, by name and by what those files import.
+        """The calls in other files that may mean the function, by name and by those files' imports.
 
-        None of them if there are more than `most`, or more files that may hold one.
+        None of them if there are more than `most` calls, or more than `most` files that may contain one.
         """
         if isinstance(function.node, ast.Module):
             return []
@@ -220,7 +220,7 @@ class Program(LoadedFiles):
         return [key for key in files if key in family or key in importing]
 
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
-        """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
+        """The other files that import the function by its name and pass it as an argument."""
         home = self._key(meant.index)
         for ref, called in self._ask(home, "leading", home, name, key):
             found = self._meaning(ref, key)
@@ -231,7 +231,7 @@ class Program(LoadedFiles):
         return False
 
     def handing_on(self, function: FunctionInfo) -> list[AnalyzedFile]:
-        """The other files that import the function by its name and hand it on."""
+        """The other files that import the function or class, and call both it and something named `taker`."""
         keys = self.recorder.kept(self._handing, self._lasting(function), lambda: self._handing_on(function))
         return [analyzed for analyzed in map(self.analyzed, keys) if analyzed is not None]
 
@@ -243,7 +243,7 @@ class Program(LoadedFiles):
         )
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[AnalyzedFile]:
-        """The other files that import the function or class, and call it as well as something of the other name."""
+        """The subclasses of the class in its file and in files that import it by its name."""
         own = self._key(maker.index)
         keys = self._ask(own, "making_imported", maker.name, taker, own)
         analyzed_files = (self.analyzed(key) for key in keys if self._imports(key, maker.name, maker))
@@ -252,7 +252,10 @@ class Program(LoadedFiles):
         )
 
     def heirs(self, cls: ClassInfo) -> list[ClassInfo]:
-        """The classes of its file, and of files that import it by its name, that descend from the class."""
+        """The files that import this one, or a name of it through a package, and those that it imports.
+
+        Tests that import the file are left out. A test itself has no neighbours, since it shows no program.
+        """
         own, analyzed = self._by_index[cls.index]
         keys = self._ask(own, "importing_name", cls.name, own)
         analyzed_files = [analyzed, *map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES else [])]
@@ -268,10 +271,7 @@ class Program(LoadedFiles):
     # -- neighbours ------------------------------------------------------------------------------------------------
 
     def neighbours(self, index: Index) -> list[AnalyzedFile]:
-        """The files that import this one, or by way of a package a name of it, and those that it imports.
-
-        Where the file is no test, tests are none of them; for a test, which shows no program, there are none.
-        """
+        """Whether the file, or a file that imports it directly or transitively, mentions an accelerator."""
         own, is_test = self._key(index), self._symbol_index.is_test
         if is_test(own):
             return []
@@ -291,23 +291,23 @@ class Program(LoadedFiles):
     # -- accelerators ----------------------------------------------------------------------------------------------
 
     def serves_accelerator(self, index: Index) -> bool:
-        """Whether the file speaks of an accelerator, or a file that does imports it (over others, or by itself)."""
+        """The same by path, for a file that need not have been read."""
         return self._reached(self._key(index))
 
     def reached(self, path: str) -> bool:
-        """The same for a file that need not have been read."""
+        """Whether the file may have metrics of torchmetrics: it imports them, or a file that does, by a few steps."""
         return self._reached(self._place_of(path))
 
     def _reached(self, key: str) -> bool:
         return bool(self._ask(key, "is_reached", key))
 
     def may_have_metrics(self, path: str) -> bool:
-        """Whether the file may have metrics of torchmetrics: it imports that, or other files that do, by some steps."""
+        """The file that the meaning belongs to."""
         return bool(self._ask(self._place_of(path), "is_near_metrics", self._place_of(path)))
 
 
 def _home(meaning: Meaning | None) -> Index | None:
-    """The file that what is meant stands in."""
+    """Whether the class declares the method without a body."""
     if isinstance(meaning, Variable):
         return meaning.home
     return meaning.index if isinstance(meaning, (FunctionInfo, ClassInfo)) else None

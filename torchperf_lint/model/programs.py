@@ -1,4 +1,4 @@
-"""Programs that run on no accelerator but CUDA: each run of them does what raises where there is no CUDA."""
+"""Programs that run on no accelerator but CUDA: every run of them executes a statement that raises without CUDA."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDS = frozenset({"sys.exit", "exit", "quit", "os._exit"})
 
 
 def needs_cuda(analyzed: FileQuestions) -> bool:
-    """Whether each program that the file is part of raises without CUDA, whatever its user asks for."""
+    """Whether each program that the file is part of raises without CUDA, whatever its options."""
     analyzed_files = [analyzed] if analyzed.program is None else analyzed.program.programs_with(analyzed.index)
     return bool(analyzed_files) and all(map(_raises_without_cuda, analyzed_files))
 
@@ -33,7 +33,7 @@ def _raises_without_cuda(analyzed: FileQuestions) -> bool:
 
 
 def _asks_for_cuda(statement: ast.stmt, function: FunctionInfo, inference: ValueQuestions) -> bool:
-    """An assertion that there is CUDA, a group over NCCL, or an index of a device that CUDA is told to use."""
+    """A check that ends the program without CUDA, a process group over NCCL, or a CUDA device set by index."""
 
     def ref(node: ast.expr) -> str:
         return inference.frame_value(function, node).ref or ""
@@ -58,7 +58,7 @@ def _asks_for_cuda(statement: ast.stmt, function: FunctionInfo, inference: Value
 
 
 def _is_index(node: ast.expr) -> bool:
-    """What is no negative number, as options of scripts are by default: with that, nothing is set."""
+    """Whether the argument cannot be negative. Options often default to -1, for which no device is selected."""
     if isinstance(node, ast.Constant):
         return type(node.value) is int
     if isinstance(node, ast.Call) and last_name(node.func) == "int":
@@ -72,7 +72,7 @@ def _ends(statement: ast.stmt) -> bool:
 
 
 def _always_runs(statement: ast.stmt, function: FunctionInfo, seen: frozenset[FunctionInfo]) -> bool:
-    """Whether each run of the file as a program comes to the statement."""
+    """Whether each run of the file as a program reaches the statement."""
     index = function.index
     outer: ast.stmt | None = statement
     while outer is not None:

@@ -1,4 +1,4 @@
-"""The questions about one file, by libcst node: yes, no or unknown, with what shows it."""
+"""The queries about one file that rules make, by libcst node: yes, no or unknown, with evidence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["Because", "Device", "Frequency", "HotPath", "Kind", "Model", "Site",
 
 
 class Model(SiteModel):
-    """Answers questions about one file. Nothing is computed before it is asked for."""
+    """The semantic queries about one file. Each result is computed on demand."""
 
     def __init__(self, analyzed: FileQuestions, target: Target) -> None:
         """`target` says which torch and torchmetrics the project runs on."""
@@ -46,15 +46,15 @@ class Model(SiteModel):
     # -- meaning ---------------------------------------------------------------------------------------------------
 
     def device_named(self, node: cst.CSTNode) -> Device:
-        """The device that an expression names where a device is expected, by its value or its name."""
+        """The device that an expression in the place of a device names, by its value or its name."""
         meaning = self.ast_of(node)
         named = None if meaning is None else named_device(meaning, self.value(node))
         return named or Device.UNKNOWN
 
     def on_device(self, node: cst.CSTNode) -> tuple[Because, ...] | None:
-        """What shows that the expression is a tensor (or holds tensors) on the accelerator; None if nothing does.
+        """Evidence that the expression is a tensor (or holds tensors) on the accelerator; None if there is none.
 
-        An empty tuple means that it is known without a single place to point to.
+        An empty tuple means that it is known, but no single place shows it.
         """
         value = self.value(node)
         # A field of a model's output (`outputs.logits`) is a tensor if the program treats it as one.
@@ -73,13 +73,13 @@ class Model(SiteModel):
         return numbers.is_certain(meaning, function, self.inference, self.frequency)
 
     def sent_backward(self, node: cst.CSTNode) -> bool:
-        """Whether the function around calls `.backward()` on what the expression names: then it is a tensor."""
+        """Whether the enclosing function calls `.backward()` on the expression's name: then it is a tensor."""
         meaning = self.ast_of(node)
         function = self.index.places[self.statement_of(node)].function
         return meaning is not None and dotted(meaning) in names_sent_backward(function)
 
     def creation(self, value: Value) -> Site | None:
-        """The call in this file that made the object (a metric, a loader, a module); None if it is not known."""
+        """The call in this file that created the object (a metric, a loader, a module); None if unknown."""
         created = value.created
         if created is None:
             return None
@@ -88,10 +88,10 @@ class Model(SiteModel):
         return None if statement is None else self.site_at(created, statement)
 
     def object_calls(self, value: Value) -> tuple[list[tuple[str, Site]], Because | None]:
-        """Every call that the file makes on the object, by method name, and where the object leaves sight.
+        """All calls on the object in this file, by method name, and the place where the object escapes.
 
-        `__call__` names a call of the object itself. With a place where it leaves sight (it is returned, given
-        to code outside the file, ...) there may be more calls than these.
+        `__call__` stands for a call of the object itself. If the object escapes (it is returned, passed to code outside
+        the file, ...), there may be further calls.
         """
         if value.created is None:
             return [], Because(1, "it is not known where the object is made")
@@ -110,28 +110,28 @@ class Model(SiteModel):
                 found.append((name, site))
         return found, escape
 
-    # -- heat ------------------------------------------------------------------------------------------------------
+    # -- execution frequency -------------------------------------------------------------------------------------------
 
     def hot_path(self, site: Site) -> HotPath | None:
-        """The loop, hook or call path that runs the site in every step; None if cold, unknown or throttled."""
+        """The loop, hook or call path that runs the site in every step; None if not hot, unknown or sampled."""
         return self.frequency.of(self.statement_of(site.node))
 
     def in_lightning_module(self, site: Site) -> bool:
-        """Whether the site stands in a method of a LightningModule."""
+        """Whether the site is in a method of a LightningModule."""
         cls = self.function_of(site).cls
         return cls is not None and frameworks.is_lightning_module(self.inference, cls)
 
     def framework(self, site: Site) -> str | None:
-        """What a framework promises about the function around the site (`Lightning calls ...`), if one does."""
+        """A framework's contract for the enclosing function, in words (`Lightning calls ...`), if there is one."""
         contract = self.inference.contract(self.function_of(site))
         return None if contract is None else contract.says
 
     def function_name(self, site: Site) -> str:
-        """The name of the function around the site (`<module>` at the top level)."""
+        """The name of the enclosing function (`<module>` at the top level)."""
         return self.function_of(site).name
 
     def in_test(self, site: Site) -> bool:
-        """Whether the site stands in a test: a function `test_...` that no framework calls, a method of a TestCase."""
+        """Whether the site is in a test: a function `test_...` that no framework calls, or a method of a TestCase."""
         function = self.function_of(site)
         is_hook = (function.cls is not None and function.name in DATALOADER_HOOKS) or (
             self.inference.contract(function) is not None
@@ -141,7 +141,7 @@ class Model(SiteModel):
         return any(base.endswith("TestCase") for base in self.class_bases(site))
 
     def class_bases(self, site: Site) -> list[str]:
-        """Qualified names of the library bases of the class around the site."""
+        """Qualified names of the library bases of the enclosing class."""
         cls = self.function_of(site).cls
         return [] if cls is None else self.inference.library_bases(cls)
 
@@ -149,28 +149,28 @@ class Model(SiteModel):
 
     @property
     def runs_elsewhere(self) -> bool:
-        """Whether the file is bound to the CPU, or to accelerators other than CUDA."""
+        """Whether the file runs only on the CPU, or on accelerators other than CUDA."""
         return self._loading.runs_elsewhere
 
     def loader_route(self, site: Site) -> Route | None:
-        """What shows that the batches of the loader built at the site go to an accelerator; None if nothing does."""
+        """Evidence that the batches of the loader created at the site go to an accelerator; None if there is none."""
         loader = self.ast_of(site.node)
         return self._loading.route(loader) if isinstance(loader, ast.Call) else None
 
     def loader_samples(self, site: Site) -> Samples:
-        """What can be told of the samples that the loader built at the site reads."""
+        """What is known of the samples that the loader created at the site reads."""
         loader = self.ast_of(site.node)
         assert isinstance(loader, ast.Call)
         return self._loading.samples(loader, self.function_of(site))
 
     def binds(self, name: str, site: Site) -> bool:
-        """Whether the function around the site itself binds the name, other than as a parameter."""
+        """Whether the enclosing function itself binds the name, other than as a parameter."""
         function = self.function_of(site)
         own = self.index.bound_names(function)[len(function.parameter_names) :]
         return function is not self.index.module and name in own
 
     def named(self, name: str, site: Site) -> Value:
-        """What a plain name is at the end of the function around the site: UNKNOWN if the function cannot see it."""
+        """The value of a plain name at the end of the enclosing function; UNKNOWN if the name is not in scope."""
         frame = self.inference.frame(self.function_of(site))
         value = frame.env.get(name)
         if value is None:
@@ -180,14 +180,14 @@ class Model(SiteModel):
     # -- flow ------------------------------------------------------------------------------------------------------
 
     def uses(self, name: str, site: Site, hot_path: HotPath) -> flow.NameUses:
-        """Where `name` occurs in the function around the site, related to the loop of `heat`."""
+        """The uses of `name` in the enclosing function, related to the loop of `hot_path`."""
         function = self.function_of(site)
         made = self.remember(("occurrences", function), lambda: flow.Occurrences(function, self.index, self.source))
         key = ("uses", name, function, hot_path.loop)
         return self.remember(key, lambda: flow.uses_of(name, hot_path.loop, made, self.frequency))
 
     def name_of(self, ref: str, site: Site) -> str | None:
-        """A name under which a library module can be reached at the site; None if there is none."""
+        """A name that refers to a library module at the site; None if there is none."""
         function: FunctionInfo | None = self.function_of(site)
         statement = self.statement_of(site.node)
         hidden = scope.bound_around(self.ast_of(site.node), statement)
@@ -204,18 +204,20 @@ class Model(SiteModel):
         return None
 
     def keeps_builtin(self, name: str) -> bool:
-        """Whether nothing in the file gives the name of a builtin another meaning."""
+        """Whether nothing in the file rebinds the builtin's name."""
         return not scope.binds(self.index, name, self.source.text)
 
     def called_anywhere(self, *names: str) -> bool:
-        """Whether a file of the project calls something by one of these names; one that cannot be read may."""
+        """Whether a file of the project calls something by one of these names; an unreadable file counts as yes."""
         program = self.analyzed.program
         return any(
             name in self.index.calls or (program is not None and program.calls_name(name, self.index)) for name in names
         )
 
     def is_cuda(self, device: Device) -> bool:
-        """Whether it can be no accelerator but CUDA: the program needs CUDA, and no file names another one."""
+        """Whether the device can only be CUDA: it is CUDA explicitly, or no file mentions another accelerator and
+        either the device is meant as CUDA or the program needs it.
+        """
         if device is Device.CUDA or not device.on_accelerator:
             return device is Device.CUDA
         return not self.names_other_accelerators and (device.is_cuda or self._needs_cuda)
@@ -226,12 +228,12 @@ class Model(SiteModel):
 
     @property
     def names_other_accelerators(self) -> bool:
-        """Whether the project speaks of an accelerator that is not CUDA, such as Apple's MPS, which has no float64."""
+        """Whether the project mentions an accelerator other than CUDA, such as Apple's MPS, which has no float64."""
         return self._project_speaks_of(topics.OTHER_ACCELERATORS)
 
     @property
     def may_be_traced(self) -> bool:
-        """Whether the project traces or exports: places and sizes in Python are constants of such a graph."""
+        """Whether the project traces or exports: devices and sizes become constants of such a graph."""
         return self._project_speaks_of(topics.TRACED)
 
     def _project_speaks_of(self, topic: str) -> bool:
@@ -246,20 +248,20 @@ class Model(SiteModel):
 
     @property
     def path(self) -> str:
-        """The file's path, as evidence names it."""
+        """The file's path as evidence shows it."""
         return self.index.path
 
     # -- what the code names ---------------------------------------------------------------------------------------
 
     @property
     def code(self) -> Code:
-        """What the file's code names: whether it calls, imports, assigns or passes something anywhere."""
+        """The identifiers in the file's code: whether it calls, imports, assigns or passes something anywhere."""
         return self.analyzed.code
 
     def mentions(self, *words: str) -> bool:
-        """Whether any of the texts occurs in the file's text, be it in a comment.
+        """Whether any of the texts occurs in the file, comments included.
 
-        It may spare a rule the work, as its triggers do: what it wakes asks the program itself. What silences a rule,
-        or decides how safe a fix is, is asked of `code`, for which comments and prose do not count.
+        This is a prefilter, like a rule's triggers: the rule then queries the program itself. Use `code`, which ignores
+        comments and prose, for what suppresses a finding or decides how safe a fix is.
         """
         return self.remember(("mentions", words), lambda: any(word in self.source.text for word in words))

@@ -1,4 +1,4 @@
-"""What the model knows about the argument of each `reveal(...)` call, as text: the model's own test bench."""
+"""The model's knowledge about the argument of each `reveal(...)` call, as text: used by the model's own tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAID = {Origin.BATCH: ", as loaded", Origin.DERIVED: ", from a batch"}
 
 
 def reveal_all(model: Model) -> dict[int, str]:
-    """Row of each `reveal(expression)` call -> its value and heat, e.g. `scalar tensor on cuda, hot: training loop`."""
+    """Row of each `reveal(expression)` call -> value and frequency: `scalar tensor on cuda, hot: training loop`."""
     found = {}
     for record in model.index.calls.get("reveal", ()):
         value = model.inference.frame_value(record.function, record.call.args[0])
@@ -29,7 +29,7 @@ def reveal_all(model: Model) -> dict[int, str]:
 
 
 def describe(value: Value) -> str:
-    """A Value in words."""
+    """The value in words."""
     kind = value.kind
     words = kind.value
     if kind is Kind.TENSOR:

@@ -1,4 +1,4 @@
-"""Sites: from the index's calls to libcst nodes confirmed at their place, and from those nodes back to meaning."""
+"""Sites: libcst nodes for the index's calls, confirmed by their spans, and the semantics of those nodes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _BRIEF = 60
-"""Characters of source that a message can bear."""
+"""Characters of source that a message quotes at most."""
 
 
 class SiteModel:
-    """The part of the model that finds sites and says what their nodes mean."""
+    """The part of the model that finds sites and maps their nodes to values."""
 
     def __init__(self, analyzed: FileQuestions, target: Target) -> None:
         """`target` says which torch and torchmetrics the project runs on."""
@@ -45,12 +45,12 @@ class SiteModel:
         self._remembered: dict[object, Any] = {}
 
     def target_evidence(self, package: str) -> tuple[Because, ...]:
-        """Where the project states the package's version; nothing where it is configured or not known."""
+        """Evidence where the project states the package's version; empty if it is configured or unknown."""
         known = getattr(self.target, package)
         return (Because(known.row, known.text, known.path),) if isinstance(known, Stated) else ()
 
     def remember(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
-        """The answer to a question that several rules ask of the same file: worked out once."""
+        """The result of a query that several rules make about the same file, memoized."""
         if question not in self._remembered:
             self._remembered[question] = answer()
         return self._remembered[question]  # type: ignore[no-any-return]
@@ -58,17 +58,18 @@ class SiteModel:
     # -- sites -----------------------------------------------------------------------------------------------------
 
     def method_calls(self, *names: str, hot: bool = False) -> Iterator[Site]:
-        """Calls `x.name(...)` for these names, in source order; with `hot`, only those that run in every step."""
+        """Calls `x.name(...)` of these names, in source order; with `hot`, only those that run in every step."""
         yield from self.sites(names, hot, lambda record: isinstance(record.call.func, ast.Attribute))
 
     def method_or_function_calls(self, *names: str, hot: bool = False) -> Iterator[Site]:
-        """Calls `name(...)` and `x.name(...)` for these names, in source order."""
+        """Calls `name(...)` and `x.name(...)` of these names, in source order."""
         yield from self.sites(names, hot, lambda record: True)
 
     def calls(self, *refs: str, hot: bool = False, near_device: bool = True) -> Iterator[Site]:
         """Calls of these library functions or classes, by qualified name, through any alias.
 
-        With `hot`, those that run in every step, and unless `near_device` is False beside something on the device.
+        With `hot`, only those that run in every step, and unless `near_device` is False, in a statement that uses a
+        value on the device.
         """
         wanted = frozenset(refs)
 
@@ -79,9 +80,9 @@ class SiteModel:
         yield from self.sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
 
     def builtin_calls(self, *names: str, given: Kind | None = None) -> Iterator[Site]:
-        """Calls of these builtins, by their own names, which the file gives no other meaning.
+        """Calls of these builtins by their own names, where the file does not rebind them.
 
-        With `given`, those whose first argument is of that kind.
+        With `given`, only those whose first argument is of that kind.
         """
         kept = tuple(name for name in names if not scope.binds(self.index, name, self.source.text))
 
@@ -113,13 +114,13 @@ class SiteModel:
             )
 
     def scalar_reads(self, hot: bool = True, repeated: bool = False) -> Iterator[Site]:
-        """Calls `x.item()`, `float(x)` and `int(x)`; `float(x.item())` is one, the outer.
+        """Calls `x.item()`, `float(x)` and `int(x)`; `float(x.item())` counts once, as the outer call.
 
-        With `repeated`, those that a comprehension repeats; of the conversions only the hot ones.
+        With `repeated`, only those inside a comprehension. Conversions are always restricted to hot ones.
         """
         wanted = _is_repeated_read if repeated else _is_scalar_read
         sites = [*self.sites(("item",), hot, wanted), *self.sites(("float", "int"), True, wanted)]
-        covered = -1  # up to here
+        covered = -1  # end of the last site, in bytes
         for site in sorted(sites, key=lambda site: (site.start, -site.end)):
             if site.end > covered:
                 covered = site.end
@@ -128,7 +129,7 @@ class SiteModel:
     def sites(
         self, names: tuple[str, ...], hot: bool, wanted: Callable[[CallRecord], bool], near_device: bool = True
     ) -> Iterator[Site]:
-        """The wanted calls of these names; of the hot ones those alone, if asked, that are near the device."""
+        """The calls of these names that satisfy `wanted`; with `hot` and `near_device`, only those near the device."""
         records = {id(record.call): record for name in dict.fromkeys(names) for record in self.index.calls_named(name)}
         if self.inference.cpu_only and hot:
             return
@@ -146,18 +147,18 @@ class SiteModel:
                 yield site
 
     def is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
-        """Cheap questions first: who calls a function, and how often, takes reading in other files."""
+        """Whether the statement runs in every step. Cheap checks come first: finding callers reads other files."""
         if self.inference.cpu_only or not self.frequency.may_be_hot(statement):
             return False
         return (not near_device or self._is_near_device(statement)) and self.frequency.of(statement) is not None
 
     def _is_near_device(self, statement: ast.stmt) -> bool:
-        """Whether anything in the statement itself lives on an accelerator: else it makes nothing wait."""
+        """Whether an expression in the statement itself is on an accelerator: otherwise it waits for nothing."""
         values = self.inference.values_of(self.index.places[statement].function, statement)
         return any(values[node].device.on_accelerator for node in _own_expressions(statement) if node in values)
 
     def site_at(self, node: ast.expr | ast.AugAssign, statement: ast.stmt) -> Site | None:
-        """The libcst side of an ast node, confirmed at its span."""
+        """The libcst node of an ast node, confirmed by its span."""
         tree = self._tree(statement)
         if tree is None:
             return None
@@ -179,17 +180,17 @@ class SiteModel:
         return self._trees[statement]
 
     def site(self, node: cst.CSTNode) -> Site:
-        """The site of a node that hangs in the tree of another site."""
+        """The site of a node in the tree of another site."""
         tree = self._tree_of[id(node)]
         return Site(node, *tree.span(node), tree)
 
     def text(self, node: cst.CSTNode) -> str:
-        """The node's text as it stands in the file."""
+        """The node's text in the file."""
         start, end = self._tree_of[id(node)].span(node)
         return self.source.utf8[start:end].decode()
 
     def brief(self, node: cst.CSTNode) -> str:
-        """The node's text for a message: a call that is long or runs over several rows without its arguments."""
+        """The node's text for a message: a call that is long or spans several rows is shown without its arguments."""
         text = self.text(node)
         func = getattr(node, "func", None)
         if func is not None and ("\n" in text or len(text) > _BRIEF):
@@ -198,13 +199,13 @@ class SiteModel:
         return " ".join(text.split())
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The node around it, up to its statement."""
+        """The parent node within its statement."""
         return self._tree_of[id(node)].parent(node)
 
     # -- meaning ---------------------------------------------------------------------------------------------------
 
     def value(self, node: cst.CSTNode) -> Value:
-        """What the expression is; UNKNOWN where that cannot be told."""
+        """The value of the expression; UNKNOWN if it cannot be inferred."""
         meaning = self.ast_of(node)
         if meaning is None:
             return UNKNOWN
@@ -212,11 +213,11 @@ class SiteModel:
         return self.inference.frame_value(function, meaning)
 
     def statement_of(self, node: cst.CSTNode) -> ast.stmt:
-        """The statement in whose tree the node hangs."""
+        """The statement whose tree contains the node."""
         return self._statement_of[id(node)]
 
     def ast_of(self, node: cst.CSTNode) -> ast.expr | None:
-        """The expression that a libcst node is in the index's tree; None if it is none, or cannot be found."""
+        """The ast expression of a libcst node; None if it is no expression, or is not found."""
         tree = self._tree_of.get(id(node))
         if tree is None:
             return None
@@ -230,7 +231,7 @@ class SiteModel:
                 table.setdefault((start, end), []).append(inner)
         start, end = tree.span(node)
         if type(node).__name__ == "Tuple" and node.lpar:  # type: ignore[attr-defined]
-            # Python counts a tuple's parentheses to it, libcst does not.
+            # Python includes a tuple's parentheses in its span, libcst does not.
             start, end = tree.spans[id(node.lpar[-1])][0], tree.spans[id(node.rpar[0])][1]  # type: ignore[attr-defined]
             return next((each for each in table.get((start, end), ()) if isinstance(each, ast.Tuple)), None)
         for candidate in table.get((start, end), ()):
@@ -239,7 +240,7 @@ class SiteModel:
         return None
 
     def function_of(self, site: Site) -> FunctionInfo:
-        """The function around the site; at the top level the module itself."""
+        """The enclosing function; at the top level, the module itself."""
         return self.index.places[self.statement_of(site.node)].function
 
 
@@ -248,7 +249,7 @@ def _is_repeated_read(record: CallRecord) -> bool:
 
 
 def _comprehensions(record: CallRecord) -> list[ast.expr]:
-    """Those of the statement that holds the call."""
+    """The comprehensions of the statement that contains the call."""
     kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
     return record.function.index.note(
         ("comprehensions", record.statement),
@@ -269,7 +270,7 @@ def _is_scalar_read(record: CallRecord) -> bool:
 
 
 def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement, without those of statements inside it."""
+    """The expressions of a statement, without those of nested statements."""
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()

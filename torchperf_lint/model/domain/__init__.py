@@ -1,1 +1,1 @@
-"""What values are, and what the packages of the model may ask each other."""
+"""The value lattice, and the interfaces between the packages of the model."""

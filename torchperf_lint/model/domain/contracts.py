@@ -1,4 +1,4 @@
-"""What frameworks promise about functions that they call."""
+"""Contracts: what frameworks guarantee about functions that they call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchperf_lint.model.domain.values import Device, Origin
 
 
 class Contract(NamedTuple):
-    """What a framework promises about a function: it is called for every batch, with these data placed."""
+    """A framework's guarantee about a function: it is called for every batch, with these arguments on the device."""
 
     hot: bool
     says: str
@@ -19,5 +19,5 @@ class Contract(NamedTuple):
         {"batch_idx", "dataloader_idx", "optimizer_idx", "batch_index", "batch_nb", "step", "epoch", "idx", "i"}
     )
     origin: Origin | None = None
-    row: int | None = None  # of the call that hands the function to the framework, and its file
+    row: int | None = None  # of the call that passes the function to the framework, and that call's file
     path: str | None = None

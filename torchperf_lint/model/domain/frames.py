@@ -1,4 +1,4 @@
-"""One interpretation of a function: what its expressions are, and what it gives back."""
+"""One interpretation of a function: the values of its expressions and of its results."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.slices import Slice
 
 Env = dict[str, Value]
-"""What names and dotted paths stand for at one place."""
+"""Names and dotted paths -> their values at one program point."""
 
 
 class Frame:
-    """One interpretation of a function: the value of every expression in it, and what it gives back."""
+    """One interpretation of a function: the value of every expression in it, and of what it returns and yields."""
 
     __slots__ = ("backward", "env", "function", "is_call", "on_host", "part", "returns", "split", "values", "yields")
 
     def __init__(self, function: FunctionInfo, part: Slice | None = None) -> None:
         self.function = function
-        self.part = part  # None if all of it is run
+        self.part = part  # the interpreted slice; None for the whole function
         self.values: dict[ast.expr, Value] = {}
         self.returns: list[Value] = []
         self.yields: list[Value] = []
         self.env: Env = {}
         self.backward: frozenset[str] = frozenset()
         self.on_host: Mapping[str, Kind] = {}
-        self.split: set[str] = set()  # names of which attributes or entries may be in an environment
-        self.is_call = False  # a particular call with its arguments, not the function in general
+        self.split: set[str] = set()  # names whose attributes or items may have entries of their own in an environment
+        self.is_call = False  # one call with its arguments, not the function for all callers
 
 
 class Outcome(NamedTuple):
-    """What a call gives back, and what its arguments are then, by parameters: the lists and dicts that it fills."""
+    """The result of a call: the returned value, and by parameter the lists and dicts that it fills."""
 
     returned: Value
     filled: tuple[tuple[str, Value], ...]

@@ -1,4 +1,4 @@
-"""How often a place runs: what repeats it in every step, and the words in which messages tell of that."""
+"""How often a statement runs: what repeats it in every step, and the words for that in messages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TRAINS = re.compile(r"(^|_)(pre|re)?train|Train")
 
 
 class Frequency(enum.Enum):
-    """What repeats a place."""
+    """What repeats a statement."""
 
     TRAINING_LOOP = enum.auto()
-    """A loop that takes a training step in every pass."""
+    """A loop with a training step in every pass."""
 
     EVALUATION_LOOP = enum.auto()
-    """A loop over batches that names say to be an evaluation."""
+    """A loop over batches whose names indicate an evaluation."""
 
     BATCH_LOOP = enum.auto()
     """Any other loop over batches."""
@@ -33,7 +33,7 @@ class Frequency(enum.Enum):
     """A framework calls the function in every step."""
 
     FUNCTION = enum.auto()
-    """The function is called in every step, as the user has configured or as its callers show."""
+    """The function is called in every step, by configuration or by its callers."""
 
     SELDOM = enum.auto()
     """Nothing repeats it in every step."""
@@ -47,12 +47,12 @@ _LOOPS = {
 
 
 class HotPath(NamedTuple):
-    """A place that runs in every step.
+    """Why a statement runs in every step.
 
-    `loop` is the batch loop around it in the same function (None: the function itself is called per step);
-    `frequency` says what repeats it, and `because` what shows that. `function` names the hook or function that is
-    called in every step, where no loop in sight repeats it. `each` names what a loop inside the step binds, if the
-    place stands in one and so runs several times per step.
+    `loop` is the enclosing batch loop of the same function (None: the function itself is called per step); `frequency`
+    says what repeats it, and `because` is the evidence. `function` names the hook or function that is called in every
+    step, where no loop in the same function repeats it. `each` names the targets of an inner loop around the statement,
+    which then runs several times per step.
     """
 
     loop: ast.For | ast.AsyncFor | ast.While | None
@@ -63,25 +63,25 @@ class HotPath(NamedTuple):
 
     @property
     def evaluates(self) -> bool:
-        """Whether it is an evaluation, as far as names tell, that repeats the place."""
+        """Whether names indicate that an evaluation repeats it."""
         return self.frequency is Frequency.EVALUATION_LOOP or names_evaluation(self.function)
 
     @property
     def trains(self) -> bool:
-        """Whether it is training, as far as names tell, that repeats the place."""
+        """Whether names indicate that training repeats it."""
         return self.frequency is Frequency.TRAINING_LOOP or names_training(self.function)
 
     @property
     def where(self) -> str:
-        """When the place runs, for a message: `on every pass of the training loop`, `in every call of `forward``.
+        """When the statement runs, for a message: `on every pass of the training loop`, `in every call of `forward``.
 
-        Or, in a loop over parameters: `for each `p` in every call of `step``.
+        In a loop over parameters: `for each `p` in every call of `step``.
         """
         return f"for each `{self.each}` {self.step}" if self.each else self.step
 
     @property
     def step(self) -> str:
-        """The same without the loop inside the step, for a message that tells of it by itself."""
+        """The same without the inner loop, for a message that mentions that loop itself."""
         preposition = "on every pass of the" if self.frequency in _LOOPS else "in every call of"
         return f"{preposition} {self.repeated}"
 
@@ -102,7 +102,7 @@ def names_training(name: str) -> bool:
 
 
 class LoopKind(enum.Enum):
-    """BATCH runs once per batch, EPOCH holds batch loops, OTHER is neither."""
+    """BATCH runs once per batch, EPOCH contains batch loops, OTHER is neither."""
 
     BATCH = "batch"
     EPOCH = "epoch"
@@ -110,7 +110,7 @@ class LoopKind(enum.Enum):
 
 
 class LoopInfo(NamedTuple):
-    """A classified loop, with what shows its kind."""
+    """A classified loop, with the evidence for its kind."""
 
     kind: LoopKind
     says: str

@@ -1,8 +1,7 @@
-"""What the packages of the model may ask each other, where the one that asks stands below the one that answers.
+"""Interfaces between the packages of the model, for queries to a package further up the import order.
 
-Values rest on who calls a function, who calls a function rests on values, and both rest on other files. The questions
-are worked out on demand, so the packages need each other while they run. Their imports still go one way: each of them
-knows only these protocols of what stands above it.
+Values depend on callers, callers depend on values, and both depend on other files. The queries are lazy, so at run
+time the packages need each other. Imports still go one way: a package sees those above it only as these protocols.
 """
 
 from __future__ import annotations
@@ -30,30 +29,30 @@ if TYPE_CHECKING:
     _R = TypeVar("_R")
 
 FARTHEST = 3
-"""How many files and attributes of objects away an answer may come from: each is asked one level below."""
+"""The depth budget of a query: how many times it may go on to another file or to an attribute of an object."""
 
 
 class NameQuestions(Protocol):
-    """What names stand for that a function does not bind itself (`values/names.py`)."""
+    """The meanings of names that a function does not bind itself (`values/names.py`)."""
 
     @property
     def late_imports(self) -> Mapping[str, str]:
-        """The module's imports that are looked up when a name is read."""
+        """The module's imports from the project that are resolved when their name is read."""
 
     def imported(self, ref: str) -> Value:
-        """What a dotted name that the file imports stands for."""
+        """The value of a dotted name that the file imports."""
 
     def free(self, frame: Frame, name: str) -> Value | None:
-        """A name that the frame's function does not bind."""
+        """The value of a name that the frame's function does not bind."""
 
     def late(self, name: str) -> Value | None:
-        """What a late import makes of the name; None if none binds it."""
+        """The value of a name that a late import binds; None if none does."""
 
     def at_top(self, name: str) -> Value:
-        """What the module knows by the name, once it has run."""
+        """The value of the name at the end of the module."""
 
     def all_at_top(self) -> list[Value]:
-        """All that the module knows by some name."""
+        """The values of all names at the end of the module."""
 
 
 class ValueQuestions(Protocol):
@@ -71,57 +70,57 @@ class ValueQuestions(Protocol):
 
     @property
     def names(self) -> NameQuestions:
-        """What names stand for in the file."""
+        """The meanings of free names in the file."""
 
     @property
     def exports(self) -> Exports:
-        """What the names at the file's top level stand for."""
+        """The meanings of the names at the file's top level."""
 
     def home(self, index: Index) -> ValueQuestions | None:
-        """The values of another file."""
+        """The value inference of another file, with one level less; None if no level is left."""
 
     def scout(self, index: Index) -> ValueQuestions | None:
-        """The values of another file, as far as they tell whom a call reaches."""
+        """The value inference of another file, at a level that is just enough to resolve callees."""
 
     def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
-        """The function as it is run in general."""
+        """The function's interpretation for all callers."""
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
-        """What a name (or path) is once the function or module has run; None where it does not bind it."""
+        """The value of a name (or path) after the function or module has run; None if it does not bind the name."""
 
     def placed(self, function: FunctionInfo) -> tuple[Because, ...]:
-        """What shows that the function's tensors live where a module's inputs live; nothing where nothing does."""
+        """Evidence that the function's tensors are where its module's inputs are; empty if there is none."""
 
     def called(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], starred: bool = False
     ) -> Value:
-        """What the function returns for these arguments."""
+        """The value that the function returns for these arguments."""
 
     def in_call(self, function: FunctionInfo, given: Env) -> Mapping[ast.expr, Value] | None:
-        """The values of what a call of this file's function comes to; None if that leads too far."""
+        """The values of the expressions in one call of a function of this file; None beyond the call depth bound."""
 
     def outcome(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
     ) -> Outcome:
-        """What a call gives back, and what its arguments are then."""
+        """The returned value of a call, and the lists and dicts that it fills."""
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
-        """An answer that does not depend on how many calls were followed until it was asked for."""
+        """A result that is independent of the current call depth: computed with the full depth budget."""
 
     def frame_with(self, function: FunctionInfo, part: Callable[[Slices], Slice | None]) -> Frame:
-        """The function as it is run in general, as far as that slice of it goes, or further."""
+        """The function's interpretation for all callers, at least as far as that slice goes."""
 
     def filled(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
-        """The lists and dicts among these arguments that the function puts something into, by its parameters."""
+        """Parameter -> the list or dict among these arguments, as the function's insertions leave it."""
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
-        """What `self.name` is."""
+        """The value of `self.name`."""
 
     def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
-        """The value of an expression for a question that may come back to it."""
+        """The value of an expression with one level less: for queries that may be cyclic."""
 
     def optimizer_state(self, cls: ClassInfo) -> Value:
-        """What `self.state` is in the class of an optimizer."""
+        """The value of `self.state` in an optimizer class."""
 
     def instance(self, cls: ClassInfo, base: str | None = None) -> Value:
         """A new object of the class."""
@@ -130,46 +129,46 @@ class ValueQuestions(Protocol):
         """The class and its bases in the program, nearest first."""
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
-        """Qualified names of the library classes that it descends from."""
+        """Qualified names of the library classes among its ancestors."""
 
     def base_names(self, cls: ClassInfo) -> list[str]:
-        """Qualified names of all that it descends from."""
+        """Qualified names of all its ancestors."""
 
     def method(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
         """The method of that name, looked up through the bases."""
 
     def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
-        """The value of an expression that stands in the function."""
+        """The value of an expression of the function."""
 
     def parts(self, record: CallRecord, *nodes: ast.expr) -> list[Value]:
         """The values of expressions in a call."""
 
     def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
-        """The values of what a statement of the function holds."""
+        """The values of the expressions in a statement of the function."""
 
     def handing_on(self, function: FunctionInfo) -> Sequence[ValueQuestions]:
-        """The files that may hand the function to others by its name."""
+        """The files that may pass the function to others by its name."""
 
     def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> Sequence[ValueQuestions]:
-        """The other files that may hand what the function or class makes to something called `taker`."""
+        """The other files that may pass what the function or class makes to something called `taker`."""
 
     def contract(self, function: FunctionInfo) -> Contract | None:
-        """What a framework promises of the function, if it calls it."""
+        """The contract under which a framework calls the function, if one does."""
 
     def callers(self, function: FunctionInfo) -> tuple[CallRecord, ...]:
         """The calls in the program that reach the function."""
 
     def may_be_hot(self, record: CallRecord) -> bool:
-        """Whether names alone allow that the call is made in every step."""
+        """False if names alone show that the call is not made in every step."""
 
     def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
-        """The value of an expression as the function alone shows it."""
+        """The value of an expression, inferred without the function's callers."""
 
     def alone(self, answer: Callable[[], _R]) -> _R:
-        """An answer without regard to the callers of any function."""
+        """A result that is computed without the callers of any function."""
 
     def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
-        """An answer from those who call a function; None where that leads too far."""
+        """A result that is computed from the function's callers; None beyond the bound on callers of callers."""
 
 
 class ExpressionValues(Protocol):
@@ -184,51 +183,51 @@ class ExpressionValues(Protocol):
 
     @property
     def placed(self) -> tuple[Because, ...]:
-        """What shows that the frame's tensors live where a module's inputs live."""
+        """Evidence that the frame's tensors are where the module's inputs are."""
 
     def __call__(self, node: ast.expr, env: Env) -> Value:
-        """The value of `node` in `env`, noted for the rules."""
+        """The value of `node` in `env`; it is recorded for the rules."""
 
     def because(self, node: ast.AST, text: str) -> Because:
-        """Evidence at a node's row."""
+        """Evidence at the row of a node."""
 
     def leans(self, test: ast.expr) -> bool:
-        """Whether the condition asks whether (or which) accelerator is used."""
+        """Whether the condition tests if an accelerator, or which one, is used."""
 
     def attribute_of(self, base: Value, name: str, node: ast.AST) -> Value:
         """`base.name`."""
 
     def trained(self, gradient: Value, node: ast.AST) -> Value:
-        """A gradient, which is where the model is trained."""
+        """A gradient, placed where the model is trained."""
 
     def combine(self, left: Value, right: Value, operator: ast.operator) -> Value:
-        """What an operator makes of two values."""
+        """The value of a binary operation."""
 
 
 class LoopQuestions(Protocol):
     """The loops of one file (`frequency/loops.py`)."""
 
     def enclosing(self, statement: ast.stmt) -> list[Loop]:
-        """The loops of the same function around a statement, innermost first."""
+        """The loops around a statement within its function, innermost first."""
 
     def classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
-        """What kind of loop this is."""
+        """The kind of the loop."""
 
     def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
-        """The text of the loader that an iterable walks over."""
+        """The source text of the loader that an iterable iterates over."""
 
     def makes_step(self, function: FunctionInfo, hops: int = 2) -> bool:
         """Whether one call of the function is one training step."""
 
 
 class EntryPointQuestions(Protocol):
-    """What names alone tell of how often statements of one file run (`frequency/entry_points.py`)."""
+    """What names alone show of how often statements of one file run (`frequency/entry_points.py`)."""
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
-        """False only if the statement is certainly cold."""
+        """False only if the statement is certainly not hot."""
 
     def in_loop(self, statement: ast.stmt) -> bool:
-        """Whether the statement stands in a loop that may take a batch per pass."""
+        """Whether the statement is in a loop that may take one batch per pass."""
 
 
 class FrequencyQuestions(Protocol):
@@ -247,37 +246,37 @@ class FrequencyQuestions(Protocol):
 
     @property
     def entry_points(self) -> EntryPointQuestions:
-        """Where its steps may begin."""
+        """Where hot execution may begin in the file."""
 
     def home(self, function: FunctionInfo) -> FrequencyQuestions:
-        """The answers of the file that the function stands in."""
+        """The same queries for the file of the function."""
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
-        """False only if the statement is certainly cold."""
+        """False only if the statement is certainly not hot."""
 
     def of(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
-        """What repeats a statement in every step; None where it is cold, unknown, or seldom reached."""
+        """What repeats a statement in every step; None if it is not hot, unknown, or under a sampling guard."""
 
     def within(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
-        """What the statement's own function tells of that."""
+        """What repeats the statement within its own function."""
 
     def own_hot_path(self, function: FunctionInfo) -> HotPath | None:
-        """What makes a function hot whoever calls it."""
+        """What makes a function hot independently of its callers."""
 
     def sampled(self, statement: ast.stmt) -> bool:
-        """Whether the statement would run in every step were it not for a sampling guard around it."""
+        """Whether a sampling guard in its function is all that keeps the statement from running in every step."""
 
     def sampled_on_the_way(self, statement: ast.stmt) -> bool:
-        """Whether it would run in every step were it not for a sampling guard around it, or around a call."""
+        """The same for sampling guards around the statement or around a call on the path to it."""
 
     def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
-        """Whether the call runs only now and then within its statement."""
+        """Whether a guard within the statement makes the call run only sometimes."""
 
     def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
-        """What the function's plain assignments bind the name to."""
+        """The expressions that the function's plain assignments bind the name to."""
 
     def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
-        """Calls that may mean the function, and what else is to be said of them."""
+        """Calls that may mean the function, each with a remark for the finding."""
 
 
 class LoaderQuestions(Protocol):
@@ -285,7 +284,7 @@ class LoaderQuestions(Protocol):
 
     @property
     def runs_elsewhere(self) -> bool:
-        """Whether the file is bound to the CPU, or to accelerators other than CUDA."""
+        """Whether the file runs only on the CPU, or on accelerators other than CUDA."""
 
     @property
     def index(self) -> Index:
@@ -293,23 +292,23 @@ class LoaderQuestions(Protocol):
 
     @property
     def routes_here(self) -> dict[ast.Call, Route]:
-        """The routes that lie in this file, by the call that builds the loader."""
+        """The routes that this file shows, by the call that creates the loader."""
 
     def route(self, loader: ast.Call) -> Route | None:
-        """What shows that the batches of a loader go to an accelerator; None if nothing does."""
+        """Evidence that the batches of a loader go to an accelerator; None if there is none."""
 
     def handed_on(self, loader: ast.Call, function: FunctionInfo) -> Iterator[FunctionInfo]:
-        """The functions that get the loader from this one."""
+        """The functions that this one passes the loader to."""
 
     def files(self, loader: ast.Call) -> Iterator[Index]:
-        """The files that the loader may be used in."""
+        """The files that may use the loader."""
 
     def samples(self, loader: ast.Call, function: FunctionInfo) -> Samples:
-        """What can be told of the samples that a loader reads."""
+        """What is known of the samples that a loader reads."""
 
 
 class FileQuestions(Protocol):
-    """One file, with the answers about it (`analyzed_file.py`)."""
+    """One file and its analyses (`analyzed_file.py`)."""
 
     source: Source
     index: Index
@@ -317,19 +316,19 @@ class FileQuestions(Protocol):
 
     @property
     def program(self) -> ProjectQuestions | None:
-        """The project that it belongs to, if there is one."""
+        """The project that the file belongs to, if there is one."""
 
     @property
     def exports(self) -> Exports:
-        """What the names at its top level stand for."""
+        """The meanings of the names at its top level."""
 
     @property
     def late_imports(self) -> dict[str, str]:
-        """Name -> what it imports from the project, for the names that its top level binds by one import alone."""
+        """Name -> dotted name that it imports from the project, for top-level names bound by a single import only."""
 
     @property
     def code(self) -> Code:
-        """What its code names."""
+        """The identifiers in its code."""
 
     @property
     def frequency(self) -> FrequencyQuestions:
@@ -337,7 +336,7 @@ class FileQuestions(Protocol):
 
     @property
     def frequency_from_afar(self) -> FrequencyQuestions:
-        """The same as another file asks for it."""
+        """The same for queries from other files."""
 
     @property
     def loops(self) -> LoopQuestions:
@@ -345,7 +344,7 @@ class FileQuestions(Protocol):
 
     @property
     def entry_points(self) -> EntryPointQuestions:
-        """Where its steps may begin."""
+        """Where hot execution may begin in the file."""
 
     @property
     def loading(self) -> LoaderQuestions:
@@ -367,58 +366,58 @@ class ProjectQuestions(Protocol):
         """The values of the file that an index belongs to."""
 
     def reachability(self, index: Index, *, from_afar: bool) -> dict[tuple[int, str], tuple[bool, int]]:
-        """What is known of which functions of the file may be hot."""
+        """A table of which functions of the file may be reached from a step."""
 
     def steps_called_in(self, index: Index) -> frozenset[str]:
-        """Names that are called in the file, of functions anywhere that make a training step."""
+        """Names of functions anywhere that make a training step, as far as the file calls them."""
 
     def calls_name(self, name: str, index: Index) -> bool:
         """Whether a file calls something of that name."""
 
     def calls_given(self, name: str, index: Index) -> bool:
-        """Whether some function that goes by the name may call what it is given."""
+        """Whether some function of that name may call one of its arguments."""
 
     def speaks_of(self, topic: str, index: Index) -> bool:
-        """Whether the file speaks of the topic, or one that imports tie it to."""
+        """Whether the file, or one that is connected to it by imports, mentions the topic."""
 
     def programs_with(self, index: Index) -> Sequence[FileQuestions]:
-        """The programs that the file is part of, if all of them may be for CUDA alone."""
+        """The programs that the file is part of, if all of them may require CUDA."""
 
     def absolute(self, name: str, index: Index) -> str:
-        """An imported name without the leading dots that it has in its file."""
+        """An imported name as an absolute one, without leading dots."""
 
     def meaning(self, ref: str, index: Index) -> Meaning | None:
-        """What a dotted name, as the file's imports give it, stands for; None where the project cannot tell."""
+        """The meaning of a dotted name under the file's imports; None if the project does not show it."""
 
     def name_of(self, cls: ClassInfo) -> str:
         """The dotted name of a class of the project."""
 
     def defines(self, ref: str, function: FunctionInfo) -> bool:
-        """Whether a name that is taken for a library's is this function of the project."""
+        """Whether a qualified name of a library is this function of the project."""
 
     def stands_in_file(self, ref: str, index: Index) -> bool:
-        """Whether what a dotted name stands for is told by a file of the project."""
+        """Whether the dotted name leads to a name in a file of the project."""
 
     def starred(self, name: str, index: Index) -> str | None:
-        """What a name imports that `from module import *` binds in the file."""
+        """The dotted name of what `from module import *` binds to `name` in the file."""
 
     def known_elsewhere(self, function: FunctionInfo) -> bool:
-        """Whether another file calls or imports anything of the function's name."""
+        """Whether another file calls or imports something of the function's name."""
 
     def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
         """The calls in other files that may mean the function; none of them if there are more than `most`."""
 
     def handing_on(self, function: FunctionInfo) -> Sequence[FileQuestions]:
-        """The other files that import the function by its name and hand it on."""
+        """The other files that import the function by its name and pass it as an argument."""
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> Sequence[FileQuestions]:
-        """The other files that import the function or class, and call it as well as something of the other name."""
+        """The other files that import the function or class, and call both it and something named `taker`."""
 
     def heirs(self, cls: ClassInfo) -> list[ClassInfo]:
-        """The classes that descend from the class."""
+        """The subclasses of the class."""
 
     def neighbours(self, index: Index) -> Sequence[FileQuestions]:
         """The files that import this one, and those that it imports."""
 
     def serves_accelerator(self, index: Index) -> bool:
-        """Whether the file speaks of an accelerator, or a file that does imports it."""
+        """Whether the file, or a file that imports it directly or transitively, mentions an accelerator."""

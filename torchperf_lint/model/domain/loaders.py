@@ -1,4 +1,4 @@
-"""What can be told of a data loader."""
+"""What is known of a data loader."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
 
 class Route(NamedTuple):
-    """How the batches of a loader come to the accelerator."""
+    """How the batches of a loader reach the accelerator."""
 
     because: tuple[Because, ...]
     explicit: bool  # the program moves them itself; otherwise a framework does
     certain: bool  # the program cannot run without CUDA
-    file: Code  # where that is seen
-    blocks: bool = False  # the host waits for each copy, from whatever memory it is made
+    file: Code  # the file that shows it
+    blocks: bool = False  # the host waits for each copy, whether the memory is pinned or not
 
 
 class Samples(NamedTuple):
-    """What can be told of the samples that a loader reads. Everything is False or None unless it is shown."""
+    """What is known of the samples that a loader reads. Everything is False or None unless it is proven."""
 
-    in_memory: bool  # reading one is an index into memory
-    takes_work: bool  # reading or collating one runs code: of a library, of the project, or a `collate_fn`
-    no_tensors: bool  # there is nothing in them that could be copied to a device
-    unsharded: bool  # an iterable that every worker would read from its start
-    on_host: bool | None  # True: made in sight of host data; False: something may put them on the accelerator
-    files: tuple[Code, ...]  # the loader's, and those that the dataset's class and `collate_fn` stand in
+    in_memory: bool  # reading a sample is an index into memory
+    takes_work: bool  # reading or collating a sample runs code: of a library, of the project, or a `collate_fn`
+    no_tensors: bool  # they contain nothing that could be copied to a device
+    unsharded: bool  # an iterable dataset that every worker would read from the start
+    on_host: bool | None  # True: provably made from host data; False: something may put them on the accelerator
+    files: tuple[Code, ...]  # the files of the loader, of the dataset's class and of `collate_fn`

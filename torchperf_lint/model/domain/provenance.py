@@ -1,4 +1,4 @@
-"""Evidence apart from values: a call is followed once for all arguments that differ only in what shows them."""
+"""Provenance kept apart from values: calls whose arguments differ only in their evidence share one interpretation."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.values import Value
 
 _TOKEN = "\0"
-"""The text of a step that stands for the evidence whose number is its row."""
+"""The text of a placeholder step; its row is the index of the evidence that it replaces."""
 
 Evidence = tuple[Because, ...]
 
 
 class ByName(Because):
-    """A step that rests on what something is called, and on nothing that the program does."""
+    """A step that relies on a name alone, not on the program's behaviour."""
 
     __slots__ = ()
 
 
 def strip(values: Mapping[str, Value]) -> tuple[dict[str, Value], list[Evidence]]:
-    """The values with tokens for their evidence, numbered as they come, and the evidence by number."""
+    """The values with placeholders for their evidence, and the evidence by index."""
     numbers: dict[Evidence, int] = {}
     bare = {name: _bare(value, numbers) for name, value in values.items()}
     return bare, list(numbers)
@@ -42,7 +42,7 @@ def _bare(value: Value, numbers: dict[Evidence, int]) -> Value:
 
 
 def restore(value: Value, evidence: list[Evidence]) -> Value:
-    """The value with the evidence that its tokens stand for."""
+    """The value with its placeholders replaced by the evidence."""
     if not value.because and value.element is None and not value.items:
         return value
     because = value.because
@@ -56,5 +56,5 @@ def restore(value: Value, evidence: list[Evidence]) -> Value:
 def _meant(step: Because, evidence: list[Evidence]) -> Evidence:
     if step.text != _TOKEN:
         return (step,)
-    # A token that has been seen from another file names the file that steps without a path stand in.
+    # `located` put another file's path on the placeholder: the evidence without a path is of that file.
     return tuple(each if each.path is not None else each._replace(path=step.path) for each in evidence[step.row])

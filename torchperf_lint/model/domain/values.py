@@ -1,7 +1,7 @@
-"""The value lattice: what an expression may be, where its data live, and what shows it.
+"""The value lattice: the kind of an expression, where its data is, and the evidence.
 
-A Value is a claim about every execution that reaches the expression. UNKNOWN kind or device means just that;
-joins lose what the two sides do not share, so that an unknown never turns into a yes.
+A Value is a claim about every execution that reaches the expression. An UNKNOWN kind or device claims nothing;
+joins drop what the two sides do not share, so an unknown never becomes a yes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _T = TypeVar("_T")
 
 
 class Kind(enum.Enum):
-    """What sort of object an expression evaluates to."""
+    """The kind of object that an expression evaluates to."""
 
     UNKNOWN = "unknown"
     NONE = "None"
     NUMBER = "number"
     STRING = "string"
     TENSOR = "tensor"
-    PYTREE = "tensors"  # a tensor, or a (nested) structure of tensors: what a model or a loader gives
+    PYTREE = "tensors"  # a pytree: a tensor, or a (nested) container of tensors, as models and loaders return
     NUMPY = "numpy"
     DEVICE = "device"
     DTYPE = "dtype"
@@ -45,29 +45,29 @@ class Kind(enum.Enum):
     INSTANCE = "instance"
     METHOD = "method"  # a bound method: `element` is the object, `ref` the method's name
 
-    __hash__ = object.__hash__  # Enum's own is Python code, and Values are hashed by the thousand
+    __hash__ = object.__hash__  # Enum's own is Python code, and Values are hashed very often
 
 
 class Device(enum.Enum):
-    """Where a tensor's data live, a module's parameters live, or a device object points to."""
+    """Where a tensor's data is, a module's parameters are, or what a device object refers to."""
 
     UNKNOWN = "unknown"
     CPU = "cpu"
     LIKELY = (
-        "cuda-likely"  # an accelerator, if there is one, of whatever kind the program, its user or a framework picks
+        "cuda-likely"  # an accelerator if there is one, of the kind that the program, its user or a framework selects
     )
-    AVAILABLE = "cuda-available"  # CUDA where there is it, otherwise the CPU
+    AVAILABLE = "cuda-available"  # CUDA if available, otherwise the CPU
     CUDA = "cuda"
 
     __hash__ = object.__hash__
 
     def __init__(self, name: str) -> None:
-        """`on_accelerator`: it is one where there is one. `is_cuda`: no accelerator but CUDA is meant."""
+        """`on_accelerator`: an accelerator, if there is one. `is_cuda`: no accelerator but CUDA is meant."""
         self.on_accelerator = name.startswith("cuda")
         self.is_cuda = name in ("cuda", "cuda-available")
 
     def join(self, other: Device) -> Device:
-        """What holds whichever of the two is the case."""
+        """The claim that holds for both."""
         if self is other:
             return self
         if self.on_accelerator and other.on_accelerator:
@@ -75,23 +75,23 @@ class Device(enum.Enum):
         return Device.UNKNOWN
 
     def or_host(self) -> Device:
-        """What it is to the program that picks it, or else leaves things on the host."""
+        """The device of a program that either selects this one or leaves things on the host."""
         return Device.AVAILABLE if self.is_cuda else Device.LIKELY
 
 
 class Origin(enum.Enum):
-    """How what comes from a loader's batch lies in memory."""
+    """The memory layout of what comes from a loader's batch."""
 
-    BATCH = "batch"  # where the loader put it, every tensor in one piece
-    DERIVED = "derived"  # taken or made from a batch: there may be gaps in it, or it may lie in memory of its own
+    BATCH = "batch"  # as the loader made it, every tensor contiguous
+    DERIVED = "derived"  # taken or computed from a batch: it may be strided, or in memory of its own
 
     __hash__ = object.__hash__
 
 
 class Registry(NamedTuple):
-    """A registry of the program, by what makes it: a call, or the file and the name of a dict.
+    """A registry of the program, identified by what makes it: a call, or a dict by its file and name.
 
-    `asked` is the name that is looked up there, where it is known.
+    `asked` is the key of the lookup, where it is known.
     """
 
     made: object
@@ -103,21 +103,21 @@ class Value(NamedTuple):
 
     kind: Kind = Kind.UNKNOWN
     device: Device = Device.UNKNOWN
-    scalar: bool | None = None  # tensors: exactly one element and no dimension
+    scalar: bool | None = None  # tensors: exactly one element, zero dimensions
     vector: bool | None = None  # tensors: exactly one dimension
-    dtype: str | None = None  # float32, float64, float16, bfloat16, int64, int, bool, uint8 ... as far as evident
-    origin: Origin | None = None  # of what a loader yields, and of what is taken from it
+    dtype: str | None = None  # float32, float64, float16, bfloat16, int64, int, bool, uint8 ... where it is evident
+    origin: Origin | None = None  # of a loader's batches and of what is taken from them
     element: Value | None = None  # containers: any element; loaders: a batch; methods: the object
     items: tuple[tuple[object, Value], ...] | None = None  # containers built literally: key or position -> value
     ref: str | None = None  # qualified name of a library object, or of the library class of an instance
     function: FunctionInfo | None = None
     cls: ClassInfo | None = None
-    constant: object = None  # numbers and strings written literally
-    created: ast.Call | None = None  # the call that made a loader, metric, module ...
+    constant: object = None  # numbers and strings that are written literally
+    created: ast.Call | None = None  # the call that created a loader, metric, module ...
     mixed: bool = False  # a tensor on some paths and a Python number on others
     because: tuple[Because, ...] = ()
-    sources: tuple[ast.Call, ...] = ()  # loaders and batches: every call that may have built the loader
-    among: tuple[ClassInfo | Registry, ...] = ()  # classes and objects: the class is one of these, or in one of these
+    sources: tuple[ast.Call, ...] = ()  # loaders and batches: every call that may have created the loader
+    among: tuple[ClassInfo | Registry, ...] = ()  # classes and objects: their possible classes and registries
 
     @property
     def is_tensor(self) -> bool:
@@ -126,7 +126,7 @@ class Value(NamedTuple):
 
     @property
     def holds_tensors(self) -> bool:
-        """A tensor or a structure of tensors."""
+        """A tensor or a pytree of tensors."""
         return self.kind is Kind.TENSOR or self.kind is Kind.PYTREE
 
 
@@ -140,8 +140,8 @@ STRING = Value(Kind.STRING)
 def join(left: Value, right: Value, lean: bool = False) -> Value:
     """The least claim that covers both values.
 
-    `lean` says that the paths part on a question about the accelerator (`if use_cuda: x = x.cuda()`): what is there
-    on one of them is there if there is an accelerator.
+    `lean` says that the paths split on a test for the accelerator (`if use_cuda: x = x.cuda()`): what either path puts
+    on an accelerator then counts as there if an accelerator exists.
     """
     if left is right:
         return left
@@ -156,7 +156,7 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
     device = left.device.join(right.device)
     if device is Device.UNKNOWN and (left.device.on_accelerator or right.device.on_accelerator):
         names_place = left.kind in (Kind.DEVICE, Kind.STRING) and Device.CPU in (left.device, right.device)
-        if lean or names_place:  # on one path or another the program picks an accelerator
+        if lean or names_place:  # one of the paths selects an accelerator
             device = (left if left.device.on_accelerator else right).device.or_host()
     return Value(
         left.kind,
@@ -180,7 +180,7 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
 
 
 def _shown_by(left: Value, right: Value) -> tuple[Because, ...]:
-    """The evidence of the value that lies on the accelerator: the other's speaks of another path."""
+    """The evidence of the value that is on the accelerator; the other's is about another path."""
     if right.device.on_accelerator and not left.device.on_accelerator:
         return right.because or left.because
     return left.because or right.because
@@ -190,7 +190,7 @@ _OBJECTS = (Kind.MODULE, Kind.INSTANCE, Kind.OPTIMIZER, Kind.UNKNOWN)
 
 
 def _join_classes(left: Value, right: Value) -> tuple[ClassInfo | Registry, ...]:
-    """The classes that either may have, if the class of both is known to be one of some."""
+    """The union of the classes of both, if the possible classes of both are known."""
     if left.cls is right.cls and left.among == right.among:
         return left.among
     ones, others = left.among or (left.cls,), right.among or (right.cls,)
@@ -199,13 +199,13 @@ def _join_classes(left: Value, right: Value) -> tuple[ClassInfo | Registry, ...]
 
 
 def _as_place(text: Value) -> Value:
-    """A text that may name a device, with the device that it names."""
+    """A string value, with the device that it names if it names one."""
     device = text_names(text.constant)
     return text if device is None else text._replace(device=device)
 
 
 def text_names(constant: object) -> Device | None:
-    """The device that a text names: the host, or CUDA."""
+    """The device that a string names: the host, or CUDA."""
     if not isinstance(constant, str):
         return None
     return Device.CPU if constant.startswith("cpu") else Device.CUDA if constant.startswith("cuda") else None
@@ -237,7 +237,7 @@ def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
 
 
 def located(value: Value, path: str) -> Value:
-    """The value as another file sees it: its evidence names the file at `path`, where it names none."""
+    """The value as seen from another file: evidence without a path gets the path of its file."""
     if value.because or value.element is not None or value.items:
         because = tuple(step if step.path is not None else step._replace(path=path) for step in value.because)
         element = None if value.element is None else located(value.element, path)
@@ -283,7 +283,7 @@ def _join_items(
 
 
 def derived(value: Value) -> Value:
-    """What is taken or made from the value, where nothing shows that it lies as a loader put it."""
+    """A value that is taken or computed from this one, without a claim that it is laid out as the loader made it."""
     return value if value.origin is None else value._replace(origin=Origin.DERIVED)
 
 
@@ -297,7 +297,7 @@ def container(element: Value | None, items: Iterable[tuple[object, Value]] | Non
 
 
 def _clipped(value: Value, levels: int) -> Value:
-    """The value without what lies deeper in it than so many levels."""
+    """The value without anything nested deeper than `levels`."""
     if _fits(value, levels):
         return value
     if levels == 0:

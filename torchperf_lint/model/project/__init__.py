@@ -1,1 +1,1 @@
-"""The project: what its files bind, import, call and hand on, and how a name in one means a thing in another."""
+"""The project: what its files bind, import, call and pass on, and how a name in one file resolves to another."""

@@ -1,8 +1,8 @@
-"""What of the project an answer rests on: files that were opened for it, and questions about all files' facts.
+"""The dependencies of a result on the project: files that were opened, and queries about all files' symbols.
 
-An answer that is kept is kept with its trail, so that whoever is given it later rests on the same as who asked first.
-Trails are noted by file: with a file go all questions that were ever asked in its name. That is more than an answer
-needs, and never less.
+Every memoized result stores its dependencies; a cache hit adds them to those of the current query. Dependencies are
+recorded per file: a dependency on a file includes all queries that were ever made for that file. That is more than a
+result needs, and never less.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _Q = TypeVar("_Q")
 _R = TypeVar("_R")
 
 Question = tuple[str, ...]
-"""A method of Links by name, and what it is asked for."""
+"""A method of SymbolIndex by name, and its arguments."""
 
-_ASKED, _OPENED = 1, 3  # what was asked in its name; that, and its content
+_ASKED, _OPENED = 1, 3  # bits of a file: its queries count; its queries and its content count
 
 
 class Dependencies(NamedTuple):
-    """What the report of one file rests on, besides the file: plain data that crosses processes.
+    """The dependencies of one file's report, besides the file itself: plain data that crosses processes.
 
-    `opened` are files whose content counts, `asked` those of which only the questions count that were asked in their
-    names; `questions` are those that had not been told before, each with the file that it was asked for.
+    `opened` are files whose content counts, `asked` are files of which only the queries made for them count;
+    `questions` are the queries not reported before, each with the file for which it was made.
     """
 
     opened: tuple[str, ...] = ()
@@ -34,22 +34,22 @@ class Dependencies(NamedTuple):
 
 
 class DependencyRecorder:
-    """The trail of the answer that is being worked out."""
+    """Records the dependencies of the result that is being computed."""
 
     def __init__(self) -> None:
-        self.here = 0  # two bits for each file
-        self.certain = True  # False once something was seen that cannot be told of later: a file that has changed
+        self.here = 0  # a bit set, two bits for each file
+        self.certain = True  # False after an observation that cannot be repeated later: a file changed since the scan
         self._numbers: dict[str, int] = {}
         self._questions: set[tuple[str, Question]] = set()
         self._untold: list[tuple[str, Question]] = []
 
     def opened(self, key: str) -> None:
-        """Say that the content of a file counts."""
+        """Record that the content of a file counts."""
         number = self._numbers.setdefault(key, len(self._numbers))
         self.here |= _OPENED << 2 * number
 
     def asked(self, key: str, question: Question) -> None:
-        """Say that a question was asked in the name of a file."""
+        """Record a query that was made for a file."""
         number = self._numbers.setdefault(key, len(self._numbers))
         self.here |= _ASKED << 2 * number
         if (key, question) not in self._questions:
@@ -57,7 +57,7 @@ class DependencyRecorder:
             self._untold.append((key, question))
 
     def kept(self, known: dict[_Q, tuple[_R, int]], question: _Q, answer: Callable[[], _R]) -> _R:
-        """The answer to a question, worked out once; its trail is kept beside it."""
+        """The memoized result of a query; its dependencies are stored with it."""
         found = known.get(question)
         if found is None:
             value, recorder = self.followed(answer)
@@ -67,7 +67,7 @@ class DependencyRecorder:
         return found[0]
 
     def followed(self, answer: Callable[[], _R]) -> tuple[_R, int]:
-        """An answer with its own trail, which is a part of what is being worked out around it."""
+        """A result and its own dependencies, which are added to those of the surrounding query."""
         before, self.here = self.here, 0
         try:
             value = answer()
@@ -76,11 +76,11 @@ class DependencyRecorder:
             self.here |= before
 
     def begin(self) -> None:
-        """Begin with the report of a file."""
+        """Begin the report of a file."""
         self.here = 0
 
     def dependencies(self) -> Dependencies | None:
-        """What has been rested on since the beginning; None where that cannot be told."""
+        """All dependencies since `begin`; None if they cannot be checked later."""
         if not self.certain:
             return None
         keys = list(self._numbers)

@@ -1,4 +1,4 @@
-"""What the names at the top level of a file stand for, told from its statements alone."""
+"""The meanings of the names at the top level of a file, from its statements alone."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class LibraryName(NamedTuple):
 
 
 Meaning = FunctionInfo | ClassInfo | Variable | ModuleName | LibraryName
-"""What a dotted name may stand for."""
+"""The possible meanings of a dotted name."""
 
 
 class Exports(NamedTuple):
-    """The names that one meaning can be told for; `variables` are bound as well, to whatever their values are."""
+    """The names with a single known meaning; `variables` are the other bound names, whatever their values."""
 
     meanings: dict[str, FunctionInfo | ClassInfo | Imported]
     variables: frozenset[str]
 
 
 def exports_of(index: Index) -> Exports:
-    """The top level of the file; where a name is bound in several ways, a definition goes before an import."""
+    """The exports of a file; where a name is bound in several ways, a definition takes precedence over an import."""
     meanings: dict[str, FunctionInfo | ClassInfo | Imported] = {}
     variables: set[str] = set()
     pending: list[ast.AST] = list(reversed(index.module.body))

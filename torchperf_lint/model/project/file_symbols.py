@@ -1,8 +1,7 @@
-"""What is known of a file without its tree: what it imports and calls by name, found by a scan of its bytes.
+"""A file's symbols without its tree: what it imports and calls by name, found by a regex scan of its bytes.
 
-Facts are plain data that can be kept and sent. They err on one side only: a text that looks like code counts as code,
-but for what a file is said to speak of. So a file that they leave out cannot matter to a question, and one that they
-name is asked properly.
+File symbols are plain data that can be stored and sent. They over-approximate: text that looks like code counts as
+code (except for topics). So a file that they exclude cannot matter to a query; a file that they include is then parsed.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from torchperf_lint.syntax.prose import without_prose
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# From Python 3.11 on a name can be told to give nothing back: few are followed by what is sought, and most of the time
-# would go into reading them shorter and shorter.
+# A possessive quantifier from Python 3.11 on: few names are followed by what is sought, and backtracking over the
+# others would take most of the time.
 _NAME = rb"[A-Za-z_]\w*" + (rb"+" if sys.version_info >= (3, 11) else rb"(?!\w)")
 _REST = rb"[^\n#;\\]*(?:\\\r?\n[^\n#;\\]*)*"
 _BLANK = rb"(?:[ \t\f]|\\\r?\n)"
@@ -54,22 +53,21 @@ _IN_HEAD = re.compile(
     rb"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|['\"]",
     re.DOTALL,
 )
-_BREAKS_OFF = (b"'", b'"')  # a quote that nothing closes
+_BREAKS_OFF = (b"'", b'"')  # a quote that is never closed
 _PARAMETER = re.compile(rb"(?:^|[,*])[\s\\]*(\w+)[\s\\]*(?=[:=,]|$)")
-_BACKWARD = re.compile(rb"backward(?:(?<!\wbackward)|(?<=\bmanual_backward))[ \t]*\(")  # a search for letters is fast
+_BACKWARD = re.compile(rb"backward(?:(?<!\wbackward)|(?<=\bmanual_backward))[ \t]*\(")  # a literal prefix is fast
 _ACCELERATOR = re.compile(b"|".join(re.escape(word.encode()) for word in ACCELERATOR_WORDS))
 
 
 class FileSymbols(NamedTuple):
-    """The facts of one file.
+    """The symbols of one file.
 
-    `imports` are names as they are written (`a.b` of `from a import b`, `..c.*` of `from ..c import *`);
-    `called` are the names that stand before a parenthesis, `renamed` the pairs of old and new name of `as`;
-    `steps` are functions that send something backward, by themselves or through another one of the file; `bound` are
-    the names that its top level may bind otherwise than by an import, `handed` the imported ones that may be arguments
-    as they are; `callers` are functions that may call a parameter of theirs by its name; `links` are the names that it
-    imports, each with what it stands for at the top level, or with an empty text where that is not certain; `topics`
-    are those of `knowledge/topics.py` that it speaks of.
+    `imports` are names as written (`a.b` of `from a import b`, `..c.*` of `from ..c import *`); `called` are the names
+    before a parenthesis, `renamed` the (old, new) pairs of `as`; `steps` are functions that call backward, directly or
+    through another function of the file; `bound` are the names that the top level may bind other than by an import,
+    `handed` the imported names that may be passed as arguments; `callers` are functions that may call one of their
+    parameters; `links` are the imported names, each with its target at the top level, or an empty text if that is not
+    certain; `topics` are the topics of `knowledge/topics.py` that the file mentions.
     """
 
     digest: str
@@ -81,18 +79,18 @@ class FileSymbols(NamedTuple):
     callers: frozenset[str] = frozenset()
     renamed: tuple[tuple[str, str], ...] = ()
     links: tuple[tuple[str, str], ...] = ()
-    accelerated: bool = False  # it speaks of an accelerator, or of a framework that would use one
+    accelerated: bool = False  # it mentions an accelerator, or a framework that would use one
     topics: frozenset[str] = frozenset()
 
     def plain(self) -> list[Any]:
-        """As JSON can hold it."""
+        """The symbols as JSON data."""
         pairs = [[list(pair) for pair in each] for each in (self.renamed, self.links)]
         names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed, self.callers)]
         return [self.digest, list(self.imports), *names, *pairs, self.accelerated, sorted(self.topics)]
 
     @classmethod
     def from_plain(cls, plain: Any) -> FileSymbols:
-        """The facts that `plain()` gave; raise ValueError for anything else."""
+        """The inverse of `plain()`; raise ValueError for anything else."""
         match plain:
             case [
                 str() as digest,
@@ -119,7 +117,7 @@ class FileSymbols(NamedTuple):
 
 
 def symbols_of(data: bytes) -> FileSymbols:
-    """The facts of a file with these bytes, whatever they hold."""
+    """The symbols of a file with these bytes; any bytes are accepted."""
     imports: dict[str, None] = {}
     renamed: dict[tuple[str, str], None] = {}
     links: dict[str, str] = {}
@@ -152,13 +150,13 @@ def symbols_of(data: bytes) -> FileSymbols:
 
 
 def topics_of(data: bytes, imports: Iterable[str]) -> frozenset[str]:
-    """What a file with these bytes and imports speaks of."""
+    """The topics that a file with these bytes and imports mentions."""
     named = {topic for topic, starts in IMPORTS.items() if any(name.startswith(starts) for name in imports)}
     return frozenset(named | {topic for topic, texts in TOPICS.items() if _occurs(texts, data)})
 
 
 def _occurs(texts: Iterable[re.Pattern[bytes]], data: bytes) -> bool:
-    """Whether one of the texts occurs in the code: what is said of code, in a comment or a string, does not count."""
+    """Whether one of the patterns occurs in the code; comments and strings do not count."""
     found = [text for text in texts if text.search(data)]
     return bool(found) and any(text.search(_code(data)) for text in found)
 
@@ -167,13 +165,13 @@ _code = functools.lru_cache(maxsize=1)(without_prose)
 
 
 def _link(links: dict[str, str], name: str, ref: str, bound: set[str]) -> None:
-    """Note what a name is imported for; one that is imported twice, or bound otherwise as well, may be either."""
+    """Record the target of an imported name; it is uncertain if the name is imported twice or also bound otherwise."""
     if name != "*":
         links[name] = "" if name in bound or links.get(name, ref) != ref else ref
 
 
 def _imports_in(data: bytes) -> list[re.Match[bytes]]:
-    """The import statements: only lines with the word are looked at closely."""
+    """The import statements. Only lines that contain `import` are matched in full."""
     found: list[re.Match[bytes]] = []
     place = searched = 0  # no statement with `from` begins between the two
     while (word := data.find(b"import", place)) >= 0:
@@ -203,7 +201,7 @@ def _without(data: bytes, statements: list[re.Match[bytes]]) -> bytes:
 
 
 def _imported_from(statements: list[re.Match[bytes]]) -> Iterator[tuple[str, str | None, bool]]:
-    """What `from ... import` brings, each with its name by `as`, and whether it stands at the top for certain."""
+    """The names that `from ... import` brings, each with its `as` name, and whether it is surely at the top level."""
     for match in statements:
         if match.re is not _FROM:
             continue
@@ -231,7 +229,7 @@ def _new_name(alias: re.Match[bytes]) -> str | None:
 
 
 def _bound(data: bytes) -> set[str]:
-    """Names bound outside the functions and classes of the top level, and those of these, besides imports."""
+    """Names bound at the top level other than by imports: its functions and classes, and names outside of these."""
     found: set[bytes] = set()
     place = 0
     while place < len(data):
@@ -247,9 +245,9 @@ def _bound(data: bytes) -> set[str]:
 
 
 def _callers(data: bytes, called: set[str]) -> set[str]:
-    """Names of the functions with a parameter that has the name of something that is called in the file.
+    """Names of the functions with a parameter whose name is called in the file.
 
-    Those whose parameters cannot be read so are among them.
+    Functions whose parameters cannot be read by this scan are included.
     """
     found = set()
     for head in _FUNCTION.finditer(data):
@@ -263,7 +261,7 @@ def _callers(data: bytes, called: set[str]) -> set[str]:
 
 
 def _parameters(data: bytes, place: int) -> bytes | None:
-    """What stands between the parentheses that open here, but for texts and comments; None if that is hard to tell."""
+    """The text between the parentheses that open here, without strings and comments; None if the scan cannot tell."""
     opening = _OPENS.match(data, place)
     if opening is None:
         return None
@@ -286,7 +284,7 @@ def _parameters(data: bytes, place: int) -> bytes | None:
 
 
 def _steps(data: bytes) -> set[str]:
-    """Names of the functions with `backward(` in them, and of those that call one of these, twice over."""
+    """Names of the functions that contain `backward(`, and of those that call one of these, over two levels."""
     if _BACKWARD.search(data) is None:
         return set()
     blocks: list[tuple[bytes, int, int]] = []
@@ -307,6 +305,6 @@ def _steps(data: bytes) -> set[str]:
 
 
 def _holding(blocks: list[tuple[bytes, int, int]], pattern: re.Pattern[bytes], data: bytes) -> set[bytes]:
-    """The names of those blocks, each from its start to its end, in which a match begins."""
+    """The names of the blocks (name, start, end) in which a match begins."""
     matches = [match.start() for match in pattern.finditer(data)]
     return {name for name, start, end in blocks if bisect_left(matches, start) < bisect_left(matches, end)}

@@ -1,4 +1,4 @@
-"""From imports to files: which file of the project a module's name means, seen from another file."""
+"""Module resolution: from a module's name, as another file imports it, to a file of the project."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _INSTALLED = sys.stdlib_module_names | other_libraries.FRAMEWORKS
-"""Modules that a bare name means inside a package, whatever its neighbours are called."""
+"""Modules that a bare name always means inside a package, even if a neighbour has the same name."""
 
 LIBRARIES = ("torch", "torchmetrics", "numpy")
-"""Packages that the knowledge tables speak of: their names mean them, whatever lies in the project."""
+"""Packages of the knowledge tables: their names always mean the libraries, whatever the project contains."""
 
 
 _INNER = ("ao", "distributed", "testing", "export", "fx", "onnx", "package", "quantization")
 
 
 def is_library(name: str) -> bool:
-    """Whether a dotted name is one that the knowledge tables speak of; of torch's inner parts they say little."""
+    """Whether the knowledge tables cover a dotted name; they hardly cover torch's internals."""
     if name in torch_api.LOADERS:
         return True
     root, _, rest = name.partition(".")
@@ -43,7 +43,7 @@ class ModuleResolver:
             if posixpath.basename(place) == "__init__":
                 place = posixpath.dirname(place)
                 self._packages.add(place)
-                self._path_of[place] = path  # a package goes before a module of its name
+                self._path_of[place] = path  # a package takes precedence over a module of the same name
             else:
                 self._path_of.setdefault(place, path)
         self._source_roots = sorted({posixpath.dirname(package) for package in self._packages} - self._packages)
@@ -53,7 +53,7 @@ class ModuleResolver:
         self._found: dict[tuple[str, str], str | None] = {}
 
     def name_of(self, path: str) -> str:
-        """The dotted name under which the file is imported: from the folder that holds its outermost package."""
+        """The dotted name under which the file is imported, from its outermost package or from the project's root."""
         known = self._names.get(path)
         if known is None:
             known = self._names[path] = self._name_of(path)
@@ -95,9 +95,9 @@ class ModuleResolver:
     def find(self, module: str, path: str) -> str | None:
         """The file that `import module` in the file at `path` means; None if it is not in the project.
 
-        Searched are the folders from that of the importing file up to the project's root, then the folders
-        that hold packages (`src`). Where several of these have the module, the nearest to the importer is meant,
-        and none if two are equally near.
+        The search covers the folders from the importing file's up to the project's root, then the folders that contain
+        packages (`src`). If several have the module, the nearest to the importer is meant, and none if two are equally
+        near.
         """
         folder = posixpath.dirname(path)
         key = (module, folder)
@@ -107,7 +107,7 @@ class ModuleResolver:
 
     def _search(self, inner: str, folder: str) -> str | None:
         outside, inside = self._around(folder)
-        # Inside a package a neighbour's bare name is meant only by what is also run as a script.
+        # Inside a package, only files that also run as scripts import a neighbour by its bare name.
         for at in outside if inner.partition("/")[0] in _INSTALLED else (*outside, *inside):
             found = self._path_of.get(f"{at}/{inner}")
             if found is not None:
@@ -121,7 +121,7 @@ class ModuleResolver:
         return nearest[0] if len(nearest) == 1 else None
 
     def _around(self, folder: str) -> tuple[list[str], list[str]]:
-        """The folder and those around it up to the root: the ones that are no packages, and the packages."""
+        """The folder and its parents up to the root: those that are no packages, and those that are."""
         known = self._folders.get(folder)
         if known is None:
             around = [folder]
@@ -132,9 +132,9 @@ class ModuleResolver:
         return known
 
     def split(self, name: str, path: str) -> tuple[str, str] | None:
-        """The file of the longest part of a dotted name that is a module, and the rest of the name.
+        """The file of the longest prefix of a dotted name that is a module, and the rest of the name.
 
-        None if no part of it is in the project, or it is a library's that the knowledge tables know.
+        None if no prefix is in the project, or if the name belongs to a library of the knowledge tables.
         """
         if is_library(name):
             return None

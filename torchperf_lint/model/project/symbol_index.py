@@ -1,7 +1,7 @@
-"""What facts tell of all files together: who imports, calls and hands on what, before any of them is parsed.
+"""The project's symbol index: who imports, calls and passes on what, before any file is parsed.
 
-All that one file's judgement may learn of others' facts are answers to the questions named in QUESTIONS: from texts, to
-plain data. So it can be told later whether the same would be learnt again.
+The analysis of one file learns about other files' symbols only by the queries in QUESTIONS, from strings to plain data.
+So stored queries can be repeated later to see whether their results have changed.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ QUESTIONS = {
     "starred_modules": 1,
     "steps_called_in": 1,
 }
-"""Methods of Links, each with the number of texts that it is given."""
+"""Methods of SymbolIndex, each with its number of arguments."""
 
 
 class Hop(NamedTuple):
-    """One step from an imported name towards what it means: the file, and the rest of the name that is looked up there.
+    """One step in resolving an imported name: the file, and the rest of the name that is looked up there.
 
-    Without a rest the file is meant itself, by this name. `offers` says whether the first part of the rest may be had
-    from the file, `link` what it is imported for there, `bound` whether the file may bind it otherwise.
+    Without a rest the file itself is meant, under the name `ref`. `offers` says whether the file may have the first
+    part of the rest, `link` is the target of that part's import there, `bound` says whether the file may bind it
+    otherwise.
     """
 
     ref: str
@@ -68,7 +69,7 @@ class Hop(NamedTuple):
 
 
 class SymbolIndex:
-    """Tables of a project, each made when it is first asked for; they hold as long as no file's facts change."""
+    """Lazily built tables of a project's symbols; they are valid as long as no file's symbols change."""
 
     def __init__(self, facts: Mapping[str, FileSymbols], root: str) -> None:
         self._facts = facts
@@ -85,17 +86,17 @@ class SymbolIndex:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def answer(self, question: tuple[str, ...]) -> object:
-        """The answer to a question that was kept: its name, and the texts that go with it; None if it has none now."""
+        """The result of a stored query, given as its name and arguments; None if it has no result any more."""
         name, *texts = question
         if QUESTIONS.get(name) != len(texts):
             return None
         try:
             return getattr(self, name)(*texts)
-        except KeyError:  # it is about a file that is gone
+        except KeyError:  # the file no longer exists
             return None
 
     def absolute(self, name: str, key: str) -> str:
-        """A name as the file imports it, without leading dots."""
+        """The absolute form of a name that the file imports, without leading dots."""
         return self.modules.absolute(name, key)
 
     def name_of(self, key: str) -> str:
@@ -103,11 +104,11 @@ class SymbolIndex:
         return self.modules.name_of(key)
 
     def split(self, name: str, key: str) -> tuple[str, str] | None:
-        """The file that a dotted name leads to, as the file at `key` imports it, and the rest of the name."""
+        """The file that a dotted name leads to under the imports of the file at `key`, and the rest of the name."""
         return self.modules.split(self.modules.absolute(name, key), key)
 
     def hop(self, ref: str, key: str) -> Hop:
-        """Where a dotted name, as the file at `key` imports it, leads to next."""
+        """The next step in resolving a dotted name under the imports of the file at `key`."""
         ref = self.modules.absolute(ref, key)
         place = self.modules.split(ref, key)
         if place is None:
@@ -122,23 +123,23 @@ class SymbolIndex:
         return Hop(ref, file, rest, True, self._link(name, file), bound)
 
     def starred_modules(self, key: str) -> list[str]:
-        """The absolute names of the project's modules that the file imports whole."""
+        """The absolute names of the project's modules from which the file imports `*`."""
         starred = (self._module(module, key) for module in self._stars(key))
         return [module[1] for module in starred if module is not None]
 
     def imports(self, key: str) -> tuple[str, ...]:
-        """What the file imports, as it is written."""
+        """The file's imports as written."""
         return self._facts[key].imports
 
     def names(self, name: str) -> list[str]:
-        """The name, and those that some file gives to it by `as`."""
+        """The name, and the `as` names that some file gives it."""
         return [name, *self._renamed.get(name, ())]
 
     def leading(self, home: str, name: str, key: str) -> list[tuple[str, str]]:
-        """The file's imports that may bring in something of that name from the file `home`, or a module that has it.
+        """The file's imports that may bring in that name of the file `home`, or a module that has it.
 
-        Each is written as an import of the name itself where it is one of all names, and comes with that one of the
-        names that files give to it by `as` under which it may be had.
+        Each comes with the name, or the `as` name, under which it may be available. An import of `*` is written as an
+        import of the name itself.
         """
         return list(self._leading(home, name, key))
 
@@ -150,19 +151,19 @@ class SymbolIndex:
                     yield f"{ref[:-1]}{each}" if ref.endswith(".*") else ref, each
 
     def calling_imported(self, name: str, home: str) -> list[str]:
-        """Those of `called_by` that may call what has the name in the file `home`, as far as their imports tell."""
+        """The files of `called_by` whose imports allow that they call the name of the file `home`."""
         return self._importing_it(self.called_by(name, home), name, home)
 
     def calling_objects(self, name: str, home: str) -> list[str]:
-        """The same for the name alone."""
+        """The same for the name alone, without its `as` names."""
         return self._importing_it(self._elsewhere(self._calling.get(name, ()), home), name, home)
 
     def handing_imported(self, name: str, home: str) -> list[str]:
-        """The other files that import what has the name in the file `home`, as far as facts tell, and hand it on."""
+        """The other files whose imports allow that they import the name of the file `home`, and that pass it on."""
         return self._importing_it([each for each in self._handing.get(name, ()) if each != home], name, home)
 
     def making_imported(self, maker: str, taker: str, home: str) -> list[str]:
-        """The other files that call what has the one name in the file `home`, and something of the other name."""
+        """The other files that call the name `maker` of the file `home` and something named `taker`."""
         both = {*self._calling.get(taker, ())}.intersection(self._calling.get(maker, ())) - {home}
         return self._importing_it(sorted(both), maker, home)
 
@@ -170,7 +171,7 @@ class SymbolIndex:
         return [key for key in files if next(self._leading(home, name, key), None) is not None]
 
     def _refs_with(self, name: str, key: str) -> list[str]:
-        """Which of the file's imports may bring in something of that name, or a module with it."""
+        """The file's imports that may bring in something of that name, or a module that has it."""
         known = self._refs_by_end.get(key)
         if known is None:
             known = self._refs_by_end[key] = self._sorted_by_end(key)
@@ -180,7 +181,7 @@ class SymbolIndex:
         return [imports[place] for place in sorted(places.union(always))]
 
     def _sorted_by_end(self, key: str) -> tuple[list[int], dict[str, list[int]]]:
-        """The places of a file's imports: of those that may bring in anything, and of the others by their last name."""
+        """Positions in the file's imports: those that may bring in anything, and the others by their last name."""
         always: list[int] = []
         by_end: dict[str, list[int]] = {}
         for place, ref in enumerate(self._facts[key].imports):
@@ -192,7 +193,7 @@ class SymbolIndex:
         return always, by_end
 
     def called_by(self, name: str, key: str) -> list[str]:
-        """The other files that call something of the name, or of one given to it; tests count for tests alone."""
+        """The other files that call something of the name, or of an `as` name of it; tests count only for tests."""
         return self._elsewhere({each for new in self.names(name) for each in self._calling.get(new, ())}, key)
 
     def _elsewhere(self, files: Iterable[str], key: str) -> list[str]:
@@ -204,37 +205,37 @@ class SymbolIndex:
         return sorted(self._calling.get(name, ()))
 
     def calls_given(self, name: str) -> bool:
-        """Whether some function that goes by the name may call a parameter of its own."""
+        """Whether some function of that name may call one of its parameters."""
         return not name.isascii() or name in self._calling_given
 
     def is_known_beyond(self, name: str, key: str) -> bool:
-        """Whether another file calls or imports something of the name, or of one given to it."""
+        """Whether another file calls or imports something of the name, or of an `as` name of it."""
         tables = (self._calling, self._importing)
         return any(other != key for each in self.names(name) for table in tables for other in table.get(each, ()))
 
     def importing_name(self, name: str, key: str) -> list[str]:
-        """The other files, but for tests, that import something of the name."""
+        """The other files, except tests, that import something of the name."""
         return [each for each in self._importing.get(name, ()) if each != key and not self.is_test(each)]
 
     def importers(self, key: str) -> list[str]:
-        """The files with an import of the file, or of a name in it."""
+        """The files that import the file, or a name from it."""
         return self._imported_by.get(key, [])
 
     def steps_called_in(self, key: str) -> frozenset[str]:
-        """Names that are called in the file, of functions anywhere that make a training step."""
+        """Names of functions anywhere that make a training step, as far as the file calls them."""
         called = self._facts[key].called
         return frozenset(name for name in self._step_names if name in called or not name.isascii())
 
     def is_reached(self, key: str) -> bool:
-        """Whether the file speaks of an accelerator, or a file that does imports it (over others, or by itself)."""
+        """Whether the file, or a file that imports it directly or transitively, mentions an accelerator."""
         return key in self._reached
 
     def speaks_of(self, topic: str, key: str) -> bool:
-        """Whether the file speaks of the topic, or one that it is tied to by imports, in any direction and number."""
+        """Whether the file, or one connected to it by imports in any direction and number, mentions the topic."""
         return topic in self._topics[key]
 
     def programs_speaking_of(self, topic: str, key: str) -> list[str]:
-        """The programs that the file is part of, by imports in any number, if each speaks of the topic; else none."""
+        """The programs that transitively import the file, if each of them mentions the topic; else none."""
         group, pending = {key}, [key]
         while pending:
             new = set(self.importers(pending.pop())) - group
@@ -245,26 +246,26 @@ class SymbolIndex:
         return sorted(programs) if speak else []
 
     def is_near_metrics(self, key: str) -> bool:
-        """Whether the file imports torchmetrics, or something of files that do."""
+        """Whether the file imports torchmetrics, directly or over a few files."""
         return key in self._near_metrics
 
     # -- tables ----------------------------------------------------------------------------------------------------
 
     def _module(self, ref: str, key: str) -> tuple[str, str] | None:
-        """The file of a module that the file at `key` imports, and the module's absolute name; None if it has none."""
+        """The file and absolute name of a module that the file at `key` imports; None if the project has none."""
         name = self.modules.absolute(ref, key)
         place = self.modules.split(name, key)
         return None if place is None or place[1] else (place[0], name)
 
     def _link(self, name: str, key: str) -> str | None:
-        """What a name that the file imports stands for there, or an empty text; None if it imports no such name."""
+        """The target of a name that the file imports, or an empty text if uncertain; None if it is not imported."""
         links = self._links_of.get(key)
         if links is None:
             links = self._links_of[key] = dict(self._facts[key].links)
         return links.get(name)
 
     def _stars(self, key: str) -> list[str]:
-        """The modules that the file imports whole."""
+        """The modules from which the file imports `*`."""
         known = self._stars_of.get(key)
         if known is None:
             refs = (ref for ref in self._facts[key].imports if ref.endswith("*"))
@@ -272,7 +273,7 @@ class SymbolIndex:
         return known
 
     def _may_offer(self, key: str, name: str) -> bool:
-        """Whether the name may be had from the file: its facts tell that of most names before it has to be parsed."""
+        """Whether the file may have the name: its symbols rule out most names without parsing it."""
         offered = self._offered.get(key)
         if offered is None:
             offered = self._offered[key] = self._offered_by(key)
@@ -285,14 +286,14 @@ class SymbolIndex:
             found |= self._facts[file].bound
             found.update(name for name, _ in self._facts[file].links)
             for module in self._stars(file):
-                found |= self.modules.last_names  # modules of a package come with the package
+                found |= self.modules.last_names  # a package also offers its modules
                 starred = self._module(module, file)
                 if starred is not None and starred[0] not in files:
                     files.append(starred[0])
         return found
 
     def imported_files(self, key: str) -> set[str]:
-        """The files that the file imports, or something of."""
+        """The files that the file imports, or imports names from."""
         known = self._imported.get(key)
         if known is None:
             places = (self.modules.split(self.modules.absolute(ref, key), key) for ref in self._facts[key].imports)
@@ -300,7 +301,7 @@ class SymbolIndex:
         return known
 
     def is_test(self, key: str) -> bool:
-        """Whether what the file calls tells nothing of how a program runs."""
+        """Whether the file is a test: its calls show nothing about how a program runs."""
         known = self._tests.get(key)
         if known is None:
             known = self._tests[key] = _TESTS.search(key.removeprefix(self._root)) is not None
@@ -308,11 +309,11 @@ class SymbolIndex:
 
     @functools.cached_property
     def _imported_by(self) -> dict[str, list[str]]:
-        """File -> the files with an import of it, or of a name in it."""
+        """File -> the files that import it, or a name from it."""
         return _inverted((key, sorted(self.imported_files(key))) for key in sorted(self._facts))
 
     def _may_lead_to(self, home: str, ref: str, name: str, key: str) -> bool:
-        """Whether facts allow that what is imported is in the file `home`, or that a module has it by that name."""
+        """Whether the symbols allow that the import leads to the name in file `home`, or to a module that has it."""
         place = self._place_of(ref, name, key)
         for _ in range(bounds.MOST_HOPS):
             if place is None:
@@ -327,7 +328,7 @@ class SymbolIndex:
         return True
 
     def _place_of(self, ref: str, name: str, key: str) -> tuple[str, str] | None:
-        """Where the file's import leads to, for the name if it is one of all names."""
+        """The file that the import leads to and the rest of the name; for `*`, that of the name itself."""
         if ref.endswith(".*"):
             return self.split(f"{ref[:-1]}{name}", key)
         places = self._places.setdefault(key, {})
@@ -342,19 +343,19 @@ class SymbolIndex:
 
     @functools.cached_property
     def _calling_given(self) -> frozenset[str]:
-        """Names under which functions are known that may call a parameter of theirs."""
+        """Names, `as` names included, of functions that may call one of their parameters."""
         own = frozenset().union(*(facts.callers for facts in self._facts.values()))
         return own.union(*(self._renamed.get(name, ()) for name in own))
 
     @functools.cached_property
     def _renamed(self) -> dict[str, list[str]]:
-        """Name -> the other names that files import it under."""
+        """Name -> the `as` names under which files import it."""
         pairs = sorted({pair for facts in self._facts.values() for pair in facts.renamed})
         return _inverted((new, [old]) for old, new in pairs)
 
     @functools.cached_property
     def _new_names(self) -> set[str]:
-        """The names that some file gives to what it imports."""
+        """The `as` names in the project."""
         return {new for facts in self._facts.values() for _, new in facts.renamed}
 
     @functools.cached_property
@@ -367,7 +368,7 @@ class SymbolIndex:
 
     @functools.cached_property
     def _handing(self) -> dict[str, list[str]]:
-        """Name -> the files that import something of that name and hand it on."""
+        """Name -> the files that import something of that name and pass it on."""
         return _inverted((key, sorted(facts.handed)) for key, facts in sorted(self._facts.items()))
 
     @functools.cached_property
@@ -377,7 +378,7 @@ class SymbolIndex:
 
     @functools.cached_property
     def _topics(self) -> dict[str, frozenset[str]]:
-        """File -> what is spoken of in it and in all files that imports, or a package, tie it to, be they tests."""
+        """File -> the topics of all files that are connected to it by imports or by a package, tests included."""
         tied: dict[str, set[str]] = {}
         for key in self._facts:
             package = self.modules.package_of(key)
@@ -400,7 +401,7 @@ class SymbolIndex:
 
     @functools.cached_property
     def _near_metrics(self) -> set[str]:
-        """The files that import torchmetrics, or something of files that do."""
+        """The files that import torchmetrics, directly or over a few files."""
         package = torchmetrics_api.PACKAGE
         newest = {
             key for key, facts in self._facts.items() if any(ref.partition(".")[0] == package for ref in facts.imports)
@@ -413,11 +414,11 @@ class SymbolIndex:
 
     @functools.cached_property
     def _reached(self) -> set[str]:
-        """The files that speak of an accelerator, or that a file which does imports (over others, or by itself)."""
+        """The files that mention an accelerator, or that such a file imports directly or transitively."""
         found = {key for key, facts in self._facts.items() if facts.accelerated}
         pending = [key for key in found if not self.is_test(key)]
-        # Packages bring modules in, their own and those built upon them, in ways that no import shows: by registries
-        # and by names put together.
+        # Packages load modules, their own and those built upon them, in ways that no import shows: by registries and by
+        # names that are composed at run time.
         package_of = self.modules.package_of
         packages = {name for name in map(package_of, pending) if name is not None}
         for key in self._facts:
