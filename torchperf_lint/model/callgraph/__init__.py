@@ -1,1 +1,1 @@
-"""Who calls what: by names, by class hierarchy, by values."""
+"""The call graph: who calls what, by names, by class hierarchy, by values."""

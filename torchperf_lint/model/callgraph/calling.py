@@ -1,4 +1,4 @@
-"""Who calls a function: the calls that may mean it by name, and which of them are shown to reach it."""
+"""Callers of a function: the calls that may mean it by name, and which of them provably reach it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _BUILTINS = frozenset(dir(builtins))
 CALL_AT_ONCE = frozenset({"step", *hooks.CALLERS_OF_ARGUMENTS})
-"""Functions that call what they are given before they return."""
+"""Functions that call their arguments before they return."""
 MOST_CALLS = {1: 4, 2: 8, 3: 24}
-"""By the world's level: a function that is called from more places than this in other files is not followed there."""
+"""Level -> the most calls in other files at which a function's callers there are still followed."""
 
 
 def callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
@@ -35,7 +35,7 @@ def callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecor
 
 
 def possible_callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
-    """The calls in the program that could mean the function, those of its own file first: by name, or as parameter."""
+    """The calls in the program that could mean the function, by name or as a parameter; those of its own file first."""
     if isinstance(function.node, ast.Module):
         return []
     return [*_own_calls(function), *_through_parameters(inference, function), *_calls_elsewhere(inference, function)]
@@ -62,7 +62,7 @@ def _calls_elsewhere(inference: ValueQuestions, function: FunctionInfo) -> list[
 
 
 def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:
-    """Whether something is given the function to call it, as far as names tell."""
+    """Whether, by names, the function is passed to something that may call it."""
     homes = {home.index: None for home in inference.handing_on(function)}
     if function.cls is not None:
         homes.update((owner.index, None) for owner in inference.lineage(function.cls))
@@ -81,12 +81,12 @@ def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:
 
 
 def _gets(record: CallRecord, function: FunctionInfo) -> bool:
-    """Whether one of the call's arguments may be the function by its name."""
+    """Whether one of the call's arguments may be the function, by its name."""
     return any(_may_name(given, record.function, function) for given in given_to(record.call))
 
 
 def _named(program: ProjectQuestions, record: CallRecord) -> Meaning | None:
-    """What imports and definitions tell of the called `f(...)` or `module.f(...)`; None where values have to."""
+    """The meaning of the called `f(...)` or `module.f(...)` by imports and definitions; None if that needs values."""
     path, index = dotted(record.call.func), record.function.index
     if path is None:
         return None
@@ -106,12 +106,12 @@ def _named(program: ProjectQuestions, record: CallRecord) -> Meaning | None:
 
 
 def _is_foreign(inference: ValueQuestions, record: CallRecord) -> bool:
-    """Whether the call is one of a builtin or of another library, whose code is not in sight."""
+    """Whether the call is of a builtin or of another library, whose code is not available."""
     return inference.program is not None and isinstance(_named(inference.program, record), LibraryName)
 
 
 def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
-    """Whether an expression may be the function by its name alone: `self.f` a method, `f` what is no local variable."""
+    """Whether an expression may be the function by its name alone: `self.f` for a method, else a non-local `f`."""
     if last_name(node) != function.name or isinstance(node, ast.Name) is (function.cls is not None):
         return False
     scope: FunctionInfo | None = caller
@@ -123,13 +123,13 @@ def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> b
 
 
 def is_another(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
-    """Whether the way that a call is written shows that it means something else than the function."""
+    """Whether the syntax of a call shows that it means something other than the function."""
     scout = inference.scout(record.function.index)
     return scout is not None and _written(scout, record, function) is False
 
 
 def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
-    """Whether the call is shown to call the function."""
+    """Whether the call provably calls the function."""
     scout = inference.scout(record.function.index)
     if scout is not inference:
         return scout is not None and reaches(scout, record, function)
@@ -159,14 +159,14 @@ def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInf
 
 
 def rests_on_parameters(record: CallRecord) -> bool:
-    """Whether what the call calls may come from a parameter of the function around it, its own object aside."""
+    """Whether the callee may depend on a parameter of the calling function other than `self`."""
     function = record.function
     part = slices_of(function).of_parts(record.statement, (record.call.func,))
     return not part.names.isdisjoint(set(function.parameter_names) - {function.self_name})
 
 
 def _written(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
-    """What the way the call is written tells, before any value is asked for: yes, no, or nothing."""
+    """What the syntax of the call shows, before any value is inferred: yes, no, or unknown (None)."""
     func, caller = record.call.func, record.function
     named = _by_name(inference, record, function)
     if named is not None or last_name(func) != function.name:
@@ -188,7 +188,7 @@ def _written(inference: ValueQuestions, record: CallRecord, function: FunctionIn
 
 
 def _by_name(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
-    """What the file's imports and definitions tell of `f(...)` and `module.f(...)`; None where values have to."""
+    """What the file's imports and definitions show about `f(...)` and `module.f(...)`; None if that needs values."""
     if inference.program is None:
         return None
     meant = _named(inference.program, record)
@@ -198,7 +198,7 @@ def _by_name(inference: ValueQuestions, record: CallRecord, function: FunctionIn
 
 
 def _through_parameters(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
-    """The calls of a parameter that the function is given as, or is by default: `run_epoch(loader, fn=train_step)`."""
+    """The calls of a parameter whose argument or default is the function: `run_epoch(loader, fn=train_step)`."""
     found: dict[int, CallRecord] = {}
     for home in inference.handing_on(function):
         for record in home.index.handed.get(function.name, ()):
@@ -213,7 +213,7 @@ def _through_parameters(inference: ValueQuestions, function: FunctionInfo) -> li
 
 
 def _may_call(inference: ValueQuestions, record: CallRecord) -> bool:
-    """Whether what is called may call what it is given: by its name, unless that is a variable's or an attribute's."""
+    """Whether the callee may call its arguments, by its name; true for the name of a variable or an attribute."""
     index, name = record.function.index, last_name(record.call.func)
     if inference.program is None or name is None or inference.program.calls_given(name, index):
         return True
@@ -228,7 +228,7 @@ def _may_call(inference: ValueQuestions, record: CallRecord) -> bool:
 
 
 def _callee(inference: ValueQuestions, record: CallRecord) -> FunctionInfo | None:
-    """The function that a call of the world's file calls."""
+    """The function that a call in this file calls."""
     meant = None if inference.program is None else _named(inference.program, record)
     if isinstance(meant, (ClassInfo, LibraryName)):
         return None
@@ -238,7 +238,7 @@ def _callee(inference: ValueQuestions, record: CallRecord) -> FunctionInfo | Non
 
 
 def _calls_of_parameter(function: FunctionInfo, name: str) -> Iterator[CallRecord]:
-    """The calls of a parameter, and in its file those of the attributes that keep it."""
+    """The calls of a parameter, and in its file those of the attributes that store it."""
     yield from (each for each in function.calls_made if last_name(each.call.func) == name)
     for attribute, stores in (function.cls.attributes if function.cls is not None else {}).items():
         if any(store.function is function and _keeps(function, store.target, name) for store in stores):
@@ -246,7 +246,7 @@ def _calls_of_parameter(function: FunctionInfo, name: str) -> Iterator[CallRecor
 
 
 def _keeps(function: FunctionInfo, target: ast.expr, name: str) -> bool:
-    """Whether the function assigns what the name stands for to the target."""
+    """Whether the function assigns the value of the name to the target."""
     return any(
         target in statement.targets and name in names_in(statement.value)
         for statement in function.nodes
@@ -257,7 +257,10 @@ def _keeps(function: FunctionInfo, target: ast.expr, name: str) -> bool:
 def handed_over(
     inference: ValueQuestions, function: FunctionInfo, takers: Collection[str] | None = None
 ) -> list[CallRecord]:
-    """The calls, of these names if some are given, in its file and its class's bases' that get the function itself."""
+    """The calls in its file and its class's bases' files that get the function as an argument.
+
+    With `takers`, only the calls of these names.
+    """
     files = {function.index: None}
     if function.cls is not None:
         files.update((owner.index, None) for owner in inference.lineage(function.cls))
@@ -280,7 +283,7 @@ def is_meant(inference: ValueQuestions, node: ast.expr, record: CallRecord, func
 
 
 def _given_as(inference: ValueQuestions, record: CallRecord, callee: FunctionInfo, function: FunctionInfo) -> list[str]:
-    """The parameters of the called function that are the function in this call."""
+    """The callee's parameters whose argument in this call is the function."""
     arguments = callee.arguments
     if arguments is None:
         return []
@@ -307,12 +310,12 @@ def _choices(inference: ValueQuestions, name: str, function: FunctionInfo) -> li
 
 
 def _inherited(inference: ValueQuestions, cls: ClassInfo, name: str) -> FunctionInfo | None:
-    """What `super().name` means in a method of the class."""
+    """The method that `super().name` means in a method of the class."""
     return next((owner.methods[name] for owner in inference.lineage(cls)[1:] if name in owner.methods), None)
 
 
 def _stands_for(inference: ValueQuestions, abstract: FunctionInfo, function: FunctionInfo) -> bool:
-    """Whether the first function is a method without a body of its own that the second one overrides."""
+    """Whether the first function is an abstract method that the second one overrides."""
     if abstract.cls is None or function.cls is None or abstract.name != function.name:
         return False
     return abstract.is_abstract and abstract.cls in inference.lineage(function.cls)

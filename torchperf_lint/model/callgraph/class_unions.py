@@ -1,4 +1,4 @@
-"""Classes and objects where a name or a branch chooses one of several classes: what is true of each is true of them."""
+"""Class unions: values that may be of one of several classes. What holds for each class holds for the union."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def alternatives(inference: ValueQuestions, value: Value) -> list[Value]:
-    """What a class or an object may be, class by class; nothing where that is one class, or too many."""
+    """The possible values of a class or an object, class by class; none if it is a single class, or too many."""
     classes = [each for each in value.among if not isinstance(each, Registry)]
     if not 0 < len(classes) <= bounds.MOST_CHOICES or len(classes) < len(value.among) or value.kind is Kind.METHOD:
         return []
@@ -27,13 +27,13 @@ def alternatives(inference: ValueQuestions, value: Value) -> list[Value]:
 
 
 def joined(inference: ValueQuestions, value: Value, answer: Callable[[Value], Value]) -> Value | None:
-    """What an answer comes to for each class that the value may have; None where it may not be of several."""
+    """The join of the results for each class that the value may have; None if it is no union."""
     found = [answer(each) for each in alternatives(inference, value)]
     return join_all(found) if found else None
 
 
 def attribute(evaluator: ExpressionValues, base: Value, name: str, node: ast.AST) -> Value | None:
-    """`base.name`, where the classes tell, or where the object is moved, whatever it is."""
+    """`base.name`, by the union's classes; for any base, the methods that move an object."""
     if base.kind is Kind.UNKNOWN and name in ("to", "cuda", "cpu"):
         return Value(Kind.METHOD, element=base, ref=name)
     return joined(evaluator.inference, base, lambda each: evaluator.attribute_of(each, name, node))
@@ -50,7 +50,7 @@ def made(inference: ValueQuestions, classes: tuple[ClassInfo | Registry, ...], c
 def may_mean(
     inference: ValueQuestions, receiver: Value, function: FunctionInfo, stands_for: Callable[..., bool]
 ) -> bool:
-    """Whether a method of the function's name, called on the receiver, is the function for one of its classes."""
+    """Whether the receiver's method of the function's name is the function, for one of the receiver's classes."""
     for cls in receiver.among:
         if isinstance(cls, Registry):
             if _is_registered(inference, cls, function):
@@ -63,7 +63,7 @@ def may_mean(
 
 
 def _is_registered(inference: ValueQuestions, registry: Registry, function: FunctionInfo) -> bool:
-    """Whether the function is a method of a class in the registry, or of one that such a class inherits it from."""
+    """Whether the function is a method of a class in the registry, or is inherited by such a class."""
     program, cls = inference.program, function.cls
     if program is None or cls is None:
         return False

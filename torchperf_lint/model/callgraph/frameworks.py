@@ -1,4 +1,4 @@
-"""Contracts with frameworks: which functions they call for every batch, and where they have put the data by then."""
+"""Contracts with frameworks: which functions they call for every batch, and which arguments are then on the device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGES = {
     "pytorch_lightning": "lightning.pytorch",
     "lightning": "lightning.pytorch",
     "lightning.pytorch": "lightning.pytorch",
-    "lightning.pytorch.pytorch": "lightning.pytorch",  # `lightning.pytorch`, where `lightning` has become that
+    "lightning.pytorch.pytorch": "lightning.pytorch",  # undo it where `lightning` has become `lightning.pytorch`
     "lightning_fabric": "lightning.fabric",
     "lightning.fabric": "lightning.fabric",
     "lightning.pytorch.fabric": "lightning.fabric",
@@ -52,7 +52,7 @@ _IN_HOOK_TABLES = frozenset[str]().union(*(table.hot for table in hooks.HOOK_TAB
 
 
 def is_optimizer(refs: list[str]) -> bool:
-    """Whether one of these base classes makes a class a torch optimizer."""
+    """Whether a class with these bases is a torch optimizer."""
     return any(
         ref.startswith("torch.optim.") and ref.rpartition(".")[2][:1].isupper() and not ref.startswith(_NO_OPTIMIZERS)
         for ref in refs
@@ -60,7 +60,7 @@ def is_optimizer(refs: list[str]) -> bool:
 
 
 def canonical(ref: str) -> str:
-    """One name for each public path to the same library object."""
+    """The canonical name of a library object that has several public paths."""
     if ref in _PACKAGES:
         return _PACKAGES[ref]
     for prefix, replacement in _PREFIXES:
@@ -72,13 +72,13 @@ def canonical(ref: str) -> str:
 
 
 def star_import(root: str) -> dict[str, Value]:
-    """The names that `from root import *` binds, as far as rules ask about them."""
+    """The names that `from root import *` binds, as far as rules query them."""
     names = hooks.STAR_IMPORTS.get(canonical(root), "")
     return {name: Value(Kind.LIBRARY, ref=canonical(f"{root}.{name}")) for name in names.split()}
 
 
 def speaks_of_accelerator(code: Code) -> bool:
-    """Whether the file's code names an accelerator, or a framework that would use one."""
+    """Whether the file's code mentions an accelerator, or a framework that would use one."""
     return code.calls(".to") or code.speaks_of(*ACCELERATOR_STEMS)
 
 
@@ -88,12 +88,12 @@ def transforms_samples(code: Code) -> bool:
 
 
 def trains_on_cpu(code: Code) -> bool:
-    """Whether the file tunes its training for the CPU, whatever device names it passes around."""
+    """Whether the file tunes its training for the CPU, whatever device names it uses."""
     return code.names(*CPU_TUNING)
 
 
 def is_module(refs: list[str]) -> bool:
-    """Whether one of these base classes makes a class an nn.Module."""
+    """Whether a class with these bases is an nn.Module."""
     return any(
         ref.rpartition(".")[2] in hooks.MODULE_BASES or (ref.startswith("torch.nn.") and "functional" not in ref)
         for ref in refs
@@ -101,7 +101,7 @@ def is_module(refs: list[str]) -> bool:
 
 
 def is_lightning_module(inference: ValueQuestions, cls: ClassInfo) -> bool:
-    """A LightningModule, or a class shaped like one whose base is in another file."""
+    """Whether it is a LightningModule, or looks like one and has a base outside the program that is not torch's."""
     refs = inference.library_bases(cls)
     if any(ref.rpartition(".")[2] == "LightningModule" for ref in refs):
         return True
@@ -167,13 +167,13 @@ def _process_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cl
 
 
 def _processes(function: FunctionInfo, says: str) -> Contract:
-    """What ignite promises to a process function: it gets the engine, and a batch as the loader gives it."""
+    """The contract of ignite's process functions: they get the engine, and a batch as the loader yields it."""
     given = function.parameter_names[function.self_name is not None :]
     return Contract(True, says, tensors=frozenset(given[1:2]))
 
 
 def _by_annotation(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
-    """A function or method `f(engine: Engine, batch)`: only a process function of ignite gets these two."""
+    """The contract of `f(engine: Engine, batch)`: only a process function of ignite has these two parameters."""
     annotation = of_engine_and_batch(function)
     if annotation is None:
         return None
@@ -187,7 +187,7 @@ def _by_annotation(inference: ValueQuestions, function: FunctionInfo) -> Contrac
 
 
 def of_engine_and_batch(function: FunctionInfo) -> ast.expr | None:
-    """The annotation of the first of two parameters, of which the second has the name of a batch."""
+    """The annotation of the first of two parameters, if the second has the name of a batch."""
     arguments = function.arguments
     given = [] if arguments is None else arguments.args[function.self_name is not None :]
     is_so = len(given) == 2 and given[1].arg.startswith("batch") and not given[1].arg.startswith("batches")
@@ -195,7 +195,7 @@ def of_engine_and_batch(function: FunctionInfo) -> ast.expr | None:
 
 
 def _engine(inference: ValueQuestions, name: str) -> Value | None:
-    """What the name stands for, if that is ignite's Engine or a class that descends from it."""
+    """The value of the name, if it is ignite's Engine or a subclass."""
     value = inference.names.at_top(name)
     names = [value.ref or ""] if value.cls is None else inference.library_bases(value.cls)
     is_engine = any(each.startswith("ignite.") and each.endswith(".Engine") for each in names)
@@ -207,7 +207,7 @@ def _is_a(ref: str, table: hooks.HookTable) -> bool:
 
 
 def _looks_like_module(refs: list[str]) -> bool:
-    """A base class from elsewhere whose name says module, model, net, head ..."""
+    """Whether the name of an external base class ends with Module, Model, Net, Head ..."""
     names = [ref.rpartition(".")[2] for ref in refs]
     return any(
         re.search(r"(Module|Model|Net|Head|Backbone|Block|Layer|Loss|Encoder|Decoder|Attention)$", n) for n in names
@@ -215,7 +215,7 @@ def _looks_like_module(refs: list[str]) -> bool:
 
 
 def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
-    """Functions handed to a framework by name: ignite's process functions and handlers, torch's hooks."""
+    """The contract of a function passed to a framework by name: ignite's process functions, handlers, torch's hooks."""
     for decorator in function.decorators:
         handled = decorator.args if isinstance(decorator, ast.Call) and last_name(decorator.func) == "on" else []
         if any(map(_is_hot_event, handled)):
@@ -227,7 +227,7 @@ def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Con
 
 
 def _handing_on(inference: ValueQuestions, function: FunctionInfo) -> Sequence[ValueQuestions]:
-    """The files that may hand the function to a framework: as it is, in an object, or as what another one makes."""
+    """The files that may pass the function to a framework: itself, in an object, or as another function's result."""
     cls, outer = function.cls, function.outer
     if cls is None and outer is function.index.module:
         return inference.handing_on(function)
@@ -254,7 +254,7 @@ def without_partial(node: ast.expr) -> ast.expr:
 
 
 def _is_taken_off(record: CallRecord) -> bool:
-    """Whether a hook stays for a look at the model only: registered in a context, or removed where it is registered."""
+    """Whether a hook is only temporary: registered by a context manager, or removed where it is registered."""
     caller = record.function
     in_context = caller.cls is not None and "__exit__" in caller.cls.methods
     return in_context or any(last_name(each.call.func) == "remove" and not each.call.args for each in caller.calls_made)
@@ -266,7 +266,7 @@ def _of_registrar(registrar: str, record: CallRecord, path: str) -> Contract:
 
 
 def _handed_over(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
-    """The contract under which the file of `world` hands the function to a framework."""
+    """The contract under which this file passes the function to a framework."""
     calls = inference.index.calls
 
     def means(node: ast.expr, record: CallRecord) -> bool:
@@ -312,7 +312,7 @@ def _handed_over(inference: ValueQuestions, function: FunctionInfo) -> Contract 
 
 
 def _is_seen(function: FunctionInfo, caller: FunctionInfo) -> bool:
-    """Whether the function stands where the caller finds it by its name."""
+    """Whether the function is in scope at the caller."""
     around: FunctionInfo | None = caller
     while around is not None and around is not function.outer:
         around = around.outer
@@ -320,7 +320,7 @@ def _is_seen(function: FunctionInfo, caller: FunctionInfo) -> bool:
 
 
 def _evaluates_by_batch(inference: ValueQuestions) -> bool:
-    """Whether some arguments of a Trainer here say `batch_eval_metrics=True`."""
+    """Whether some arguments of a Trainer in this file say `batch_eval_metrics=True`."""
     return any(
         keyword.arg == "batch_eval_metrics" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         for name in ("TrainingArguments", "Seq2SeqTrainingArguments")

@@ -1,6 +1,6 @@
-"""Registries: dicts and objects that classes are put into by decorators, and that give one of them by its name.
+"""Registries: dicts and objects that decorators fill with classes, and that look a class up by its name.
 
-All is told by the text of files and by what names stand for, so that it holds at any level.
+They are recognized by text and by the meanings of names, without values, so the result is the same at any level.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class _Holder(NamedTuple):
-    """What a decorator puts classes into: a dict of its file, or of the object that it is a method of."""
+    """What a decorator adds classes to: a dict of its file, or of the object whose method it is."""
 
     cls: ClassInfo | None
     name: str
 
 
 def seen_as(program: ProjectQuestions, meaning: Variable) -> Value | None:
-    """What the text alone tells of a name at the top of a file, if that is a registry or a table of classes."""
+    """The value of a top-level name by its text alone, if it is a registry or a table of classes."""
     bound = _bound_once(meaning.home, meaning.name)
     if isinstance(bound, ast.Call) and not _makes_dict(bound):
         meant = meaning_of(program, meaning.home, bound.func)
@@ -48,7 +48,7 @@ def seen_as(program: ProjectQuestions, meaning: Variable) -> Value | None:
 
 
 def entries(index: Index, name: str) -> Value | None:
-    """The dict at the top of a file that decorators of this file put classes into; None if it is no such dict."""
+    """The top-level dict that decorators of this file fill with classes; None if it is no such dict."""
     bound = _bound_once(index, name)
     if bound is None or not _makes_dict(bound) or _Holder(None, name) not in registrars(index).values():
         return None
@@ -56,7 +56,7 @@ def entries(index: Index, name: str) -> Value | None:
 
 
 def _table(program: ProjectQuestions, index: Index, bound: ast.Dict) -> Value | None:
-    """A dict of classes by literal names, as it is written."""
+    """The value of a dict literal from names to classes."""
     found = [(key, meaning_of(program, index, value)) for key, value in zip(bound.keys, bound.values, strict=True)]
     classes = [(key.value, cls) for key, cls in found if isinstance(key, ast.Constant) and isinstance(cls, ClassInfo)]
     if len(classes) < len(found):
@@ -66,7 +66,7 @@ def _table(program: ProjectQuestions, index: Index, bound: ast.Dict) -> Value | 
 
 
 def held(owner: Value, name: str) -> Value | None:
-    """What an attribute of a registry object holds, if that is where it keeps the classes."""
+    """The value of a registry object's attribute, if that is where it stores the classes."""
     if owner.created is None or owner.cls is None:
         return None
     if _Holder(owner.cls, name) not in registrars(owner.cls.index).values():
@@ -75,7 +75,7 @@ def held(owner: Value, name: str) -> Value | None:
 
 
 def given_by(registry: Value, method: str, arguments: list[Value]) -> Value:
-    """What a method of a library's registry gives."""
+    """The result of a method of a library's registry."""
     if registry.created is None or method not in ("build", "get"):
         return UNKNOWN
     asked = arguments[0] if arguments else UNKNOWN
@@ -85,7 +85,7 @@ def given_by(registry: Value, method: str, arguments: list[Value]) -> Value:
 
 
 def named(value: Value, name: Value) -> Value:
-    """Of what a registry holds, what it has under a name."""
+    """The result of a lookup in a registry by a name."""
     if not value.among or not isinstance(name.constant, str):
         return value
     asked = (each._replace(asked=name.constant) if isinstance(each, Registry) else each for each in value.among)
@@ -96,7 +96,7 @@ def named(value: Value, name: Value) -> Value:
 
 
 def registries_of(program: ProjectQuestions, cls: ClassInfo) -> dict[Registry, Index]:
-    """The registries that the decorators of a class put it into, each with its file; none for one that is wrapped."""
+    """The registries that a class's decorators add it to, each with its file; none if a decorator wraps the class."""
     found: dict[Registry, Index] = {}
     for decorator in cls.node.decorator_list:
         call = decorator if isinstance(decorator, ast.Call) else None
@@ -109,7 +109,7 @@ def registries_of(program: ProjectQuestions, cls: ClassInfo) -> dict[Registry, I
 
 
 def _name_in(cls: ClassInfo, call: ast.Call | None) -> str | None:
-    """The name under which a decorator registers a class: what it is given, else the class's own; None if unclear."""
+    """The name under which a decorator registers a class: its argument, else the class's own; None if unclear."""
     given = [] if call is None else [*call.args[:1], *(k.value for k in call.keywords if k.arg in (None, "name"))]
     if not given:
         return cls.name
@@ -117,7 +117,7 @@ def _name_in(cls: ClassInfo, call: ast.Call | None) -> str | None:
 
 
 def is_in(program: ProjectQuestions, cls: ClassInfo, registry: Registry) -> bool:
-    """Whether the class is in the registry, and may be what was asked for there."""
+    """Whether the class is in the registry, and may be the result of the registry's lookup."""
     return any(
         each.made == registry.made and (registry.asked is None or each.asked in (None, registry.asked))
         for each in registries_of(program, cls)
@@ -148,7 +148,7 @@ def _registry_of(
 
 
 def registrars(index: Index) -> dict[tuple[FunctionInfo, bool], _Holder]:
-    """The functions of a file that put what they decorate into a dict and give it back; True: called to decorate."""
+    """The functions of a file that add what they decorate to a dict and return it; True: called to decorate."""
     return index.note("registrars", lambda: dict(_find_registrars(index)))
 
 
@@ -169,13 +169,13 @@ def _find_registrars(index: Index) -> Iterator[tuple[tuple[FunctionInfo, bool], 
 
 
 def _returned(function: FunctionInfo) -> set[str | None]:
-    """The names that a function returns; None among them for anything else."""
+    """The names that a function returns; None stands for any other expression."""
     given = [each.value for each in function.statements if isinstance(each, ast.Return) and each.value is not None]
     return {node.id if isinstance(node, ast.Name) else None for node in given}
 
 
 def _put_into(function: FunctionInfo, parameter: str, by_helper: bool) -> _Holder | None:
-    """The dict that a function puts its parameter into, by itself or by a helper that it hands it to."""
+    """The dict to which a function adds its parameter, by itself or by a helper that gets the parameter."""
     outer = function.outer
     around = function if function.cls is not None or outer is None else outer
     for node in function.nodes:
@@ -206,7 +206,7 @@ def _helper(call: ast.Call, around: FunctionInfo) -> FunctionInfo | None:
 
 
 def meaning_of(program: ProjectQuestions, index: Index, node: ast.expr) -> Meaning | None:
-    """What a dotted name at the top of a file stands for, by its imports and definitions."""
+    """The meaning of a dotted name at the top of a file, by its imports and definitions."""
     root, _, rest = (dotted(node) or "").partition(".")
     bound = index.bound_names(index.module)
     if not root or bound.count(root) > 1 or root in index.rebound_elsewhere:
@@ -224,7 +224,7 @@ def meaning_of(program: ProjectQuestions, index: Index, node: ast.expr) -> Meani
 
 
 def _bound_once(index: Index, name: str) -> ast.expr | None:
-    """What the name is bound to at the top of the file, if that is done once, and nowhere else."""
+    """The only value that is assigned to the name, if that is at the top of the file."""
     return index.note(("bound once", name), lambda: _find_bound(index, name))
 
 
@@ -241,7 +241,7 @@ def _find_bound(index: Index, name: str) -> ast.expr | None:
 
 
 def _makes_dict(node: ast.expr) -> bool:
-    """A dict that is empty at first."""
+    """Whether it creates an empty dict."""
     if isinstance(node, ast.Dict):
         return not node.keys
     is_call = isinstance(node, ast.Call) and not node.args and not node.keywords

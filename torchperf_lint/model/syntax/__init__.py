@@ -1,1 +1,1 @@
-"""What one file's syntax tells by itself: definitions, calls, scopes, slices."""
+"""Facts from one file's syntax alone: definitions, calls, scopes, slices."""

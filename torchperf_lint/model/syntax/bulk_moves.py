@@ -1,4 +1,4 @@
-"""Loops that move all that something holds: `for metric in metrics.values(): metric.to(device)` and their like."""
+"""Bulk moves: loops such as `for metric in metrics.values(): metric.to(device)`, which move all items."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _COPIES = frozenset({"list", "tuple", "iter"})
 
 
 class _Walk(NamedTuple):
-    """What a loop walks over, and the names of its targets: of one that may be either, both are given."""
+    """What a loop iterates over, and the names of its targets: a target that may be either has both."""
 
-    holders: tuple[ast.expr, ...]  # the holder, or each of the things that a tuple names
+    holders: tuple[ast.expr, ...]  # the container, or each element of a tuple of names
     is_display: bool
     key: str | None
     value: str | None
 
 
 class Move(NamedTuple):
-    """A statement of the loop that moves each thing."""
+    """A statement of the loop that moves each item."""
 
     statement: ast.stmt
     call: ast.Call
     walk: _Walk
-    is_put_back: bool  # `holder[key] = value.to(device)`: a tensor that is moved is another one
+    is_put_back: bool  # `holder[key] = value.to(device)`: moving a tensor gives a new one
 
 
 def move_in(function: FunctionInfo, loop: ast.For | ast.AsyncFor) -> Move | None:
-    """The statement by which every pass of the loop moves its thing; None if there is none, or not in every pass."""
+    """The statement by which every pass of the loop moves its item; None if there is none, or not in every pass."""
     return function.index.note(("move in", loop), lambda: _move_in(loop))
 
 
@@ -56,7 +56,7 @@ def _move_in(loop: ast.For | ast.AsyncFor) -> Move | None:
 
 
 def is_move(function: FunctionInfo, statement: ast.stmt, loop: ast.stmt) -> bool:
-    """Whether the statement is the one by which the loop around it moves its things."""
+    """Whether the enclosing loop moves its items by this statement."""
     if not isinstance(loop, (ast.For, ast.AsyncFor)) or _call_of(statement) is None:
         return False
     move = move_in(function, loop)
@@ -64,7 +64,7 @@ def is_move(function: FunctionInfo, statement: ast.stmt, loop: ast.stmt) -> bool
 
 
 def paths_moved(function: FunctionInfo, loop: ast.stmt) -> Iterator[str]:
-    """The dotted paths of what such a loop changes."""
+    """The dotted paths that such a loop changes."""
     move = move_in(function, loop) if isinstance(loop, (ast.For, ast.AsyncFor)) else None
     for holder in () if move is None else move.walk.holders:
         path = dotted(holder)
@@ -99,7 +99,7 @@ def _walk(walked: ast.expr, target: ast.expr) -> _Walk | None:
 
 
 def _moves(statement: ast.stmt, walk: _Walk) -> Iterator[Move]:
-    """The statement, if it moves the thing that the loop is at."""
+    """The statement, if it moves the loop's current item."""
     call = _call_of(statement)
     if call is None:
         return
@@ -114,7 +114,7 @@ def _moves(statement: ast.stmt, walk: _Walk) -> Iterator[Move]:
 
 
 def _call_of(statement: ast.stmt) -> ast.Call | None:
-    """`x.to(device)` of a statement that is that, or that assigns it."""
+    """The call `x.to(device)` of a statement that is that call, or that assigns its result."""
     call = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
     is_move = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _MOVERS
     return call if is_move else None  # type: ignore[return-value]

@@ -1,7 +1,7 @@
-"""What the code of a file names: calls, names, paths of imported names, and strings that are data.
+"""The identifiers and option strings of a file's code: calls, names, paths of imported names.
 
-It is read from the tree, so comments do not count, nor do docstrings and other strings with a blank in them. What a
-name leads to is told by the file's imports alone; that is enough to say that a file does not use something.
+They are read from the tree. Comments do not count, nor do docstrings and other strings with a blank in them. Names are
+resolved by the file's imports alone, which is enough to show that a file does not use something.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 class Vocabulary:
-    """What a piece of code names.
+    """The identifiers and strings in a piece of code.
 
     `names` are all identifiers, those of imports, parameters and keywords included; `paths` are dotted names of two
-    parts and more, with what imports make of them (`torch.cuda.graph`, and so `cuda.graph`, for `graph` of
-    `from torch.cuda import graph`); `attributes` are names behind a dot, `stored` those of names and attributes that
-    are assigned to, `subscripted` the last names of what items are taken of; `strings` are strings without blanks.
+    parts and more, resolved by the imports (`torch.cuda.graph`, and so `cuda.graph`, for `graph` of
+    `from torch.cuda import graph`); `attributes` are names behind a dot, `stored` the names and attributes that are
+    assigned to, `subscripted` the last names of subscripted expressions; `strings` are strings without blanks.
     """
 
     def __init__(self, root: ast.AST) -> None:
@@ -42,7 +42,7 @@ class Vocabulary:
         self.strings: set[str] = set()
         self._imports: list[tuple[str, str, str]] = []
         self._chains: list[list[str]] = []
-        inner: set[ast.AST] = set()  # of a longer chain, or the text of a docstring
+        inner: set[ast.AST] = set()  # parts of a longer chain, and the strings of docstrings
         for node in subtree(root):
             kind = node.__class__
             if kind is ast.Name:
@@ -92,7 +92,7 @@ class Vocabulary:
         return "\n".join((*self.names, *self.strings))
 
     def has(self, *names: str) -> bool:
-        """Whether one of these is in it: a name, a path `cuda.graph`, or `.name`, an attribute of whatever object."""
+        """Whether one of these occurs: a name, a path `cuda.graph`, or `.name`, an attribute of any object."""
         for name in names:
             if name.startswith("."):
                 found = name[1:] in self.attributes
@@ -103,12 +103,12 @@ class Vocabulary:
         return False
 
     def speaks_of(self, *stems: str) -> bool:
-        """Whether a name or a string has one of the stems in it: `fp16` is in `use_fp16` and in `"--fp16"`."""
+        """Whether a name or a string contains one of the stems: `use_fp16` and `"--fp16"` contain `fp16`."""
         return any(stem in self._words for stem in stems)
 
 
 class Code:
-    """What the code of one file names. A text that the file does not hold at all is told without its tree."""
+    """The identifiers of one file's code. A text that the file does not contain is answered without the tree."""
 
     def __init__(self, index: Index, text: str) -> None:
         """`text` is that of the file that the index is of."""
@@ -116,30 +116,30 @@ class Code:
         self._text = text
 
     def names(self, *names: str) -> bool:
-        """Whether the code has one of these: a name, an imported path `cuda.graph`, an attribute `.name` of anything.
+        """Whether the code has one of these: a name, an imported path `cuda.graph`, an attribute `.name` of any object.
 
-        Imports, parameters and keywords count as names; a path is what the file's imports make of it.
+        Imports, parameters and keywords count as names; paths are resolved by the file's imports.
         """
         return self._may_have(name.rpartition(".")[2] for name in names) and self._vocabulary.has(*names)
 
     def speaks_of(self, *stems: str) -> bool:
-        """Whether a name in the code, or a string without blanks (an option, a key, a mode), holds one of the stems."""
+        """Whether a name in the code, or a string without blanks (an option, a key, a mode), contains a stem."""
         return self._may_have(stems) and self._vocabulary.speaks_of(*stems)
 
     def states(self, *strings: str) -> bool:
-        """Whether one of these is by itself a string of the code, other than a docstring."""
+        """Whether one of these is a whole string of the code, other than a docstring."""
         return self._may_have(strings) and not self._vocabulary.strings.isdisjoint(strings)
 
     def assigns(self, *names: str) -> bool:
-        """Whether the code assigns to a name or an attribute that is called so."""
+        """Whether the code assigns to a name or an attribute of this name."""
         return self._may_have(names) and not self._vocabulary.stored.isdisjoint(names)
 
     def takes_items(self, *names: str) -> bool:
-        """Whether the code reads or writes an item of something that is called so, by its last name: `x.name[0]`."""
+        """Whether the code subscripts something of this last name, to read or to write: `x.name[0]`."""
         return self._may_have(names) and not self._vocabulary.subscripted.isdisjoint(names)
 
     def calls(self, *names: str) -> bool:
-        """Whether it calls something by one of these names or an alias of it; `.name` stands for methods alone."""
+        """Whether it calls something by one of these names or an alias of it; `.name` stands for methods only."""
         return any(_calls(self.index, name) for name in names)
 
     def calls_plainly(self, *names: str) -> bool:
@@ -148,11 +148,11 @@ class Code:
         return any(isinstance(record.call.func, ast.Name) for record in found)
 
     def calls_ending_in(self, *endings: str) -> bool:
-        """Whether it calls something whose name ends so: `Trainer` is the end of `Seq2SeqTrainer`."""
+        """Whether it calls something whose name ends with one of these: `Seq2SeqTrainer` ends with `Trainer`."""
         return any(name.endswith(endings) for name in self.index.calls)
 
     def gives(self, name: str, *constants: object) -> bool:
-        """Whether a call by this name is given one of the constants, by place or by keyword."""
+        """Whether a call of this name gets one of the constants, by position or by keyword."""
         given = (each for record in self.index.calls_named(name) for each in _arguments(record))
         return any(_is_one_of(each, constants) for each in given)
 
@@ -163,7 +163,7 @@ class Code:
         return self._may_have((keyword,)) and any(_is_one_of(each.value, constants) for each in given)
 
     def hands_over(self, name: str) -> bool:
-        """Whether some call is given what goes by this name."""
+        """Whether some call gets something of this name as an argument."""
         return name in self.index.handed
 
     def _may_have(self, texts: Iterable[str]) -> bool:
@@ -189,7 +189,7 @@ def _is_one_of(node: ast.expr, constants: tuple[object, ...]) -> bool:
 
 
 def _chain(node: ast.Attribute) -> list[str]:
-    """The names of `a.b.c`; of what hangs on a call or an item, an empty one for that and the attributes."""
+    """The names of `a.b.c`; for an attribute of a call or an item, an empty one and the attributes."""
     attributes: list[str] = []
     current: ast.expr = node
     while isinstance(current, ast.Attribute):
@@ -199,7 +199,7 @@ def _chain(node: ast.Attribute) -> list[str]:
 
 
 def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]]:
-    """What is imported, the name that it binds, and what that name then stands for."""
+    """What is imported, the name that it binds, and the dotted name for which that then stands."""
     module = "" if isinstance(node, ast.Import) else f"{node.module}." if node.module else ""
     for alias in node.names:
         whole = module + alias.name
@@ -211,7 +211,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, str]
 
 
 def _parts(path: list[str]) -> Iterator[str]:
-    """The dotted names of two parts and more that are in a path."""
+    """The dotted names of two parts and more within a path."""
     for start in range(len(path) - 1):
         for end in range(start + 2, len(path) + 1):
             yield ".".join(path[start:end])

@@ -1,4 +1,4 @@
-"""What a statement of a function reads, binds and changes: names and dotted paths, told by its text alone."""
+"""The effects of a statement: names and dotted paths that it reads, binds and changes, from its text alone."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 GROWERS = frozenset("append add extend insert appendleft".split())
-"""Methods by which a list or set gets more."""
+"""Methods that add elements to a list or set."""
 
 _CHANGE_RECEIVER = GROWERS | frozenset("update setdefault to cuda cpu".split())
 _PLACE_NOTHING = frozenset(
     "no_grad enable_grad set_grad_enabled inference_mode autocast open nullcontext suppress profile record_function "
     "no_sync accumulate join catch_warnings patch raises warns".split()
 )
-"""Contexts by name that are no devices."""
+"""Names of contexts that are no devices."""
 
 _MAKE_HOLDERS = frozenset({"list", "dict", "defaultdict", "OrderedDict"})
 _BUILTINS = frozenset(dir(builtins))
 
 
 def own_parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The parts of a statement that are run before (or instead of) the statements in it."""
+    """The parts of a statement that run before (or instead of) its nested statements."""
     if isinstance(statement, FUNCTIONS):
         yield from statement.decorator_list
         yield from (each for each in (*statement.args.defaults, *statement.args.kw_defaults) if each is not None)
@@ -55,7 +55,7 @@ def blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def holders(block: list[ast.stmt]) -> Iterator[str]:
-    """The names that statements of the block give a list or dict made there."""
+    """The names that the block's statements bind to a list or dict created there."""
     for statement in block:
         if isinstance(statement, (ast.Assign, ast.AnnAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
@@ -75,9 +75,9 @@ def holders(block: list[ast.stmt]) -> Iterator[str]:
 
 
 def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> None:
-    """Add to `reads` and `binds` what a part of a statement reads, and binds or changes.
+    """Add to `reads` and `binds` what a part of a statement reads, and what it binds or changes.
 
-    `holders` are the function's own lists and dicts, which a call that is given one may fill.
+    `holders` are the function's own lists and dicts; a call may fill those that it gets as arguments.
     """
     pending = [part]
     while pending:
@@ -108,7 +108,7 @@ def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> 
 
 
 def narrowed_path(test: ast.expr) -> str | None:
-    """`x` of `isinstance(x, T)` or `all(isinstance(each, T) for each in x)`, which tell what `x` is behind it."""
+    """`x` of `isinstance(x, T)` or `all(isinstance(each, T) for each in x)`, which narrow the type of `x`."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test = test.operand
     walk = item_test(test)
@@ -118,7 +118,7 @@ def narrowed_path(test: ast.expr) -> str | None:
 
 
 def item_test(test: ast.expr) -> tuple[ast.Call, ast.comprehension] | None:
-    """`isinstance(each, T)` and the walk of `all(isinstance(each, T) for each in x)`."""
+    """`isinstance(each, T)` and the comprehension of `all(isinstance(each, T) for each in x)`."""
     walked = test.args[0] if isinstance(test, ast.Call) and len(test.args) == 1 else None
     if not isinstance(walked, (ast.GeneratorExp, ast.ListComp)) or dotted(test.func) != "all":  # type: ignore[attr-defined]
         return None
@@ -129,7 +129,7 @@ def item_test(test: ast.expr) -> tuple[ast.Call, ast.comprehension] | None:
 
 
 def may_place(statement: ast.stmt) -> bool:
-    """`with device:`, `with torch.device(...):`: what is built inside is built there."""
+    """`with device:`, `with torch.device(...):`: tensors and modules created inside are on that device."""
     if not isinstance(statement, (ast.With, ast.AsyncWith)):
         return False
     made = (item.context_expr for item in statement.items)

@@ -1,4 +1,4 @@
-"""Expressions that are plain data of the host whatever their names stand for: told by their form, before any value."""
+"""Expressions that are host data by their form, whatever their names stand for: no values are needed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import ast
 from torchperf_lint.knowledge.torch_api import ASKS_KIND, COMPARES_ON_HOST, DTYPES
 from torchperf_lint.model.syntax.index import dotted
 
-# Names that hardly anything but a tensor has, or that mean the same of whatever has them.
+# Attributes that hardly anything but a tensor has, or that are host data on every object.
 _ATTRIBUTES = frozenset("shape dtype ndim is_cuda is_leaf requires_grad device training __name__ __class__".split())
 _METHODS = frozenset("size dim ndimension numel nelement data_ptr is_contiguous is_floating_point is_complex".split())
 _FUNCTIONS = frozenset("len isinstance issubclass hasattr callable type id".split())
 
 
 def is_host_data(node: ast.expr) -> bool:
-    """Whether it is a literal, a size, a type or another answer that no device is asked for, or made of such alone."""
+    """Whether it is a literal, a size, a type or other host metadata, or is composed of such only."""
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.JoinedStr):

@@ -1,4 +1,4 @@
-"""One pass over the file's `ast`: functions, classes, aliases, calls by name, and where each statement stands."""
+"""The index of a file, from one pass over its `ast`: functions, classes, aliases, calls by name, statements' places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Block = list[ast.stmt]
 
 
 class Place(NamedTuple):
-    """Where a statement stands: its parent statement (None at the top of a function), the block and its index."""
+    """The place of a statement: its parent statement (None at the top of a function), the block and its index."""
 
     function: FunctionInfo
     parent: ast.stmt | None
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class CallRecord(NamedTuple):
-    """A call and the statement that holds it."""
+    """A call and the statement that contains it."""
 
     call: ast.Call
     statement: ast.stmt
@@ -64,7 +64,7 @@ class FunctionInfo:
         self.body: Block = node.body
         self.is_generator = False
         self.calls_made: list[CallRecord] = []
-        self.statements: list[ast.stmt] = []  # its own, in source order; not those of functions and classes in it
+        self.statements: list[ast.stmt] = []  # its own, in source order; not those of nested functions and classes
         self._nodes: tuple[ast.AST, ...] | None = None
         self._parents: dict[ast.AST, ast.AST] | None = None
         self._parameter_names: list[str] | None = None
@@ -73,24 +73,24 @@ class FunctionInfo:
 
     @property
     def place(self) -> tuple[int, str]:
-        """Its row and name, which no other function of its file has; plain data, that outlasts the tree."""
+        """Its row and name, unique in its file: plain data that outlasts the tree."""
         return (0 if isinstance(self.node, ast.Module) else self.node.lineno), self.name
 
     @property
     def called_as(self) -> str:
-        """The name that calls of it end in: of a constructor, that of its class."""
+        """The last name in calls of it: for a constructor, the name of its class."""
         return self.cls.name if self.cls is not None and self.name == "__init__" else self.name
 
     @property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """The nodes of its tree, its own first, in the order of `ast.walk`; those of functions in it as well."""
+        """The nodes of its tree, its own first, in the order of `ast.walk`; those of nested functions as well."""
         if self._nodes is None:
             self._nodes = tuple(subtree(self.node))
         return self._nodes
 
     @property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """What each of its nodes stands in."""
+        """Node -> its parent, for all its nodes."""
         if self._parents is None:
             self._parents = {child: node for node in self.nodes for child in children(node)}
         return self._parents
@@ -126,7 +126,7 @@ class FunctionInfo:
 
     @property
     def defaults(self) -> dict[str, ast.expr]:
-        """The parameters that have a default, and what it is."""
+        """Parameter -> its default, for those that have one."""
         if self._defaults is None:
             self._defaults = self._named_defaults()
         return self._defaults
@@ -152,7 +152,7 @@ class FunctionInfo:
 
     @property
     def is_abstract(self) -> bool:
-        """Whether the body only says that a subclass has to have one: `pass`, `...`, `raise NotImplementedError`."""
+        """Whether the body only requires subclasses to override it: `pass`, `...`, `raise NotImplementedError`."""
         for statement in self.body:
             is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
             if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
@@ -178,7 +178,7 @@ class AttributeStore(NamedTuple):
 
 
 class ClassInfo:
-    """A class with its methods and the places that set its attributes; `scope` is the function or module around it."""
+    """A class with its methods and the places that set its attributes; `scope` is the enclosing function or module."""
 
     __slots__ = ("attributes", "methods", "name", "node", "scope")
 
@@ -191,27 +191,27 @@ class ClassInfo:
 
     @property
     def index(self) -> Index:
-        """That of its file."""
+        """The index of its file."""
         return self.scope.index
 
 
 class Index:
-    """What one pass over the tree collects; rules never see it, the model's other rooms do."""
+    """The results of one pass over the tree. Rules never see it, only the model's packages do."""
 
     def __init__(self, tree: ast.Module, path: str = "") -> None:
-        """`path` is the file's, as it is shown to the user."""
+        """`path` is the file's path as the user sees it."""
         self.path = path
         self.module = FunctionInfo(tree, None, None, self)
         self.functions: list[FunctionInfo] = [self.module]
         self.classes: list[ClassInfo] = []
         self.calls: dict[str, list[CallRecord]] = {}
-        self.handed: dict[str, list[CallRecord]] = {}  # name -> the calls that are given something of that name
-        self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}  # name -> the parameters that are it by default
+        self.handed: dict[str, list[CallRecord]] = {}  # name -> the calls with something of that name as an argument
+        self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}  # name -> the parameters whose default it is
         self.places: dict[ast.stmt, Place] = {}
         self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}
         self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
         self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
-        self.texts: dict[ast.stmt, None] = {}  # the statements that fill in an f-string, or a text by `%`
+        self.texts: dict[ast.stmt, None] = {}  # the statements that format an f-string, or a text by `%`
         self._aliases: dict[str, set[str]] = {}
         self._bound: dict[FunctionInfo, list[str]] = {}
         self._noted: dict[object, Any] = {}
@@ -220,7 +220,7 @@ class Index:
         self._block(tree.body, self.module, None, "body", None)
 
     def take_apart(self) -> None:
-        """Let go of the tree at once; nothing may be asked after that. The collector needs far longer for it."""
+        """Drop the tree at once; no query is allowed afterwards. The garbage collector alone would take far longer."""
         for function in self.functions:
             function.calls_made.clear()
         for cls in self.classes:
@@ -236,7 +236,7 @@ class Index:
         return found
 
     def calls_of_objects(self, cls: str) -> list[CallRecord]:
-        """Calls of what is bound to a new object of the class: `f = Cls(...)`, `self.f = Cls(...)`, then `f(x)`."""
+        """Calls of an object of the class, from its creation: `f = Cls(...)`, `self.f = Cls(...)`, then `f(x)`."""
         if self._objects is None:
             self._objects = {}
             for record in self.calls.get("", ()):
@@ -252,7 +252,7 @@ class Index:
         return self._objects.get(cls, [])
 
     def also_called(self, name: str) -> set[str]:
-        """The other names that the file gives to what is called so."""
+        """The other names that the file gives to what has this name."""
         return self._aliases.get(name, set())
 
     def means_module_function(self, name: str, caller: FunctionInfo, function: FunctionInfo) -> bool:
@@ -274,7 +274,7 @@ class Index:
         return known
 
     def note(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
-        """The answer to a question about the text alone: worked out once."""
+        """The memoized result of a query about the text alone."""
         if question not in self._noted:
             self._noted[question] = answer()
         return self._noted[question]  # type: ignore[no-any-return]
@@ -312,7 +312,7 @@ class Index:
             self._parts(statement, statement, function, cls)
 
     def _parts(self, node: ast.AST, statement: ast.stmt, function: FunctionInfo, cls: ClassInfo | None) -> None:
-        """The expressions and blocks of a statement (or of a handler or match case inside it)."""
+        """Visit the expressions and blocks of a statement (or of a handler or match case inside it)."""
         for field in node._fields:
             value = getattr(node, field, None)
             if isinstance(value, list):
@@ -354,7 +354,7 @@ class Index:
             self._attribute_stores(target, function, cls, annotation)
 
     def _alias(self, target: ast.expr, value: ast.expr | None) -> None:
-        """`f = g`, `self.f = g`, `f = a if c else b`, `f = partial(g, x)`: another name by which g may be called."""
+        """Note `f = g`, `self.f = g`, `f = a if c else b`, `f = partial(g, x)`: another name of g."""
         new = last_name(target)
         if isinstance(value, ast.Call) and last_name(value.func) in ("partial", "partialmethod") and value.args:
             value = value.args[0]
@@ -406,7 +406,7 @@ class Index:
 
 
 def _bindings(block: Block) -> list[str]:
-    """Names bound by the statements of a block, not by those of functions and classes inside it."""
+    """Names bound by the statements of a block, without those of nested functions and classes."""
     found: list[str] = []
     pending: list[ast.AST] = list(block)
     while pending:
@@ -427,7 +427,7 @@ def _bindings(block: Block) -> list[str]:
 
 
 def given_to(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call; of `f(a if c else b)` and `f(a or b)` each that it may be."""
+    """The arguments of a call; for `f(a if c else b)` and `f(a or b)`, each alternative."""
     found: list[ast.expr] = []
     pending = [*call.args, *(keyword.value for keyword in call.keywords)]
     for node in pending:
@@ -441,7 +441,7 @@ def given_to(call: ast.Call) -> list[ast.expr]:
 
 
 def names_in(node: ast.AST) -> list[str]:
-    """The plain names that stand in an expression."""
+    """The plain names in an expression."""
     return [each.id for each in subtree(node) if isinstance(each, ast.Name)]
 
 

@@ -1,4 +1,4 @@
-"""Loops over the items of a mapping: for which keys a name that is bound to their values can stand at a place."""
+"""Loops over the items of a mapping: for which keys a name bound to their values reaches a use."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """`for key, value in holder.items():` around a use of `value`, and the tests of the key that lead to the use."""
+    """`for key, value in holder.items():` around a use of `value`, and the tests of the key on the path to the use."""
 
     holder: ast.expr
     key: str
-    tests: tuple[tuple[ast.expr, bool], ...]  # a condition, and how it turned out where the use is reached
+    tests: tuple[tuple[ast.expr, bool], ...]  # a condition, and its outcome on the path to the use
 
     def reaches(self, key: object) -> bool:
-        """Whether the use may be reached when the loop is at this key."""
+        """Whether the use may be reached in the pass for this key."""
         return all(_outcome(test, self.key, key) is not (not holds) for test, holds in self.tests)
 
 
@@ -70,7 +70,7 @@ def _passed_before(loop: ast.For, statement: ast.AST) -> Iterator[tuple[ast.expr
 
 
 def _outcome(test: ast.expr, name: str, key: object) -> bool | None:
-    """How a condition turns out when `name` is `key`; None where that does not tell."""
+    """The outcome of a condition when `name` is `key`; None if that does not determine it."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = _outcome(test.operand, name, key)
         return None if inner is None else not inner

@@ -1,4 +1,4 @@
-"""What a name means where a fix would write it: still the builtin, or a library that has been imported by then."""
+"""Scopes for fixes: whether a name that a fix would write still means the builtin, or a library imported by then."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NAMED = (ast.stmt, ast.excepthandler, ast.pattern, *([ast.type_param] if hasatt
 
 def binds(index: Index, name: str, text: str) -> bool:
     """Whether anything in the file with this text binds the name: an assignment, a parameter, an import, ..."""
-    # Names of builtins are mostly called: where they are neither written otherwise nor defined, nothing binds them.
-    written = rf"{name}(?<![\w.]{name})(?![\w(])"  # the name first, which is what is sought fast
+    # Builtins are mostly called: if the name has no other occurrence and no definition, nothing binds it.
+    written = rf"{name}(?<![\w.]{name})(?![\w(])"  # a literal prefix is fast
     defined = rf"\b(?:def|class)[\s\\]+{name}\b"
     if text.isascii() and not re.search(written, text) and not re.search(defined, text):
         return False
@@ -42,7 +42,7 @@ def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def bound_around(node: ast.AST | None, statement: ast.stmt) -> set[str]:
-    """The names that lambdas and comprehensions around the node, in its statement, bind for themselves."""
+    """The names that lambdas and comprehensions around the node, within its statement, bind."""
     return set() if node is None else {name for name in _binders(node, statement) if name}
 
 
@@ -62,7 +62,7 @@ def _binders(node: ast.AST, around: ast.AST) -> Iterator[str]:
 def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index: Index) -> bool:
     """Whether an import in `scope` has bound the name whenever `statement` runs.
 
-    A scope around the function of `statement` is taken to have run, but for what only type checkers see.
+    An outer scope of the statement's function is assumed to have run in full, except for what only type checkers see.
     """
     imports = [each for each in index.places if index.places[each].function is scope and _imports(each, name)]
     if index.places[statement].function is not scope:

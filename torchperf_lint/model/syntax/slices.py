@@ -1,4 +1,4 @@
-"""Slices: the statements of a function that one value rests on, so that the others need not be run for it."""
+"""Backward slices: the statements of a function on which a value depends; the others need not be interpreted for it."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def slices_of(function: FunctionInfo) -> Slices:
 
 
 class Slice:
-    """What has to be run: whole statements, and such as are only entered for what stands in them.
+    """A slice: statements to interpret in full, and compound statements to enter for what they contain.
 
-    `names` are the names that the slice reads, parameters among them; `asked` are expressions that are worked out when
-    the statement `at` is reached, which need not be run. Equal slices of a function are one object.
+    `names` are the names that the slice reads, parameters included; `asked` are expressions that are evaluated when the
+    statement `at` is reached, which itself need not be interpreted. Equal slices of a function are one object.
     """
 
     __slots__ = ("_all", "_steps", "asked", "at", "entered", "names", "run")
@@ -52,7 +52,7 @@ class Slice:
         self._steps: dict[int, list[ast.stmt]] | None = None
 
     def steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a block of the tree of which something has to be run, and those that leave it."""
+        """The statements of a block that are interpreted or entered, and those that leave the block."""
         if self._steps is None:
             reached = self.run | self.entered
             self._steps = self._all.by_block(reached if self.at is None else reached | {self.at})
@@ -61,7 +61,7 @@ class Slice:
 
 
 class _Effect(NamedTuple):
-    """What a statement (of a compound one, its head) reads and binds or changes: dotted paths."""
+    """The dotted paths that a statement (of a compound one, its head) reads, and those that it binds or changes."""
 
     parents: tuple[ast.stmt, ...]
     reads: frozenset[str]
@@ -70,9 +70,9 @@ class _Effect(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """What has to be run, and what has to be entered, by the statements' numbers, and what is read, by the names'.
+    """Statements to interpret and statements to enter, by number, and names that are read, by number.
 
-    A set of numbers is an int with these bits.
+    Each is a bit set in an int.
     """
 
     run: int = 0
@@ -81,7 +81,7 @@ class _Rest(NamedTuple):
 
 
 class Slices:
-    """The slices of one function, found on demand."""
+    """The slices of one function, computed on demand."""
 
     def __init__(self, function: FunctionInfo) -> None:
         self._function = function
@@ -91,9 +91,9 @@ class Slices:
         self._narrowing: dict[str, list[ast.stmt]] = {}
         self._starred: list[ast.stmt] = []
         self._leaving: list[ast.stmt] = []
-        self._block_of: dict[ast.stmt, int] = {}  # while the tree is held, no other block has its number
+        self._block_of: dict[ast.stmt, int] = {}  # ids of blocks are unique while the tree is alive
         self._leaving_block: dict[int, list[ast.stmt]] = {}
-        self._taken_along: dict[ast.stmt, list[ast.stmt]] = {}  # those that leave from within it, past what follows
+        self._taken_along: dict[ast.stmt, list[ast.stmt]] = {}  # nested statements that leave it and skip what follows
         self._known_direct: dict[int, _Rest] = {}
         self._known_within: dict[ast.stmt, _Rest] = {}
         self._known_behind: dict[str, _Rest] = {}
@@ -101,7 +101,7 @@ class Slices:
         self._known_statements: dict[int, frozenset[ast.stmt]] = {}
         self._known_names: dict[int, frozenset[str]] = {}
         self._roots: dict[str, int] = {}
-        self._names: list[str] = []  # the same, by number
+        self._names: list[str] = []  # by their number in `_roots`
         self._own_holders = set(holders(function.body))
         self._in_scopes: dict[ast.stmt, set[ast.AST]] = {}
         self._known: dict[object, Slice] = {}
@@ -115,22 +115,22 @@ class Slices:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def of(self, node: ast.expr) -> Slice | None:
-        """What the value of an expression in the function rests on; None if it is not found there."""
+        """The slice of an expression in the function; None if it is not found there."""
         statement = self._statement_of(node)
         return None if statement is None else self.of_statement(statement)
 
     def of_statement(self, statement: ast.stmt) -> Slice:
-        """What the values of the expressions in a statement rest on, without those of statements in it."""
+        """The slice of all expressions in a statement, without those of nested statements."""
         return self._remember(statement, lambda: self._close([statement], []))
 
     def of_parts(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> Slice:
-        """What the values of some expressions in a statement rest on, whatever else it holds."""
+        """The slice of some expressions in a statement, independent of the statement's other parts."""
         if not isinstance(statement, _SIMPLE) or self._are_in_scopes(statement, nodes):
             return self.of_statement(statement)
         return self._remember((statement, *nodes), lambda: self._close_parts(statement, nodes))
 
     def _are_in_scopes(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> bool:
-        """Whether one of the expressions reads names that only a comprehension or lambda around it knows."""
+        """Whether one of the expressions is in a comprehension or lambda, which may bind its names."""
         inside = self._in_scopes.get(statement)
         if inside is None:
             scopes = (each for part in own_parts(statement) for each in subtree(part) if isinstance(each, _SCOPES))
@@ -139,17 +139,17 @@ class Slices:
 
     @property
     def size(self) -> int:
-        """How many statements the function has."""
+        """The number of statements in the function."""
         return len(self._effects)
 
     def may_bind(self, name: str) -> bool:
-        """Whether a statement of the function, or a parameter, may give the name (or path) a value."""
+        """Whether a statement of the function, or a parameter, may bind the name (or path)."""
         return _root(name) in self._binding or bool(self._starred) or name in self._function.parameter_names
 
     def definition(self, name: str) -> ast.stmt | None:
-        """The statement of a module that alone binds the name, if that is a definition or an import.
+        """The only statement of a module that binds the name, if it is a definition or an import.
 
-        It stands at the top; an import may also be tried, or be for type checkers.
+        It is at the top level; an import may also be in a `try:`, or be for type checkers.
         """
         binding = self._binding.get(name, ())
         if len(binding) != 1 or self._starred or not isinstance(binding[0], _DEFINE):
@@ -160,9 +160,9 @@ class Slices:
         return binding[0] if place.parent is None else None
 
     def is_from_outside(self, node: ast.expr) -> bool:
-        """Whether it is a name, or an attribute of one, that nothing in the function has anything to do with.
+        """Whether it is a name, or an attribute of one, that nothing in the function binds or changes.
 
-        The object that a method is called on comes from outside too.
+        A method's `self` comes from outside too.
         """
         path = dotted(node)
         root = _root(path or "")
@@ -177,19 +177,19 @@ class Slices:
         return statement is not None and not self._are_in_scopes(statement, (node,))
 
     def changes_again(self, path: str) -> bool:
-        """Whether several statements bind or change what is found at the path."""
+        """Whether several statements bind or change the value at the path."""
         return sum(path in self._effects[each].binds for each in self._binding.get(_root(path), ())) > 1
 
     def at_end(self, name: str) -> Slice:
-        """What a name that the function binds rests on once the function has run."""
+        """The slice of a name's value at the end of the function."""
         return self._remember(name, lambda: self._close([], [name], self._returns()))
 
     def of_results(self) -> Slice:
-        """What the function returns and yields rests on; nothing to run if it does neither."""
+        """The slice of what the function returns and yields; it has no statements if there is nothing of that."""
         return self._remember(None, lambda: self._close(list(self._giving()), []))
 
     def of_filling(self) -> Slice:
-        """What the function puts into the lists and dicts that it is given; nothing to run if it changes none."""
+        """The slice of what the function puts into lists and dicts among its arguments; empty if it changes none."""
         names = [name for name in self._function.parameter_names if name in self._binding]
         return self._remember((), lambda: self._close([], names, self._returns()) if names else self._close([], []))
 
@@ -197,7 +197,7 @@ class Slices:
         return [each for each in self._leaving if isinstance(each, ast.Return)]
 
     def by_block(self, statements: Iterable[ast.stmt]) -> dict[int, list[ast.stmt]]:
-        """The statements and those that leave their blocks, by the blocks' numbers, each block in order."""
+        """The statements, and those that leave their blocks, by the blocks' ids, each block in order."""
         parts: dict[int, set[ast.stmt]] = {}
         for statement in statements:
             block = self._block_of[statement]
@@ -212,7 +212,7 @@ class Slices:
         return self._leaving_block.get(id(block), [])
 
     def may_be_filled(self, name: str) -> bool:
-        """Whether the name may be a list or dict of the function's own, which others put something into."""
+        """Whether the name may be a list or dict of the function's own, to which others add."""
         return name in self._own_holders
 
     def _giving(self) -> Iterator[ast.stmt]:
@@ -236,7 +236,7 @@ class Slices:
         return known
 
     def _statement_of(self, node: ast.expr) -> ast.stmt | None:
-        """The innermost statement of the function that holds the node, by its place in the text."""
+        """The innermost statement of the function that contains the node, by position."""
         place = (node.lineno, node.col_offset)
         position = bisect.bisect_right(self._beginnings, place)
         if position == 0:
@@ -291,7 +291,7 @@ class Slices:
             names_of = (getattr(inner, "name", None) or getattr(inner, "rest", None) for inner in patterns)
             binds.update(name for name in names_of if isinstance(name, str))
 
-    # -- what a value rests on -------------------------------------------------------------------------------------
+    # -- what a value depends on -----------------------------------------------------------------------------------
 
     def _close_parts(self, statement: ast.stmt, nodes: tuple[ast.expr, ...]) -> Slice:
         reads: set[str] = set()
@@ -302,7 +302,7 @@ class Slices:
         return part
 
     def _close(self, statements: Iterable[ast.stmt], paths: Iterable[str], reached: Iterable[ast.stmt] = ()) -> Slice:
-        """What has to be run for statements that are run, for what is found at paths, and to reach statements."""
+        """The slice that interprets these statements, provides the values at the paths, and reaches statements."""
         rests = [
             *(self._closure(each, _Rest(self._bit(each))) for each in statements),
             *(self._closure(each, self._behind(each)) for each in paths),
@@ -312,7 +312,7 @@ class Slices:
         return Slice(self, self._statements_in(run), self._statements_in(entered), self._names_in(names))
 
     def _closure(self, question: ast.stmt | str | None, begin: _Rest) -> _Rest:
-        """All that has to be run, to begin with that; the answer is kept for the question, if there is one."""
+        """The transitive closure of `begin`; memoized under the key, if there is one."""
         known = self._closed.get(question)
         if known is None:
             pending, entered, names = begin
@@ -330,7 +330,7 @@ class Slices:
         return known
 
     def _direct(self, number: int) -> _Rest:
-        """What has to be run for a statement that is run."""
+        """The direct dependencies of a statement that is interpreted."""
         known = self._known_direct.get(number)
         if known is None:
             statement = self._all[number]
@@ -344,7 +344,7 @@ class Slices:
         return known
 
     def _around(self, statement: ast.stmt) -> _Rest:
-        """What has to be run for a statement that is reached."""
+        """The direct dependencies of a statement that is reached."""
         run = entered = 0
         for parent in self._effects[statement].parents:
             rest = self._within(parent)
@@ -353,12 +353,12 @@ class Slices:
         return _Rest(run, entered)
 
     def _within(self, parent: ast.stmt) -> _Rest:
-        """What has to be run and entered of a compound statement that is entered, whatever is around it."""
+        """What a compound statement that is entered depends on, without the statements around it."""
         known = self._known_within.get(parent)
         if known is None:
             entered = self._bit(parent)
             run = entered if self._effects[parent].narrows is not None or may_place(parent) else 0
-            # A path that leaves takes what it has bound with it.
+            # A path that leaves does not merge its bindings behind the statement.
             for leave in self._taken_along.get(parent, ()):
                 parents = self._effects[leave].parents
                 for inner in parents[parents.index(parent) + 1 :]:
@@ -370,7 +370,7 @@ class Slices:
         return known
 
     def _behind(self, path: str) -> _Rest:
-        """What has to be run for what is found at the path."""
+        """The direct dependencies of the value at the path."""
         known = self._known_behind.get(path)
         if known is None:
             root = _root(path)
@@ -378,7 +378,7 @@ class Slices:
             for each in (*self._starred, *self._changing(path)):
                 run |= self._bit(each)
             for branch in self._narrowing.get(root, ()):
-                # What is known of a value behind the branch rests on whether the branch leaves.
+                # Whether a type test narrows the value behind the branch depends on whether the branch leaves.
                 leaves = [leave for leave in self._leaving if branch in self._effects[leave].parents]
                 if leaves and _related(self._effects[branch].narrows or "", path):
                     for rest in map(self._around, leaves):
@@ -407,7 +407,7 @@ class Slices:
         return known
 
     def _changing(self, path: str) -> list[ast.stmt]:
-        """The statements that may change what is found at the path: by the path itself, a part, or what holds it."""
+        """The statements that may change the value at the path: by the path itself, by a part, or by its owner."""
         known = self._changing_path.get(path)
         if known is None:
             within = "" if path == self._function.self_name else f"{path}."
@@ -428,13 +428,13 @@ def _numbers_in(bits: int) -> Iterator[int]:
 
 
 def _is_tried(place: Place) -> bool:
-    """In the body of a `try:` or of an `if TYPE_CHECKING:`: what this imports is what the name is meant to be."""
+    """Whether it is in the body of a `try:` or `if TYPE_CHECKING:`: what this imports is the intended meaning."""
     parent = place.parent
     return place.field == "body" and (isinstance(parent, ast.Try) or is_for_type_checkers(parent))
 
 
 def is_for_type_checkers(statement: ast.stmt | None) -> bool:
-    """`if TYPE_CHECKING:`: what it imports is what the other branch finds at run time, if it can."""
+    """`if TYPE_CHECKING:`: its imports show what the other branch provides at run time."""
     return isinstance(statement, ast.If) and (dotted(statement.test) or "").rpartition(".")[2] == "TYPE_CHECKING"
 
 

@@ -1,4 +1,4 @@
-"""What a test asks of a name, an attribute or an entry, and what gives that another state: read from the text alone."""
+"""Slots: the names, attributes and entries that a test reads, and the changes of their state, from the text alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is, ast.IsNo
 
 
 class State(enum.Enum):
-    """What lets a branch be entered: as long as this holds of what its test asks about."""
+    """The state of a slot in which a branch is entered."""
 
     NONE = "is None"
     MISSING = "is no attribute yet, or no key yet"
@@ -35,7 +35,7 @@ class State(enum.Enum):
 
 
 class Slot(NamedTuple):
-    """A name or attribute by its dotted path, or an entry of it, and the state that is asked about."""
+    """A name or attribute by its dotted path, or an entry of it, and the state that the test requires."""
 
     path: str
     state: State
@@ -54,7 +54,7 @@ class Slot(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Something that changes what a path holds: `value` is what is assigned, `how` the word for anything else."""
+    """A change of the value at a path: `value` is what is assigned, `how` the word for anything else."""
 
     path: str
     statement: ast.stmt
@@ -62,15 +62,15 @@ class Change(NamedTuple):
     key: ast.expr | None = None
     how: str = "="
     said: str = ""
-    """The path as the statement has it, where that is another."""
+    """The path as written in the statement, if that differs."""
 
 
 ANY = "*"
-"""The last name of a path whose attribute is known by nothing but a variable: `setattr(x, name, value)`."""
+"""The last name of a path whose attribute is only known by a variable: `setattr(x, name, value)`."""
 
 
 def asked(test: ast.expr, taken: bool) -> list[Slot]:
-    """What a test without `and`, `or` and `not` asks about, as it is where its branch is entered."""
+    """The slots of a test without `and`, `or` and `not`, in the state in which its branch is entered."""
     if isinstance(test, ast.Call):
         return _asked_by_call(test, taken)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
@@ -139,14 +139,14 @@ _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.LtE: as
 
 
 def _counts_none(operator: ast.cmpop, count: object, taken: bool) -> bool:
-    """Whether `len(x) <operator> count`, true or not, says that x is empty."""
+    """Whether `len(x) <operator> count` with the outcome `taken` implies that x is empty."""
     says_empty = [(ast.Eq, 0), (ast.Lt, 1), (ast.LtE, 0)]
     says_filled = [(ast.NotEq, 0), (ast.Gt, 0), (ast.GtE, 1)]
     return (type(operator), count) in (says_empty if taken else says_filled)
 
 
 def is_extent(node: ast.expr) -> bool:
-    """`x.shape`, `x.size(0)`, `len(x)`, `x.device`, `self.max_len`, `n_dim + 1`: how much or where, and no content."""
+    """`x.shape`, `x.size(0)`, `len(x)`, `x.device`, `self.max_len`, `n_dim + 1`: a size or a place, not content."""
     if isinstance(node, ast.Constant):
         return True
     if isinstance(node, ast.BinOp):
@@ -160,7 +160,7 @@ def is_extent(node: ast.expr) -> bool:
 
 
 def _measured(node: ast.expr) -> Iterator[str]:
-    """`x` and `x.shape` of `x.shape[0]`; what is asked for its size is often what is made anew."""
+    """`x` and `x.shape` of `x.shape[0]`: a value whose size is tested is often created anew."""
     for each in subtree(node):
         path = dotted(each) if isinstance(each, (ast.Attribute, ast.Name)) else None
         if path is not None:
@@ -171,7 +171,7 @@ def _measured(node: ast.expr) -> Iterator[str]:
 
 
 def changes_in(statement: ast.stmt) -> Iterator[Change]:
-    """What a statement, without those that stand in it, changes."""
+    """The changes that a statement makes, without its nested statements."""
     if isinstance(statement, ast.Assign):
         for target in statement.targets:
             yield from _assigned(target, statement.value, statement)
@@ -265,13 +265,13 @@ def settles(change: Change, slot: Slot) -> bool:
 
 
 def keeps(change: Change, slot: Slot, is_behind: bool) -> bool:
-    """Whether the change cannot bring the state back.
+    """Whether the change cannot restore the state.
 
-    `is_behind`: it does not come before the branch in each pass, and hands something on to the next.
+    `is_behind`: it never precedes the branch within a pass, and its value is carried over to the next pass.
     """
     value = change.value
     if change.path != slot.path or change.how in _EMPTIERS:
-        return False  # of what holds it, in the first case
+        return False  # a change of another path is one of the slot's owner
     if _fills(change):
         return True
     if slot.key is not None:
@@ -284,7 +284,7 @@ def keeps(change: Change, slot: Slot, is_behind: bool) -> bool:
 
 
 def restores(change: Change, slot: Slot) -> bool:
-    """Whether the change plainly brings the state back: `x = None`, `del x`, `xs.clear()`."""
+    """Whether the change plainly restores the state: `x = None`, `del x`, `xs.clear()`."""
     value = change.value
     if change.path != slot.path:
         return False
@@ -304,7 +304,7 @@ def restores(change: Change, slot: Slot) -> bool:
 
 
 def _fills(change: Change) -> bool:
-    """Whether something comes to what is there: `xs.append(x)`, `d[k] = x`, `n += 1`."""
+    """Whether it adds to the existing value: `xs.append(x)`, `d[k] = x`, `n += 1`."""
     return change.how in _FILLERS or change.how == "+=" or change.key is not None
 
 
@@ -317,7 +317,7 @@ def _is_literally_other(value: ast.expr | None, slot: Slot) -> bool:
 
 
 def _is_moved(value: ast.expr) -> bool:
-    """`x.to(...)`: from then on it is where it is asked for."""
+    """`x.to(...)`: the result is on the requested device."""
     return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda")
 
 
@@ -326,7 +326,7 @@ def _same(one: ast.expr, other: ast.expr) -> bool:
 
 
 def _may_be_none(value: ast.expr) -> bool:
-    """Whether it may well be None: the literal, or what is looked up and may be missing."""
+    """Whether it may well be None: the literal, or a lookup that may fail."""
     if isinstance(value, ast.Constant):
         return value.value is None
     if isinstance(value, ast.IfExp):
@@ -335,7 +335,7 @@ def _may_be_none(value: ast.expr) -> bool:
 
 
 def _is_some(value: ast.expr, slot: Slot) -> bool:
-    """Whether it is certainly something: a literal, what is computed, or what is made of the slot itself."""
+    """Whether it is certainly not None: a literal, a computed value, or a value made from the slot itself."""
     if isinstance(value, ast.Constant):
         return value.value is not None
     made = (ast.BinOp, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.ListComp, ast.DictComp)
@@ -346,7 +346,7 @@ def _is_some(value: ast.expr, slot: Slot) -> bool:
 
 
 def is_empty(value: ast.expr) -> bool:
-    """`[]`, `{}`, `dict()`, `0`, `None`: what is false, as a program writes it."""
+    """`[]`, `{}`, `dict()`, `0`, `None`: values that programs write for false."""
     if isinstance(value, ast.Constant):
         return not value.value
     if isinstance(value, (ast.List, ast.Tuple, ast.Set)):
