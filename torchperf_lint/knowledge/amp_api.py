@@ -8,10 +8,10 @@ LEGACY = {
     "torch.cuda.amp.GradScaler": ("GradScaler", ()),
     "torch.cuda.amp.grad_scaler.GradScaler": ("GradScaler", ()),
 }
-"""Old names: the new one in `torch.amp`, and the positional parameters that are ordered otherwise there."""
+"""Old names: the new one in `torch.amp`, and the positional parameters that have another order there."""
 
 DEPRECATED = ">=2.4"
-"""The old names warn at each use that they are deprecated."""
+"""The old names emit a deprecation warning at each use."""
 
 SINCE = {"autocast": ">=1.10", "GradScaler": ">=2.3"}
 """The releases that have the new names."""
@@ -22,7 +22,7 @@ AUTOCASTS = (
     *("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"),
     *("torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"),
 )
-"""Their second parameter is the dtype; the first is the device, or in torch.cuda.amp whether it is on."""
+"""Their second parameter is the dtype; the first is the device, or in torch.cuda.amp `enabled`."""
 
 SCALERS = (
     *("torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"),

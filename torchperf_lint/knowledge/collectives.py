@@ -1,4 +1,4 @@
-"""Collectives: which ones hold the host, and the words by which a test asks whether there are other processes."""
+"""Collectives: which ones block the host, and words in tests for the existence of other processes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ OF_OBJECTS = frozenset(
         *(f"accelerate.utils.{name}" for name in ("gather_object", "broadcast_object_list")),
     }
 )
-"""Collectives that pickle what they are given: its size goes round first, and the host has to know it."""
+"""Collectives that pickle their argument: its size is sent first, and the host has to know it."""
 
 BARRIER_METHODS = frozenset({"wait_for_everyone"})
 """Accelerate's barriers, on whatever object they are called."""
 
 ASKS_FOR_OTHERS = re.compile(r"dist|world|rank|ddp|process|multi_?gpu|num_gpus|accelerator|barrier")
-"""What a test is about that asks whether there are other processes."""
+"""What a test for the existence of other processes mentions."""
 
 SEARCHES_UNUSED = {
     "torch.nn.parallel.DistributedDataParallel": "find_unused_parameters",
@@ -32,4 +32,4 @@ SEARCHES_UNUSED = {
     "transformers.TrainingArguments": "ddp_find_unused_parameters",
     "transformers.Seq2SeqTrainingArguments": "ddp_find_unused_parameters",
 }
-"""Calls that set up DDP, and the argument by which each asks it to search for parameters without a gradient."""
+"""Calls that set up DDP, and the argument by which each makes it search for parameters without a gradient."""

@@ -1,4 +1,4 @@
-"""Names that the field uses for one thing only: evidence where a value itself cannot be seen."""
+"""Names that the field uses for one thing only: evidence where a value itself is unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LOADER_WRAPPERS = frozenset(
     "enumerate tqdm trange zip islice cycle iter prepare setup_dataloaders log_every track prefetch chain "
     "ParallelLoader MpDeviceLoader DataPrefetcher progress_bar skip_first_batches".split()
 )
-"""Calls that iterate what they are given."""
+"""Calls that iterate over their argument."""
 
 MODEL_NAMES = frozenset(
     "model net network student teacher generator discriminator encoder decoder backbone unet vae ema_model netG netD "
@@ -17,7 +17,7 @@ MODEL_NAMES = frozenset(
 )
 MODEL_ENDINGS = ("_model", "_net", "_network", "_encoder", "_decoder")
 MAKERS = re.compile(r"_?(?:build|make|create|get|load|init|setup|prepare|wrap|unwrap|save|compile)_")
-"""Verbs before `_model`, `_optimizer` and their like: a function that does something to one, or gives one."""
+"""Verbs before `_model`, `_optimizer` and the like: a function that modifies one, or returns one."""
 
 CRITERION_NAMES = frozenset("criterion loss_fn loss_func criteria loss_function objective lossfn".split())
 CRITERION_ENDINGS = ("_criterion", "_loss_fn", "_loss_func")
@@ -32,32 +32,32 @@ _ON_HOST = re.compile(r"step|param|flag|meta|option|setting|config|cfg|kwargs")
 
 
 def stays_on_host(name: str) -> bool:
-    """Whether a name is that of step counters, or of settings that go beside the tensors: those stay on the host."""
+    """Whether it names step counters, or settings that accompany tensors: these stay on the host."""
     return _ON_HOST.search(name.lower()) is not None
 
 
 HOST_TENSORS = frozenset({"batch_sizes"})
-"""Names of tensors that stay on the host beside what is on the device: the sizes that a PackedSequence holds."""
+"""Names of tensors that stay on the host next to data on the device: the sizes in a PackedSequence."""
 
 MOVING_HELPERS = re.compile(r"(?:^|_)to_(cuda|gpu|device)$")
-"""Functions that give what they are given on the accelerator: `move_to_cuda(batch)`, `send_to_device(x, device)`."""
+"""Functions that return their argument on the accelerator: `move_to_cuda(batch)`, `send_to_device(x, device)`."""
 
 CLIPPING_METHODS = ("clip_grad_norm", "clip_grad_norm_")
-"""Methods of optimizers that wrap another one: they give the norm of all gradients, some as a number."""
+"""Methods of optimizer wrappers: they return the norm of all gradients, some as a number."""
 
 ACCUMULATION_WORDS = ("accum", "accumulate", "grad_acc", "acc_steps", "iter_size", "update_freq", "cumulative")
-"""A modulus over one of these is once per optimizer step, which is no throttle."""
+"""A modulus over one of these is true once per optimizer step, so it is no sampling guard."""
 
 ACCELERATOR_NAMES = r"cuda|gpu|device|accelerator|(?:^|_)(?:mps|npu|xpu)(?:_|$)"
-"""Names in a condition that ask about the accelerator (a pattern, for `input` holds `npu`)."""
+"""Names in a condition that test for the accelerator (a pattern, because `input` contains `npu`)."""
 
 METER_CLASSES = ("AverageMeter", "SmoothedValue", "RunningAverage", "AvgMeter", "Meter", "Averager", "MetricLogger")
 
 READING_METERS = ("MetricLogger", "metric_logger", "SmoothedValue")
-"""Meters of the torchvision references and their many copies: they read a tensor as soon as they get it."""
+"""Meters of the torchvision references and their many copies: they read a tensor when they get it."""
 
 EXPORT_QUESTIONS = re.compile(r"(?:^|_)is_(?:\w+_)?(?:scripting|tracing|exporting|in_onnx_export)(?:_|$)")
-"""Functions that say yes only while a program is being exported: torch's, and the field's own that ask several."""
+"""Functions that return true only while a program is being exported: torch's, and wrappers that combine several."""
 
 COMPILE_QUESTIONS = re.compile(r"(?:^|_)is_(?:\w+_)?compiling$")
-"""Functions that say yes only in code that is being compiled."""
+"""Functions that return true only in code that is being compiled."""

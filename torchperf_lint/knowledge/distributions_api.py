@@ -1,4 +1,4 @@
-"""The classes of `torch.distributions`, whose parameters are checked on the host, and what switches that off."""
+"""The classes of `torch.distributions`, whose parameters are checked on the host, and how to disable that."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VALIDATE_POSITIONS = {
     "von_mises.VonMises": 2,
     "weibull.Weibull": 2,
 }
-"""Classes whose constructor reads what the check of each parameter gives: the 0-based position of `validate_args`."""
+"""Classes whose constructor reads the result of each parameter's check: the 0-based position of `validate_args`."""
 
 CHECKED = {
     ref: position
@@ -50,4 +50,4 @@ CHECKED = {
 """The same by all qualified names."""
 
 SWITCHES_ALL = ("set_default_validate_args", "enable_validation")
-"""Functions that switch the checks of a whole program on or off: torch's, and Pyro's, which calls it."""
+"""Functions that enable or disable the checks of a whole program: torch's, and Pyro's, which calls it."""

@@ -1,4 +1,4 @@
-"""What a user can tell the model about a project that its text does not show."""
+"""The user's hints for what a project's text does not show."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Hints(NamedTuple):
 
 
 class BadName(ValueError):
-    """A text that no name in a program can be; the message says which."""
+    """A text that cannot be a name in a program; the message contains it."""
 
 
 def checked_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as they are; raise BadName for the first that is none, nor several joined by dots."""
+    """The names unchanged; raise BadName for the first that is neither an identifier nor a dotted name."""
     checked = tuple(names)
     for name in checked:
         if not all(part.isidentifier() for part in name.split(".")):

@@ -8,9 +8,8 @@ from typing import NamedTuple
 class HookTable(NamedTuple):
     """The per-batch hooks of one kind of class.
 
-    `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes of the
-    qualified base that are required with them (empty: any). `placed` are parameters whose tensors the framework
-    has put on the device.
+    `bases` are last names of the base classes that make a class one of this kind; `roots` are prefixes that the
+    qualified base must have (empty: any). `placed` are parameters whose tensors the framework has moved to the device.
     """
 
     framework: str
@@ -156,10 +155,10 @@ FUNCTION_KEYWORDS = {
     "create_supervised_trainer": _words("prepare_batch model_fn loss_fn model_transform output_transform"),
     "create_supervised_evaluator": _words("prepare_batch model_fn model_transform output_transform"),
 }
-"""Functions that are handed to a framework by keyword, and called for every batch."""
+"""Functions that are passed to a framework by keyword, and called for every batch."""
 
 CALLERS_OF_ARGUMENTS = _words("map starmap vmap checkpoint multi_apply tree_map")
-"""Functions that call what they are given, there and then."""
+"""Functions that call their argument before they return."""
 
 FORWARD_HOOK_REGISTRARS = _words(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook register_backward_hook "
@@ -167,7 +166,7 @@ FORWARD_HOOK_REGISTRARS = _words(
 )
 
 GRADIENT_BUCKET = "GradBucket"
-"""The annotation that a communication hook of DistributedDataParallel is known by: one for each bucket of gradients."""
+"""The annotation that identifies a communication hook of DistributedDataParallel: one call per bucket of gradients."""
 
 BUCKET_TENSOR = "buffer"
 BUCKET_TENSORS = _words("gradients parameters")
@@ -192,4 +191,4 @@ STAR_IMPORTS = {
     "fastai.basics": "Callback Learner Metric Transform",
     "torchmetrics": "MeanMetric SumMetric MaxMetric MinMetric CatMetric Accuracy MetricCollection",
 }
-"""What a star import of a known module brings: the names that rules and values ask about."""
+"""The names that a star import of a known module binds, as far as rules and values need them."""

@@ -1,4 +1,4 @@
-"""What only data of the host survives: a tensor on the accelerator raises there, so what is given is none."""
+"""Operations that raise for a tensor on the accelerator, so their argument is host data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ TAKES_HOST_DATA = frozenset(
     "array asarray ascontiguousarray asanyarray concatenate vstack hstack stack clip exp log log1p expm1 sqrt isnan "
     "isinf isfinite where unique histogram percentile quantile median float32 float64 int32 int64 uint8 save".split()
 )
-"""Functions of NumPy that make an array of what they are given, and do not ask it for a method of the same name."""
+"""Functions of NumPy that convert their argument to an array, and do not call its method of the same name."""
 
 OPENCV = "cv2"
 GIVEN_ARRAYS = frozenset({"torch.from_numpy"})
@@ -29,4 +29,4 @@ RETURN_TENSORS = "return_tensors"
 """The keyword of tokenizers and processors of text, images and sound, which work on the host."""
 
 CATCHERS = frozenset({"suppress", "raises", "assertRaises"})
-"""Contexts that go on behind an error in their block."""
+"""Contexts that continue after an error in their block."""

@@ -1,4 +1,4 @@
-"""Functions that work on the host only: what they are given has to be copied there, step by step."""
+"""Functions that work on the host only: their arguments have to be copied there in every step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ WRITES_OUT = frozenset(
     "to_csv to_json save_pretrained add_audio add_video add_image add_images add_figure add_histogram add_embedding "
     "plot scatter hist show log_image savefig Image Histogram Table create_dataset memmap Video".split()
 )
-"""Save, plot or export what they are given: a loop that writes results out cannot keep them on the device."""
+"""Save, plot or export their arguments: a loop that writes out results cannot keep them on the device."""
 
 HOST_LIBRARIES = frozenset("numpy scipy sklearn skimage cv2 PIL pycocotools pandas matplotlib json csv".split())
 """Work on the host only; by the first part of a function's qualified name."""
 
 PUTS_TOGETHER = frozenset("array asarray asanyarray ascontiguousarray concatenate stack vstack hstack append".split())
-"""Of these libraries, what only makes one array of what it is given."""
+"""Functions of these libraries that only make one array of their argument."""

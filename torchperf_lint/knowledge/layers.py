@@ -1,4 +1,4 @@
-"""Layers whose parameters make others needless."""
+"""Layers whose parameters make other parameters redundant."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ BIAS_PLACE = 7
 """The 0-based position of their `bias`, which is True by default."""
 
 BATCH_NORMS = frozenset(f"torch.nn.{name}" for name in "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm".split())
-"""Take the mean of each channel away, and with it any constant that was added to the channel."""
+"""Subtract the mean of each channel, and with it any constant that was added to the channel."""

@@ -1,4 +1,4 @@
-"""Loaders, datasets and the frameworks that take loaders: names and signatures that the loading rules rest on."""
+"""Loaders, datasets and the frameworks that take loaders: names and signatures for the loading rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torchperf_lint.knowledge.torch_api import LOADER_POSITIONS
 
 
 def position(ref: str, name: str) -> int | None:
-    """The 0-based position of a parameter of the loader class `ref`; None if it is taken by keyword only."""
+    """The 0-based position of a parameter of the loader class `ref`; None if it is keyword-only."""
     if ref.startswith("torch.utils.data."):
         return LOADER_POSITIONS[name]
     if ref.startswith("monai."):
@@ -20,7 +20,7 @@ DATALOADER_HOOKS = {
     ),
     **dict.fromkeys(("get_train_dataloader", "get_eval_dataloader", "get_test_dataloader"), ("the Trainer", "Trainer")),
 }
-"""Methods that a framework asks for its loaders: who asks, and how the name of the base class ends."""
+"""Methods by which a framework gets its loaders: the framework, and how the name of the base class ends."""
 
 LOADER_TAKERS = {
     "prepare": "accelerator",
@@ -31,15 +31,15 @@ LOADER_TAKERS = {
     "test": "trainer",
     "predict": "trainer",
 }
-"""Methods that take loaders and place what they yield, and the object that has the method."""
+"""Methods that take loaders and move their batches, and the object that has the method."""
 
 MOVING_HELPERS = (
     r"(?:^|_)to_?(?:device|cuda|gpu)$|^(?:move|send|put)_(?:to|on)(?!.*cpu)|^(?:batch|recursive)_(?:to|cuda)"
 )
-"""Names of functions that move what they are given to the device."""
+"""Names of functions that move their argument to the device."""
 
 IN_MEMORY_DATASETS = ("torch.utils.data.TensorDataset", "torch_geometric.datasets.", "sklearn.", "monai.data.Cache")
-"""Dataset classes (or prefixes of them) that only index what lies in memory."""
+"""Dataset classes (or prefixes of them) that only index memory."""
 
 HOST_DATASETS = (
     *("torchvision.datasets.", "torchaudio.datasets.", "torchtext.datasets."),

@@ -10,7 +10,7 @@ DISPLAYS = frozenset(
 """Last names of functions that format or record their arguments at once."""
 
 LAZY_LOGGERS = frozenset("debug info warning error".split())
-"""Logging methods that format their arguments only if the level is on."""
+"""Logging methods that format their arguments only if the level is enabled."""
 
 LOG_OBJECTS = frozenset(
     "wandb mlflow swanlab comet neptune aim run writer tb_writer tensorboard summary_writer sw logger logging".split()
@@ -18,10 +18,10 @@ LOG_OBJECTS = frozenset(
 """Names of loggers and trackers: whatever method is called on them records its arguments."""
 
 LOGS_NUMBERS = frozenset("wandb mlflow swanlab trackio accelerator fabric".split())
-"""Names of what has a `log` method that turns its arguments into numbers at once."""
+"""Names of objects whose `log` method converts its arguments to numbers at once."""
 
 LIGHTNING_LOGS = {"log": (1, "value"), "log_dict": (0, "dictionary")}
-"""Position and name of what Lightning's `self.log` and `self.log_dict` log; their other arguments are settings."""
+"""Position and name of the value that Lightning's `self.log` and `self.log_dict` log; other arguments are settings."""
 
 RECORDS = {
     "log": 1,
@@ -34,22 +34,22 @@ RECORDS = {
     "add_scalars": 2,
     "add_text": 2,
 }
-"""Methods of trackers, and how many arguments say what is recorded; those behind say when, in numbers."""
+"""Methods of trackers, and how many arguments are recorded values; the rest are step numbers or times."""
 
 SAYS_WHEN = frozenset("step global_step epoch walltime timestamp commit".split())
-"""The names of arguments by which trackers are told when something was."""
+"""Arguments by which trackers get the step or time of a record."""
 
 WARNINGS = frozenset("warn warn_once warn_explicit warning_once".split())
-"""Last names of functions that tell of something out of the ordinary, once."""
+"""Last names of functions that warn about something unusual, once."""
 
 READER_ENDINGS = ("item", "float", "int", "number", "scalar", "value", "python", "host", "cpu", "numpy", "np", "list")
-"""How the names end of functions that bring what they are given to the host."""
+"""Endings of the names of functions that copy their argument to the host."""
 
 DISPLAY_WORDS = ("print", "info", "debug")
-"""What is in the names of functions that only show what they are given."""
+"""Parts of the names of functions that only display their argument."""
 
 IGNITE_TRAINERS = ("ignite.engine.create_supervised_trainer",)
 """Make a trainer whose output is by default `loss.item()`, in every step."""
 
 FEW_STEPS = 100
-"""A training of fewer steps than this is a trial, and what it logs costs nothing that counts."""
+"""A training of fewer steps than this is a trial, whose logging costs do not matter."""

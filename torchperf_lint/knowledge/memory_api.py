@@ -1,4 +1,4 @@
-"""Functions that give memory back to the driver, and what makes a process collect its garbage."""
+"""Functions that return memory to the driver, and calls that take over garbage collection."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ CACHE_FLUSHES = (
     *("accelerate.utils.clear_device_cache", "accelerate.utils.memory.clear_device_cache"),
     *("diffusers.training_utils.free_memory", "diffusers.utils.torch_utils.empty_device_cache"),
 )
-"""Give the free segments of the caching allocator back to the driver, which waits for the device."""
+"""Return the free segments of the caching allocator to the driver, which waits for the device."""
 
 COLLECTIONS = ("gc.collect",)
 
 SHARED_FLUSHES = ("torch.cuda.ipc_collect",)
-"""Look through the memory that was shared with other processes."""
+"""Search the memory that was shared with other processes."""
 
 KEPT_BY_HAND = ("gc.disable", "gc.freeze")
-"""A program that calls these collects its garbage where it likes: to do it by hand is then the faster way."""
+"""A program that calls these controls its garbage collection: explicit collection is then the faster way."""

@@ -1,4 +1,4 @@
-"""NumPy: which functions and methods have a counterpart in torch that does the same to a tensor of the device."""
+"""NumPy: functions and methods with a counterpart in torch that does the same to a tensor on the device."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TWIN_METHODS = frozenset(
     "argmax argmin argsort astype clip copy cumsum dot flatten max mean min prod ravel repeat reshape round squeeze "
     "std sum swapaxes transpose var".split()
 )
-"""Methods of arrays that tensors have as well, perhaps under another name."""
+"""Methods of arrays that tensors have as well, possibly under another name."""
 
 GIVE_ARRAYS = frozenset(
     "numpy." + name
@@ -50,4 +50,4 @@ GIVE_DOUBLES = frozenset({"numpy.zeros", "numpy.ones", "numpy.empty", "numpy.eye
 """Functions whose arrays are float64 unless a dtype is given."""
 
 KEEP_ARRAYS = frozenset("astype copy flatten ravel repeat reshape squeeze swapaxes transpose".split())
-"""Methods that give an array of an array."""
+"""Methods of arrays that return an array."""

@@ -1,4 +1,4 @@
-"""OpenCV's functions that spread their work over threads.
+"""OpenCV's multithreaded functions.
 
 Measured with opencv-python 4.12.0 on images of 768 x 768: each of these starts threads, some of them only for larger
 images, or where Intel's primitives are not used.

@@ -1,4 +1,4 @@
-"""What functions of other libraries give of the tensors that they are given, on the same device."""
+"""Functions of other libraries that return tensors on the device of their arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ FRAMEWORKS = frozenset(
     "accelerate apex detectron2 diffusers fastai ignite lightning lightning_fabric mmcv mmengine monai "
     "pytorch_lightning timm torch_geometric torchaudio torchtext torchvision transformers".split()
 )
-"""Packages that training code is written against, by names that a project's own modules may have, too."""
+"""Packages that training code is written against; a project's own modules may have the same names."""
 
 TENSOR_FUNCTIONS = frozenset(
     {
@@ -20,10 +20,10 @@ TENSOR_FUNCTIONS = frozenset(
         ),
     }
 )
-"""Give a tensor where their first argument is one."""
+"""Return a tensor if their first argument is one."""
 
 SCORES = frozenset({"timm.utils.accuracy", "timm.utils.metrics.accuracy"})
-"""Give a list of tensors with one element each, where their first argument lives."""
+"""Return a list of one-element tensors on the device of their first argument."""
 
 REGISTRIES = frozenset(
     {
@@ -32,7 +32,7 @@ REGISTRIES = frozenset(
         "detectron2.utils.registry.Registry",
     }
 )
-"""Their objects keep classes by name: `get` gives one, `build` makes an object of the one that a config names."""
+"""Registry classes: `get` returns a class by name, `build` makes an object of the class that a config names."""
 
 REGISTRARS = frozenset({"register_module", "register"})
-"""Their methods that decorate a class and give it back."""
+"""Methods of registries that decorate a class and return it."""

@@ -1,4 +1,4 @@
-"""Functions of torch and NumPy that only compute: they write to nothing they are given, and call no other code."""
+"""Functions of torch and NumPy that only compute: they do not write to their arguments, and call no other code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PURE = frozenset(
         *("torch.linalg." + name for name in _ALGEBRA.split()),
     }
 )
-"""They write only where `out=` names a tensor."""
+"""They write only to an `out=` tensor."""
 
 PURE_UNLESS_IN_PLACE = frozenset(
     "torch.nn.functional." + name
@@ -57,7 +57,7 @@ PURE_UNLESS_IN_PLACE = frozenset(
         "hardtanh leaky_relu mish relu relu6 rrelu selu silu threshold"
     ).split()
 )
-"""They write to their first argument where `inplace` is true, which may be given by its position."""
+"""They write to their first argument if `inplace` is true, which may be positional."""
 
 MAY_GIVE_ITS_ARGUMENT = frozenset(
     (
@@ -68,7 +68,7 @@ MAY_GIVE_ITS_ARGUMENT = frozenset(
         "unpad_sequence"
     ).split()
 )
-"""What they give may be the tensor that they are given, or a view of it."""
+"""Their result may be their argument, or a view of it."""
 
 _NUMPY = {
     1: (
@@ -91,4 +91,4 @@ PURE_NUMPY = {
     **{f"numpy.{name}": most for most, names in _NUMPY.items() for name in names.split()},
     **{f"numpy.linalg.{name}": 2 for name in _NUMPY_ALGEBRA.split()},
 }
-"""They give a new array, or a number; with how many arguments by position, before one may be the array to write to."""
+"""They return a new array or a number. Value: the number of positional arguments before a possible `out` array."""

@@ -1,24 +1,24 @@
-"""What a file may speak of that is asked of a whole project: another accelerator than CUDA, graphs that are traced."""
+"""Topics: what a file may mention that matters for a whole project, such as other accelerators or tracing."""
 
 from __future__ import annotations
 
 import re
 
 OTHER_ACCELERATORS = "other accelerators"
-"""Apple's MPS and others without float64, or whichever accelerator there is."""
+"""Apple's MPS and others without float64, or any available accelerator."""
 
 TRACED = "traced"
-"""`torch.jit.trace`, `torch.onnx.export`, `torch.export.export`: what Python works out is a constant of the graph."""
+"""`torch.jit.trace`, `torch.onnx.export`, `torch.export.export`: Python values become constants of the graph."""
 
 CUDA_AVAILABLE = "cuda available"
-"""What may raise where there is no CUDA."""
+"""Code that may raise without CUDA."""
 
 PROGRAM = "program"
-"""It can be run as a program."""
+"""The file can be run as a program."""
 
 
 def _word(name: bytes) -> re.Pattern[bytes]:
-    return re.compile(name + rb"(?![^\W_])(?<![^\W_]" + name + rb")")  # a search for letters is fast
+    return re.compile(name + rb"(?![^\W_])(?<![^\W_]" + name + rb")")  # a literal prefix is fast
 
 
 TOPICS = {
@@ -34,7 +34,7 @@ TOPICS = {
     CUDA_AVAILABLE: tuple(map(re.compile, (rb"nccl", rb"cuda\.is_available", rb"cuda\.set_device"))),
     PROGRAM: (re.compile(rb"__main__"),),
 }
-"""Topic -> texts of which one shows that a file speaks of it; words in comments and prose do not count."""
+"""Topic -> patterns, one of which shows that a file mentions it; comments and prose do not count."""
 
 IMPORTS = {TRACED: ("torch.jit.trace", "torch.onnx.", "torch.export.")}
-"""Topic -> how the names begin that a file imports of it."""
+"""Topic -> prefixes of imported names that show it."""

@@ -1,4 +1,4 @@
-"""What torch's functions and methods give: kinds, devices, shapes. Evidence: SYNC semantics of torch 1.13 to 2.13."""
+"""Results of torch's functions and methods: kinds, devices, shapes. Evidence: sync semantics of torch 1.13 to 2.13."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ FACTORIES = frozenset(
         ).split()
     }
 )
-"""Build a tensor from nothing or from host data: on the CPU unless `device=` says otherwise."""
+"""Make a tensor from nothing or from host data: on the CPU unless `device=` says otherwise."""
 
 HOST_DATA_FACTORIES = frozenset({"torch.tensor", "torch.as_tensor", "torch.asarray"})
 """Factories whose first argument may already be a tensor."""
 
 LIKE_FACTORIES = frozenset(f"torch.{name}_like" for name in "zeros ones full empty rand randn randint".split())
-"""Build a tensor like the one that they are given: there, and of its dtype, unless told otherwise."""
+"""Make a tensor like their argument: on its device and of its dtype unless specified otherwise."""
 
 LEGACY_FACTORIES = {
     "torch.FloatTensor": "float32",
@@ -73,7 +73,7 @@ HOST_RESULTS = {
     "torch.result_type": "dtype",
     "torch.promote_types": "dtype",
 }
-"""Functions of `torch` that give no tensor: what they give."""
+"""Functions of `torch` that return no tensor: the type of their result."""
 
 NOT_TENSOR_MODULES = (
     "torch.cuda.",
@@ -120,22 +120,22 @@ SEVERAL_TENSORS = frozenset(
     "split_with_sizes hsplit vsplit dsplit aminmax broadcast_tensors qr svd eigh eig slogdet lu "
     "nonzero_tuple max_pool2d_with_indices lstsq cummax cummin median_with_indices frexp".split()
 )
-"""Functions and methods that give a tuple of tensors."""
+"""Functions and methods that return a tuple of tensors."""
 
 JOINS = frozenset("cat concat concatenate stack hstack vstack dstack column_stack row_stack".split())
-"""Functions that join tensors, which all have to live in one place."""
+"""Functions that join tensors, which all have to be on one device."""
 
 SEVERAL_OF_SEVERAL = frozenset("atleast_1d atleast_2d atleast_3d".split())
-"""Functions that give a tuple of tensors where they are given more than one, or a list of them."""
+"""Functions that return a tuple of tensors for several tensors, or for a list of them."""
 
 DIM_GIVES_PAIR = frozenset("max min median nanmedian mode kthvalue".split())
-"""Reductions that give a (values, indices) pair when called with a dimension."""
+"""Reductions that return a (values, indices) pair when called with a dimension."""
 
 FULL_REDUCTIONS = frozenset(
     "sum mean prod std var max min norm any all median nansum nanmean amax amin logsumexp count_nonzero argmax argmin "
     "dist dot trace numel".split()
 )
-"""Give one element when called without a dimension."""
+"""Return one element when called without a dimension."""
 
 COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose".split())
 
@@ -152,7 +152,7 @@ SEVERAL_OUTPUT_MODULES = frozenset(
 )
 
 COMPARES_ON_HOST = frozenset({"equal", "allclose", "is_nonzero"})
-"""Functions and methods that wait for the device to give True or False."""
+"""Functions and methods that wait for the device to return True or False."""
 
 HOST_READS = {
     "item": "number",
@@ -161,16 +161,16 @@ HOST_READS = {
     "__array__": "numpy",
     **dict.fromkeys(COMPARES_ON_HOST, "number"),
 }
-"""Tensor methods that wait for the device and give host data."""
+"""Tensor methods that wait for the device and return host data."""
 
 METADATA_METHODS = frozenset(
     "size dim ndimension numel nelement stride storage_offset element_size data_ptr is_contiguous is_floating_point "
     "is_complex get_device type_as_string is_pinned is_shared has_names untyped_storage storage".split()
 )
-"""Tensor methods that answer from the host's own records: never a wait."""
+"""Tensor methods that read metadata on the host: never a wait."""
 
 ASKS_KIND = "is_"
-"""How the names of functions and methods begin that tell of a tensor's kind, or of torch's state: `is_complex`."""
+"""Prefix of functions and methods about a tensor's kind, or torch's state: `is_complex`."""
 
 METADATA_ATTRIBUTES = frozenset(
     "shape dtype layout ndim is_cuda is_cpu is_leaf requires_grad grad_fn names itemsize nbytes is_sparse "
@@ -224,7 +224,7 @@ KEEP_MODULE = frozenset(
         "copy.copy",
     }
 )
-"""Wrappers that give back (a view of) the object that they are given first."""
+"""Wrappers that return their first argument, or a view of it."""
 
 ON_CURRENT_DEVICE = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"})
 
@@ -243,15 +243,15 @@ LOADERS = frozenset(
 SCALERS = frozenset({"torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"})
 
 DATASET_PARTS = frozenset({"torch.utils.data.Subset", "torch.utils.data.random_split"})
-"""Give (a list of) parts of the dataset that they are given first."""
+"""Return (a list of) parts of the dataset that is their first argument."""
 
 SIZED_BY_DATA = frozenset(
     "nonzero argwhere where masked_select unique unique_consecutive bincount one_hot repeat_interleave".split()
 )
-"""Functions and methods whose result has a size that is in the data: the host waits to know it."""
+"""Functions and methods whose result's size depends on the data: the host waits for it."""
 
 SIZE_ARGUMENTS = {"one_hot": ("num_classes", 1), "repeat_interleave": ("output_size", None)}
-"""The argument that tells the size beforehand, and its position."""
+"""The argument that gives the size beforehand, and its position."""
 
 VIEW_METHODS = frozenset(
     "view reshape flatten squeeze unsqueeze permute transpose movedim t expand narrow select unflatten view_as".split()
@@ -272,7 +272,7 @@ NEEDS_SIZES = frozenset(
     "range zeros ones empty full rand randn arange new_zeros new_ones new_full new_empty view reshape expand repeat "
     "narrow unflatten".split()
 )
-"""Functions and methods that read every tensor of one element among their arguments on the host."""
+"""Functions and methods that read every one-element tensor among their arguments on the host."""
 
 TEXT_METHODS = frozenset(
     "strip lstrip rstrip lower upper title capitalize removeprefix removesuffix encode zfill".split()
@@ -283,14 +283,14 @@ TENSOR_ONLY_METHODS = frozenset(
     "item detach clamp_ unsqueeze numel masked_fill masked_fill_ index_select contiguous permute new_tensor new_zeros "
     "new_ones new_full new_empty type_as expand_as scatter_ scatter_add_ unbind topk".split()
 )
-"""Methods that nothing but a tensor has among what goes through a model."""
+"""Methods that only tensors have, among the values that go through a model."""
 
 ONLY_TENSORS_HAVE = TENSOR_ONLY_METHODS | frozenset(
     "shape dtype ndim backward requires_grad grad is_cuda view view_as reshape expand squeeze flatten transpose sum "
     "mean any all max min abs float long bool half double isnan isinf isfinite softmax sigmoid argmax clamp mul_ add_ "
     "copy_ div_ fill_ zero_ sub_ new_tensor nonzero clone".split()
 )
-"""Attributes and methods that numbers, texts and containers have not: what has one and is on the device is a tensor."""
+"""Attributes and methods that numbers, texts and containers lack: what has one and is on the device is a tensor."""
 
 GIVES_TENSOR = frozenset(
     "any all sum mean max min amax amin prod norm std var abs isnan isinf isfinite eq ne lt le gt ge logical_and "
@@ -299,10 +299,10 @@ GIVES_TENSOR = frozenset(
     "new_empty nonzero count_nonzero index_select gather masked_fill masked_select isclose round floor ceil "
     "diff cumsum median mode topk sort t permute transpose expand repeat contiguous type_as".split()
 )
-"""Methods that only tensors (and arrays) have and that give a tensor."""
+"""Methods that only tensors (and arrays) have and that return a tensor."""
 
 MODULE_ONLY_METHODS = frozenset(
     "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
     "load_state_dict train eval zero_grad".split()
 )
-"""Methods that modules have and tensors have not: they tell what an object is that was moved to the device."""
+"""Methods that modules have and tensors lack: they show that an object moved to the device is a module."""

@@ -1,7 +1,7 @@
-"""torchvision's transforms: which convert pixel by pixel, which keep part of an image, and who hands them images.
+"""torchvision's transforms: which convert pixel by pixel, which crop or flip an image, and which datasets call them.
 
-That a crop or a flip gives the same tensor, dtype and random stream before the conversion as after it was measured with
-torchvision 0.28.0, `transforms` and `transforms.v2`, on images of ten modes.
+Measured with torchvision 0.28.0, `transforms` and `transforms.v2`, on images of ten modes: a crop or a flip gives the
+same tensor, dtype and random stream before the conversion as after it.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 PIPELINES = ("torchvision.transforms.Compose", "torchvision.transforms.v2.Compose")
 
 SEQUENCE = "torch.nn.Sequential"
-"""Runs its steps one after the other as well, those of a pipeline that works on tensors."""
+"""Runs its steps in sequence as well: pipelines on tensors."""
 
 CONVERSIONS = ("ToTensor", "PILToTensor", "ToImage")
-"""Make a tensor of an image."""
+"""Convert an image to a tensor."""
 
 TO_FLOAT = frozenset({"ToTensor", "ConvertImageDtype", "ToDtype", "Normalize"})
-"""Give, or may give, floating-point pixels."""
+"""Return, or may return, floating-point pixels."""
 
 PIXELWISE = frozenset({*CONVERSIONS, *TO_FLOAT, "Grayscale"})
-"""Each pixel of the result is made of one pixel, and nothing is drawn."""
+"""Each pixel of the result depends on one pixel, and on no random number."""
 
 CROPS = frozenset({"RandomCrop", "CenterCrop"})
 FLIPS = frozenset({"RandomHorizontalFlip", "RandomVerticalFlip"})
 
 RESIZES = frozenset({"RandomResizedCrop", "Resize"})
-"""They interpolate, and images of PIL are not interpolated as tensors are."""
+"""They interpolate, and differently for PIL images than for tensors."""
 
 SHRINKING = (*sorted(CROPS), *sorted(RESIZES))
 GEOMETRIC = CROPS | FLIPS | RESIZES
@@ -35,7 +35,7 @@ PHOTO_DATASETS = frozenset(
         "ImageNet Food101 Flowers102 StanfordCars OxfordIIITPet Caltech256 FGVCAircraft Places365 SUN397"
     ).split()
 )
-"""Datasets of photographs that are larger than what networks are given."""
+"""Datasets of photographs larger than a network's usual input."""
 
 PIL_DATASETS = PHOTO_DATASETS | frozenset(
     "torchvision.datasets." + name
@@ -44,4 +44,4 @@ PIL_DATASETS = PHOTO_DATASETS | frozenset(
         "Country211 FakeData ImageFolder"
     ).split()
 )
-"""Datasets that hand their `transform` an image of PIL, unless they are given a `loader`."""
+"""Datasets that pass a PIL image to their `transform`, unless they have a custom `loader`."""

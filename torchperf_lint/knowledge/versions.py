@@ -36,9 +36,9 @@ def satisfies(version: Version, specifier: str) -> bool:
 
 
 class Bounds(NamedTuple):
-    """The versions that a requirement allows: from `lowest` up to `end`, which is not one of them.
+    """The versions that a requirement allows: from `lowest` up to `end`, exclusive.
 
-    None: nothing is known of that side. Where both are the same, the requirement is a pin: that version alone.
+    None: that side is unknown. If both are the same, the requirement is a pin to that version.
     """
 
     lowest: Version | None = None
@@ -55,9 +55,9 @@ _BEYOND_PYPA = ("^", "~", "=", "")
 
 
 def bounds_of(specifier: str, *, wider: bool = False) -> Bounds:
-    """What a specifier such as `>=1.4,<2`, `~=1.4` or `==1.4.*` allows; nothing is known of one not understood.
+    """The bounds of a specifier such as `>=1.4,<2`, `~=1.4` or `==1.4.*`; unknown if it is not understood.
 
-    `wider` adds what poetry and conda write: `^1.4`, `~1.4`, `=1.4`, `1.4` and `1.4.*`.
+    `wider` adds the syntax of poetry and conda: `^1.4`, `~1.4`, `=1.4`, `1.4` and `1.4.*`.
     """
     clauses = [clause.strip() for clause in specifier.split(",")]
     if clauses and not clauses[-1]:  # a comma at the end is allowed
@@ -86,7 +86,7 @@ def _clause_bounds(operator: str, text: str) -> Bounds:
     if family and operator not in ("==", "!=", "=", ""):
         raise BadVersion(f"`{operator}{text}` is not a version specifier")
     last = len(version) - 1
-    if operator in ("!=", "<="):  # what lies above the one or the other has no first version
+    if operator in ("!=", "<="):  # no first version above either can be named
         return Bounds()
     if operator == "<":
         return Bounds(None, version)
@@ -111,7 +111,7 @@ def _next(version: Version, place: int) -> Version:
 
 
 class Stated(NamedTuple):
-    """What a file of the linted project says of a package: the versions that may run, and where that is written."""
+    """A package's versions by a file of the linted project: the versions that may run, and where that is written."""
 
     lowest: Version
     end: Version | None  # as in Bounds
@@ -120,7 +120,7 @@ class Stated(NamedTuple):
     text: str
 
     def meets(self, specifier: str) -> bool:
-        """Whether every version that may run meets the specifier."""
+        """Whether every version that may run satisfies the specifier."""
         if self.lowest == self.end:
             return satisfies(self.lowest, specifier)
         return all(self._all_meet(clause.strip()) for clause in specifier.split(","))
@@ -138,11 +138,11 @@ class Target(NamedTuple):
     torchmetrics: Version | Stated | None = None
 
     def torch_is(self, specifier: str) -> bool | None:
-        """Yes where every version that may run meets the specifier, no where one does not; None if none is known."""
+        """True if every version that may run satisfies the specifier, False if one does not; None if none is known."""
         return _meets(self.torch, specifier)
 
     def torchmetrics_is(self, specifier: str) -> bool | None:
-        """The same for torchmetrics. A no to `>=2` is no yes to `<2`: with `>=1` required, both are no."""
+        """The same for torchmetrics. False for `>=2` does not imply True for `<2`: under `>=1`, both are False."""
         return _meets(self.torchmetrics, specifier)
 
 

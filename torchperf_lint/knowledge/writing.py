@@ -1,4 +1,4 @@
-"""Functions that write files, or copy a whole model, and do not come back before that is done."""
+"""Functions that write files, or copy a whole model, and return when that is done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRITERS = frozenset(
         "safetensors.torch.save_file",
     }
 )
-"""They write what they are given to a file."""
+"""They write their argument to a file."""
 
 COPIES = "copy.deepcopy"
 """Copies a model, or its state, tensor by tensor."""

@@ -1,4 +1,4 @@
-"""libcst's nodes, imported at first use: a run without a candidate never pays for importing libcst."""
+"""libcst's nodes, imported lazily: a run without candidates does not import libcst."""
 
 from __future__ import annotations
 

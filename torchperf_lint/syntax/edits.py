@@ -1,7 +1,7 @@
 """Builders of fixes: they turn intentions (replace, add an argument, insert a line) into byte edits.
 
-Every builder refuses (returns None) where it cannot keep the text around it intact, and the caller then has
-no fix; a builder never raises for odd source.
+A builder returns None where it cannot keep the surrounding text intact; the caller then has no fix. A builder never
+raises for unusual source.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 def has_comment(tree: StatementTree, node: cst.CSTNode) -> bool:
-    """Whether a comment stands inside the node's span: replacing it would lose the comment."""
+    """Whether a comment is inside the node's span: replacing the node would lose it."""
     start, end = tree.span(node)
     return any(type(inner).__name__ == "Comment" and start <= tree.span(inner)[0] < end for inner in _descendants(node))
 
@@ -39,7 +39,7 @@ def _descendants(node: cst.CSTNode) -> list[Any]:
 
 
 def replace(tree: StatementTree, node: cst.CSTNode, new: cst.CSTNode | str) -> Edit | None:
-    """Put `new` in the place of `node`; parentheses around the node stay where they are."""
+    """Replace `node` by `new`; parentheses around the node stay."""
     if not tree.lossless or has_comment(tree, node):
         return None
     start, end = tree.span(node)
@@ -48,7 +48,7 @@ def replace(tree: StatementTree, node: cst.CSTNode, new: cst.CSTNode | str) -> E
 
 
 def together(*parts: Edit | tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
-    """All the edits, or None if a builder has refused one of them: half a fix is none."""
+    """All the edits, or None if one of them is None: a partial fix is no fix."""
     made: list[Edit] = []
     for part in parts:
         if part is None:
@@ -58,7 +58,7 @@ def together(*parts: Edit | tuple[Edit, ...] | None) -> tuple[Edit, ...] | None:
 
 
 def text_of(tree: StatementTree, node: cst.CSTNode) -> str:
-    """The node's text as it stands in the file, without the parentheses around it."""
+    """The node's text in the file, without the parentheses around it."""
     start, end = tree.span(node)
     return tree.source.utf8[start:end].decode()
 
@@ -70,7 +70,7 @@ def postfix(tree: StatementTree, node: cst.BaseExpression) -> str:
 
 
 def put_before(tree: StatementTree, line: str) -> Edit:
-    """Put a line of code before the rows of the statement, at their indentation."""
+    """Insert a line of code before the statement's rows, at their indentation."""
     source = tree.source
     first = source.line(tree.rows[0])
     indent, place = first[: len(first) - len(first.lstrip())], source.line_starts[tree.rows[0] - 1]
@@ -78,7 +78,7 @@ def put_before(tree: StatementTree, line: str) -> Edit:
 
 
 def put_under(tree: StatementTree, rows: tuple[int, int], header: str) -> tuple[Edit, ...] | None:
-    """Indent the statement of these rows under a new header line; None where a string runs over several rows."""
+    """Indent the statement of these rows under a new header line; None if a string spans several rows."""
     source = tree.source
     for node in _descendants(tree.root):
         if isinstance(node, (cst.SimpleString, cst.FormattedString)) and "\n" in text_of(tree, node):
@@ -93,7 +93,7 @@ def put_under(tree: StatementTree, rows: tuple[int, int], header: str) -> tuple[
 
 
 def line_before(tree: StatementTree, line: str) -> Edit | None:
-    """Put a line of code in front of the tree's simple statement, at its indentation."""
+    """Insert a line of code before the tree's simple statement, at its indentation."""
     source = tree.source
     first = source.line(tree.rows[0])
     if not tree.lossless or first.lstrip().startswith(
@@ -131,8 +131,8 @@ def add_argument(tree: StatementTree, call: cst.Call, argument: str) -> tuple[Ed
         if not isinstance(trailing, cst.ParenthesizedWhitespace):
             return (Edit(place, place, f", {argument}".encode()),)
         edits = (Edit(place, place, b","),)
-    # The closing parenthesis stands on a line of its own: so does the new argument, with a comma after it,
-    # unless several arguments share a line.
+    # The closing parenthesis is on a line of its own: so is the new argument, with a comma after it, unless several
+    # arguments share a line.
     indent = _line_indent(tree, last)
     if indent is None:
         joined = f", {argument}" if edits else f" {argument},"
@@ -142,7 +142,7 @@ def add_argument(tree: StatementTree, call: cst.Call, argument: str) -> tuple[Ed
 
 
 def drop_argument(tree: StatementTree, call: cst.Call, dropped: cst.Arg) -> Edit | None:
-    """Take an argument out of a call, with the comma that parts it from the others."""
+    """Remove an argument from a call, with the comma that separates it from the others."""
     if not tree.lossless:
         return None
     place = next(position for position, argument in enumerate(call.args) if argument is dropped)
@@ -153,7 +153,7 @@ def drop_argument(tree: StatementTree, call: cst.Call, dropped: cst.Arg) -> Edit
             return _cut(tree, before, end)
     elif len(call.args) > 1:
         return _cut(tree, start, tree.span(call.args[1])[0])
-    # Alone, or behind a comment: the comma in front stays, and its own goes.
+    # Without other arguments, or after a comment: the comma before it stays, and its own is removed.
     if isinstance(dropped.comma, cst.Comma):
         comma = _comma_after(tree, end)
         return None if comma is None else _cut(tree, start, comma + 1)
@@ -161,7 +161,7 @@ def drop_argument(tree: StatementTree, call: cst.Call, dropped: cst.Arg) -> Edit
 
 
 def drop_element(tree: StatementTree, elements: Sequence[cst.BaseExpression], place: int) -> Edit | None:
-    """Take an element that is not the first one out of a list, with the comma in front of it."""
+    """Remove an element other than the first from a list, with the comma before it."""
     if not tree.lossless or not place:
         return None
     start, end = (tree.outer_span(each)[1] for each in elements[place - 1 : place + 1])
@@ -169,18 +169,18 @@ def drop_element(tree: StatementTree, elements: Sequence[cst.BaseExpression], pl
 
 
 def _cut(tree: StatementTree, start: int, end: int) -> Edit | None:
-    """Take the text out, unless there is a comment in it."""
+    """Remove the text, unless it contains a comment."""
     return None if b"#" in tree.source.utf8[start:end] else Edit(start, end, b"")
 
 
 def _comma_after(tree: StatementTree, end: int) -> int | None:
-    """Where the comma behind an argument stands; None where a comment stands between."""
+    """The position of the comma after an argument; None if there is a comment between."""
     comma = tree.source.utf8.index(b",", end)
     return None if b"#" in tree.source.utf8[end:comma] else comma
 
 
 def _line_indent(tree: StatementTree, node: cst.CSTNode) -> str | None:
-    """The indentation of the row where a node starts, if nothing else stands before it on that row."""
+    """The indentation of the row where a node starts, if nothing precedes the node on that row."""
     start = tree.span(node)[0]
     line = tree.source.line(tree.source.row(start))
     column = tree.source.position(start)[1] - 1

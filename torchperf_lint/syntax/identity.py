@@ -1,11 +1,11 @@
-"""What files and contents go by, whatever they are called by the user."""
+"""Identities of files and of contents, independent of how the user names them."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-try:  # `hashlib` has it, too, but loads OpenSSL for others: the slowest import of a clean run
+try:  # `hashlib` has it as well, but loads OpenSSL: the slowest import of a clean run
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def key_of(path: str) -> str:
-    """The absolute path of a file, without links and with slashes: the same for all names of the file."""
+    """The key of a file: its absolute path, links resolved, with slashes; the same for all names of the file."""
     return os.path.realpath(path).replace(os.sep, "/")
 
 
 def keys_of(paths: Iterable[str]) -> dict[str, str]:
-    """The keys of many files, by their paths; a folder that they share is followed once."""
+    """The keys of many files, by their paths; a folder that they share is resolved once."""
     folders: dict[str, str] = {}
     found = {}
     for path in paths:
@@ -35,5 +35,5 @@ def keys_of(paths: Iterable[str]) -> dict[str, str]:
 
 
 def digest_of(data: bytes) -> str:
-    """The name of a content: equal for equal bytes, and for no others in practice."""
+    """The digest of a content: equal for equal bytes, and in practice for no others."""
     return blake2b(data, digest_size=16).hexdigest()

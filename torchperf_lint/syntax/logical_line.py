@@ -1,6 +1,6 @@
-"""Where a logical line of Python ends, told by its brackets and strings, f-strings as Python 3.12 reads them included.
+"""The end of a logical line of Python, from its brackets and strings; f-strings follow the grammar of Python 3.12.
 
-The tokenizer of an older Python cannot be asked: it ends such an f-string at the first quote within its braces.
+The tokenizer of an older Python is no help: it ends such an f-string at the first quote within its braces.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 MOST_NESTED = 10
-"""Brackets and f-strings within one another; of what nests deeper nothing is told."""
+"""The depth of nested brackets and f-strings up to which an end is found."""
 
 _CODE = re.compile(
     r"""
@@ -28,7 +28,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 class _Open(NamedTuple):
-    """What is not closed yet: a bracket, the braces of an f-string, its text or a format specification."""
+    """An open construct: a bracket, the braces of an f-string, its text or a format specification."""
 
     closing: str
     is_text: bool = False
@@ -36,9 +36,9 @@ class _Open(NamedTuple):
 
 
 def end_of_logical_line(text: str, most: int) -> int | None:
-    """Where the first logical line of a text ends, without its line end.
+    """The end of the first logical line of a text, without its line end.
 
-    None where its brackets do not match, a string is not closed, it has more than `most` characters, or it nests deeper
+    None if its brackets do not match, a string is not closed, it has more than `most` characters, or it nests deeper
     than MOST_NESTED.
     """
     within = [_Open("")]

@@ -1,4 +1,4 @@
-"""Syntax that is newer than the running Python: which one the code needs that this one's parser refuses."""
+"""Syntax newer than the running Python: which feature the code uses that this version's parser rejects."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ MOST_CHARACTERS = 1000
 """Longer code is not read: libcst's stack and time grow with what may nest in it."""
 
 MOST_LINES = 50
-"""Physical lines before the one at fault among which the logical line may begin, and it."""
+"""The logical line may begin up to this many physical lines before the one at fault, which counts."""
 
 MOST_TRIED = 4
-"""Beginnings of the logical line that are tried, the nearest first."""
+"""Candidate beginnings of the logical line that are tried, the nearest first."""
 
 _BEFORE = {"except": "try: pass", "elif": "if 0: pass"}
-"""What has to stand before a line that begins with such a word."""
+"""What has to precede a line that begins with such a word."""
 
 
 def newer_syntax(before: Sequence[str], rest: str) -> str | None:
-    """What the logical line at fault needs, if a newer Python takes it; it is read by itself.
+    """The feature that the logical line at fault uses, if a newer Python accepts it; the line is parsed by itself.
 
-    `rest` begins with the physical line at which this Python stops, and `before` are physical lines that lead there.
+    `rest` begins with the physical line at which this Python stops, and `before` are the physical lines before it.
     """
     code, lead, tried = rest, 0, 0
     for line in ("", *reversed(before)):
@@ -43,7 +43,7 @@ def newer_syntax(before: Sequence[str], rest: str) -> str | None:
 
 
 def _needed(code: str) -> str | None:
-    """What one logical line needs, if this Python is too old for it and a newer one takes it."""
+    """The feature that a logical line uses, if this Python rejects the line and a newer one accepts it."""
     import libcst
 
     before = next((each for word, each in _BEFORE.items() if code.startswith(word)), "")
@@ -93,7 +93,7 @@ def _features(node: Any, module: Any) -> Iterator[tuple[tuple[int, int], str]]:
 
 
 def _expressions(string: Any, module: Any) -> Iterator[str]:
-    """The code between the braces of an f-string, its format specifications' braces included."""
+    """The code between the braces of an f-string, including the braces of its format specifications."""
     pending = list(string.parts)
     while pending:
         part = pending.pop()
@@ -106,6 +106,6 @@ def _expressions(string: Any, module: Any) -> Iterator[str]:
 
 
 def _is_free(string: Any, code: str) -> bool:
-    """Whether an older Python takes no such code in the braces of this string."""
+    """Whether an older Python rejects this code in the braces of this string."""
     quote = string.end
     return quote in code or "\\" in code or "#" in code or (len(quote) == 1 and "\n" in code)

@@ -1,4 +1,4 @@
-"""The bytes of a file without its prose, for what is known of files without their trees."""
+"""A file's bytes without its prose, for scans that have no tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLANK = re.compile(rb"\s")
 
 
 def without_prose(data: bytes) -> bytes:
-    """The bytes without comments and without strings that hold a blank; a string that holds none may be an option."""
+    """The bytes without comments and without strings that contain a blank; a string without blanks may be an option."""
     return _TEXTS.sub(_kept, data)
 
 

@@ -1,6 +1,6 @@
-"""Room for trees that are deep: a thousand `elif` nest a thousand deep, and are no bomb.
+"""Stack space for deep trees: a thousand `elif` nest a thousand deep in ordinary code.
 
-Whoever meets the usual limit of recursion begins again in a thread whose stack has room for many more frames.
+Code that exceeds the usual recursion limit is run again in a thread with a larger stack.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 FRAMES = 20_000
-"""How many calls may be nested there."""
+"""The recursion limit of that thread."""
 
 _STACK = 256 << 20
-"""Bytes of stack: of no call in C more than a few hundred are taken, and none before it is made."""
+"""Bytes of its stack: a call in C takes a few hundred at most, and memory is only committed when used."""
 
-_one_at_a_time = _thread.allocate_lock()  # the limit and the size of stacks are those of the whole process
+_one_at_a_time = _thread.allocate_lock()  # the recursion limit and the stack size belong to the whole process
 _roomy: int | None = None
 
 
 def has_room() -> bool:
-    """Whether this thread is the one with room."""
+    """Whether this thread is the one with the larger stack."""
     return _roomy == _thread.get_ident()
 
 
 def with_room(function: Callable[[], _R]) -> _R:
-    """What the function returns or raises in a thread with room; RecursionError where none can be had."""
+    """What the function returns or raises in a thread with a larger stack; RecursionError if none can be made."""
     if has_room():
         return function()
     import threading

@@ -1,4 +1,4 @@
-"""Questions about the shape of libcst nodes that rules ask again and again; no meaning, no positions."""
+"""Predicates on the form of libcst nodes that many rules need; no semantics, no positions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Unclear:
-    """The answer when `*args` or `**kwargs` may hold the argument."""
+    """The result when `*args` or `**kwargs` may contain the argument."""
 
 
 UNCLEAR = Unclear()
 
 
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | Unclear | None:
-    """The argument passed as `name=` or at the 0-based position; None if absent, UNCLEAR if a star may hold it."""
+    """The argument passed as `name=` or at the 0-based position; None if absent, UNCLEAR if a star may contain it."""
     starred = False
     for place, item in enumerate(call.args):
         if item.star:
@@ -68,7 +68,7 @@ def without_calls(node: cst.BaseExpression, names: frozenset[str]) -> cst.BaseEx
 
 
 def names_in(node: cst.CSTNode) -> Iterator[cst.Name]:
-    """Every name in the node, those of attributes and keywords included."""
+    """Every name in the node, including attributes and keywords."""
     if isinstance(node, cst.Name):
         yield node
     for child in node.children:
@@ -84,7 +84,7 @@ def calls_in(node: cst.CSTNode) -> Iterator[cst.Call]:
 
 
 def binds_or_defers(node: cst.CSTNode) -> bool:
-    """Whether `(x := ...)`, a lambda, `await` or `yield` stands in the node: its parts keep their order and place."""
+    """Whether the node contains `(x := ...)`, a lambda, `await` or `yield`: these must keep their order and place."""
     if isinstance(node, (cst.NamedExpr, cst.Lambda, cst.Await, cst.Yield)):
         return True
     return any(binds_or_defers(child) for child in node.children)

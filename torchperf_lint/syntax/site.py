@@ -1,8 +1,8 @@
 """Statement-local libcst: the tree of one statement, parsed from its lines alone, with a span for every node.
 
-A whole file costs libcst tens of milliseconds, one statement about one. The statement's lines are parsed under
-a wrapper that keeps their indentation; rendering the tree gives each node's place, and comparing the rendering
-with the source says whether the tree is lossless (only then may it be edited).
+A whole file takes libcst tens of milliseconds, one statement about one. The statement's lines are parsed under
+a wrapper that keeps their indentation. Rendering the tree gives each node's span; the tree is lossless, and may be
+edited, only if the rendering equals the source.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.source import Source
 
 MAX_STATEMENT_BYTES = 100_000
-"""A statement larger than this (a data table) is not given to libcst, whose time can grow quadratically."""
+"""A larger statement (a data table) is not parsed by libcst, whose time can grow quadratically."""
 
 MAX_DEPTH = 150
-"""libcst's time grows with the square of a chain's depth, and its stack is the process's own."""
+"""libcst's time grows with the square of a chain's depth, and it uses the stack of the process."""
 
-# Which libcst classes stand for an ast class: the same span often holds several nodes (Expr and Call, Arg and value).
+# libcst classes for each ast class: several nodes often share a span (Expr and Call, Arg and value).
 _CST_NAMES: dict[str, tuple[str, ...]] = {
     "BinOp": ("BinaryOperation",),
     "BoolOp": ("BooleanOperation",),
@@ -43,11 +43,11 @@ _CST_NAMES: dict[str, tuple[str, ...]] = {
 
 
 class CannotStandAlone(Exception):
-    """libcst cannot take this piece of a file by itself."""
+    """libcst cannot parse this piece of a file by itself."""
 
 
 class Site:
-    """A libcst node confirmed at its place in the file."""
+    """A libcst node confirmed by its span in the file."""
 
     __slots__ = ("end", "node", "start", "tree")
 
@@ -70,7 +70,7 @@ class StatementTree:
     __slots__ = ("_nodes_at", "lossless", "parents", "root", "rows", "source", "spans")
 
     def __init__(self, source: Source, first_row: int, last_row: int, prefix: str, suffix: str) -> None:
-        """Parse the rows between `prefix` and `suffix`; raises CannotStandAlone where libcst cannot."""
+        """Parse the rows between `prefix` and `suffix`; raises CannotStandAlone if libcst cannot."""
         import libcst
 
         self.source = source
@@ -102,7 +102,7 @@ class StatementTree:
             self._nodes_at.setdefault(self.spans[id(node)], []).append(node)
 
     def find(self, kind: str, start: int, end: int) -> Any | None:
-        """The node of the ast class `kind` at exactly this byte span, or None."""
+        """The node for the ast class `kind` at exactly this byte span, or None."""
         names = _CST_NAMES.get(kind, (kind,))
         for node in self._nodes_at.get((start, end), ()):
             if type(node).__name__ in names:
@@ -114,11 +114,11 @@ class StatementTree:
         return self.parents.get(id(node))
 
     def span(self, node: Any) -> tuple[int, int]:
-        """Byte span of a node of this tree, an expression without its own parentheses."""
+        """Byte span of a node of this tree; for an expression, without its own parentheses."""
         return self.spans[id(node)]
 
     def outer_span(self, expression: Any) -> tuple[int, int]:
-        """Byte span of an expression, its own parentheses and all that stands between them included."""
+        """Byte span of an expression, with its own parentheses and all between them."""
         if not expression.lpar:
             return self.spans[id(expression)]
         return self.spans[id(expression.lpar[0])][0], self.spans[id(expression.rpar[-1])][1]
@@ -132,7 +132,7 @@ def _byte_offsets(code: str) -> Any:
     table = [0]
     for character in code:
         table.append(table[-1] + len(character.encode()))
-    # A file's last statement may lack its newline, which the rendering then has.
+    # A file's last statement may lack its newline; the rendering always has one.
     return lambda offset: table[min(offset, len(table) - 1)]
 
 
@@ -140,7 +140,7 @@ _RENDERER: Any = None
 
 
 def _renderer() -> Any:
-    """The code generator that notes spans and parents; made at first use, for it needs libcst."""
+    """The code generator that records spans and parents; created lazily, because it needs libcst."""
     global _RENDERER
     if _RENDERER is not None:
         return _RENDERER
@@ -201,10 +201,10 @@ def _renderer() -> Any:
 
 
 def statement_tree(source: Source, lineage: list[ast.stmt]) -> StatementTree | None:
-    """The tree of the innermost statement of `lineage` (innermost first, outwards) that libcst can take alone.
+    """The tree of the innermost statement of `lineage` (innermost first, outwards) that libcst can parse alone.
 
-    A simple statement that shares its line with others, or a header that cannot stand alone, is parsed with
-    the statement around it. None where no statement of the lineage can be parsed.
+    A simple statement that shares its line with others, or a header that cannot be parsed alone, is parsed with
+    the statement around it. None if no statement of the lineage can be parsed.
     """
     if not lineage or _depth(lineage[0]) > MAX_DEPTH:
         return None
@@ -218,7 +218,7 @@ def statement_tree(source: Source, lineage: list[ast.stmt]) -> StatementTree | N
 
 
 def _depth(statement: ast.stmt) -> int:
-    """How deep the statement's expressions nest; statements inside it do not count."""
+    """The nesting depth of the statement's expressions; nested statements do not count."""
     level: list[ast.AST] = [statement]
     depth = 0
     while level:
@@ -228,7 +228,7 @@ def _depth(statement: ast.stmt) -> int:
 
 
 def _pieces(source: Source, statement: ast.stmt) -> Iterator[tuple[int, int, str, str]]:
-    """Ways to cut a statement out: first row, last row, what to put before and after."""
+    """Candidate cuts of a statement: first row, last row, text to put before and after."""
     first = first_row(statement)
     indent = _indent(source, first)
     if indent is None:
@@ -242,7 +242,7 @@ def _pieces(source: Source, statement: ast.stmt) -> Iterator[tuple[int, int, str
         body_row = first_row(body[0])
         header_end = _header_end(statement)
         if body_row > header_end:
-            # Closing parentheses and the colon may stand on rows of their own; comments below go with the body.
+            # Closing parentheses and the colon may be on rows of their own; comments below belong to the body.
             for last in range(header_end, body_row):
                 yield first, last, wrapper, f"{indent}  pass\n"
         return

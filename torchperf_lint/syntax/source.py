@@ -1,7 +1,7 @@
-"""A file's bytes as text: encoding, byte-order mark, line ends, and the way between spans and positions.
+"""A file's bytes as text: encoding, byte-order mark, line ends, and conversion between spans and positions.
 
 All spans of the linter are byte offsets into `Source.utf8`, the decoded text in UTF-8 without its byte-order
-mark; `Source.encode` brings edited text back to the file's own encoding.
+mark; `Source.encode` converts edited text to the file's own encoding.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Source:
     """Decoded source of one file."""
 
     def __init__(self, path: str, data: bytes) -> None:
-        """Decode `data` as Python would (byte-order mark, PEP 263 cookie); raise Unreadable if it cannot be."""
+        """Decode `data` as Python would (byte-order mark, PEP 263 cookie); raise Unreadable on failure."""
         self.path = path
         self.bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
         self.encoding = _encoding_of(data)
@@ -46,7 +46,7 @@ class Source:
             self.utf8 = body if self.encoding == "utf-8" else self.text.encode()
         except UnicodeDecodeError as error:
             raise _undecodable(body, error, self.encoding) from None
-        except Exception:  # codecs that are made for other things than source have errors of their own
+        except Exception:  # codecs that are not meant for source raise errors of their own
             raise Unreadable(f"cannot be decoded as {self.encoding}") from None
         self.editable = self.encoding == "utf-8" or _encoded(self.text, self.encoding) == body
         self.line_starts = _line_starts(self.utf8)
@@ -55,7 +55,7 @@ class Source:
 
     @property
     def indent(self) -> str:
-        """What indents a block by one step: a tab where the file has rows that begin with tabs, else four blanks."""
+        """One step of indentation: a tab if rows of the file begin with tabs, else four blanks."""
         return "\t" if _TABBED.search(self.utf8) else "    "
 
     def parse(self) -> ast.Module:
@@ -78,18 +78,18 @@ class Source:
             raise Unreadable(TOO_DEEP) from None
 
     def _newer(self, row: int | None) -> str | None:
-        """That the logical line at fault is right for a newer Python, where it is."""
+        """A remark for the error, if the logical line at fault is valid in a newer Python."""
         if not row or row > len(self.line_starts):
             return None
         from torchperf_lint.syntax.newer import MOST_CHARACTERS, MOST_LINES, newer_syntax
 
         starts = self.line_starts[max(0, row - MOST_LINES) : row]
         before = [self.utf8[start:end].decode(errors="replace") for start, end in itertools.pairwise(starts)]
-        end = starts[-1] + 4 * MOST_CHARACTERS  # in bytes: no character of UTF-8 has more than four
+        end = starts[-1] + 4 * MOST_CHARACTERS  # in bytes: a character has at most four in UTF-8
         return newer_syntax(before, self.utf8[starts[-1] : end].decode(errors="replace"))
 
     def _first_null(self) -> tuple[int | None, int | None]:
-        """Where the null byte stands that the parser complains of without a place."""
+        """The position of the null byte that the parser rejects without a position."""
         null = self.utf8.find(b"\0")
         return (None, None) if null < 0 else self.position(null)
 
@@ -98,7 +98,7 @@ class Source:
         return self.line_starts[lineno - 1] + col_offset
 
     def row(self, offset: int) -> int:
-        """The 1-based row that holds a byte offset."""
+        """The 1-based row of a byte offset."""
         return bisect.bisect_right(self.line_starts, offset)
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -113,21 +113,21 @@ class Source:
         return self.utf8[self.line_starts[row - 1] : end].decode(errors="replace").rstrip("\r\n")
 
     def encode(self, utf8: bytes) -> bytes:
-        """Bring edited UTF-8 text to the file's own encoding; raise UnicodeEncodeError where it has no place."""
+        """Convert edited UTF-8 text to the file's own encoding; raise UnicodeEncodeError if that is impossible."""
         if self.encoding != "utf-8":
             return self.bom + utf8.decode().encode(self.encoding)
         return self.bom + utf8
 
 
 def _line_starts(utf8: bytes) -> list[int]:
-    lines = utf8.splitlines(keepends=True)  # of bytes: at the ends that Python knows
+    lines = utf8.splitlines(keepends=True)  # of bytes: splits at Python's line ends only
     starts = [0, *itertools.accumulate(map(len, lines))]
     return starts if not lines or lines[-1].endswith((b"\n", b"\r")) else starts[:-1]
 
 
 def _encoding_of(data: bytes) -> str:
     if not any(b"coding" in line for line in data.split(b"\n", 2)[:2]):
-        return "utf-8"  # most files, and the tokenizer takes longer to load than to lint some of them
+        return "utf-8"  # most files, and importing the tokenizer takes longer than linting some of them
     import tokenize
 
     try:
@@ -149,9 +149,9 @@ def _undecodable(body: bytes, error: UnicodeDecodeError, encoding: str) -> Unrea
 
 
 def _undecodable_head(data: bytes) -> Unreadable | None:
-    """What ails a file whose first lines already stop the search for an encoding cookie."""
+    """The error of a file whose first lines already prevent the search for an encoding cookie."""
     if re.search(rb"^[ \t\f]*#.*?coding[:=]", data[:400], re.MULTILINE):
-        return None  # a cookie that names no encoding: Python's own words say so
+        return None  # the cookie names no encoding: Python's own message says so
     try:
         data.decode()
     except UnicodeDecodeError as error:

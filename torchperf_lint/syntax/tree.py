@@ -1,6 +1,6 @@
-"""Walks over the tree of Python's own parser, twice as fast as those of `ast`, which look at every field.
+"""Traversals of `ast` trees, twice as fast as those of `ast`, which look at every field.
 
-They take what the parser makes: nodes that have all of their fields.
+They expect trees from the parser: nodes that have all of their fields.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ _PLAIN = frozenset(
     "arg asname attr conversion ctx id is_async kind kwd_attrs level lineno module name rest simple str tag "
     "type_comment".split()
 )
-"""Fields that hold texts and numbers, and contexts, which an expression's own `ctx` tells."""
+"""Fields with texts and numbers, and contexts, which an expression's own `ctx` gives."""
 
 _PLAIN_IN = {"Constant": "value", "Global": "names", "Nonlocal": "names", "MatchSingleton": "value"}
 _NODE_IN = {"TypeAlias": "name"}
-_WITH_GAPS = (ast.Dict, ast.arguments)  # their lists hold None where a key or default is missing
+_WITH_GAPS = (ast.Dict, ast.arguments)  # their lists contain None for a missing key or default
 
 
 def _fields_with_nodes(cls: type[ast.AST]) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {cls: _fields_with_nodes(cls) fo
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below a node, in the order of its fields; without contexts such as `ast.Load()`."""
+    """The direct children of a node, in the order of its fields; without contexts such as `ast.Load()`."""
     found: list[ast.AST] = []
     for field in _FIELDS[node.__class__]:
         value = getattr(node, field)
@@ -47,7 +47,7 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 
 def subtree(node: ast.AST) -> list[ast.AST]:
-    """The node and all below it, level by level."""
+    """The node and all its descendants, breadth-first."""
     found = [node]
     fields, with_gaps = _FIELDS, _WITH_GAPS
     for each in found:
