@@ -55,8 +55,8 @@ class LoadedFiles(abc.ABC):
         self.recorder = DependencyRecorder()
         self._indexed: dict[str, tuple[Source, Index]] = {}
         self._loaded = 0
-        self._asked_at: dict[str, int] = {}  # file -> the number of the last query that loaded it
-        self._asked = 0
+        self._last_used: dict[str, int] = {}  # file -> the number of the last query that loaded it
+        self._uses = 0
         self._forget()
         self._forget_what_lasts()
 
@@ -90,7 +90,7 @@ class LoadedFiles(abc.ABC):
     def _key(self, index: Index) -> str:
         return self._by_index[index][0]
 
-    def _lasting(self, function: FunctionInfo) -> _Place:
+    def _function_key(self, function: FunctionInfo) -> _Place:
         return self._key(function.index), *function.place
 
     # -- files -----------------------------------------------------------------------------------------------------
@@ -101,11 +101,11 @@ class LoadedFiles(abc.ABC):
             for analyzed in filter(None, self._analyzed_files.values()):
                 analyzed.take_apart()
             self._forget()
-            for key in sorted(self._indexed, key=lambda key: self._asked_at.get(key, 0)):
+            for key in sorted(self._indexed, key=lambda key: self._last_used.get(key, 0)):
                 if self._loaded <= bounds.MOST_BYTES_LOADED * 3 // 4:
                     break
                 self._indexed[key][1].take_apart()
-                self._let_go(key)
+                self._drop(key)
 
     def open(self, path: str, data: bytes, source: Source) -> AnalyzedFile:
         """The file at `path` with this content; it replaces any other content known for the file.
@@ -115,7 +115,7 @@ class LoadedFiles(abc.ABC):
         key = self._place_of(path)
         known = self._facts.get(key)
         if known is None or known.digest != digest_of(data):
-            self._learn(key, symbols_of(data))
+            self._set_symbols(key, symbols_of(data))
         self.recorder.opened(key)
         analyzed = self._analyzed_files.get(key)
         if analyzed is None or analyzed.source.utf8 != source.utf8:
@@ -130,9 +130,9 @@ class LoadedFiles(abc.ABC):
         """Restore the project's own content of a file that was opened with another one."""
         key = self._place_of(path)
         if self._facts.get(key) != self._found.get(key):
-            self._learn(key, self._found.get(key))
+            self._set_symbols(key, self._found.get(key))
 
-    def _learn(self, key: str, facts: FileSymbols | None) -> None:
+    def _set_symbols(self, key: str, facts: FileSymbols | None) -> None:
         """Replace the symbols of a file (None: the file does not exist), and invalidate all results."""
         before = self._facts.get(key)
         if facts is None:
@@ -142,30 +142,30 @@ class LoadedFiles(abc.ABC):
         if facts is None or before is None or facts._replace(digest="") != before._replace(digest=""):
             self._symbol_index = SymbolIndex(self._facts, self._root)
         self.recorder.certain = False
-        self._let_go(key)
+        self._drop(key)
         self._forget()
         self._forget_what_lasts()
 
-    def _let_go(self, key: str) -> None:
+    def _drop(self, key: str) -> None:
         if key in self._indexed:
             self._loaded -= len(self._indexed.pop(key)[0].utf8)
 
     def _keep(self, key: str, source: Source, index: Index) -> AnalyzedFile:
-        self._let_go(key)
+        self._drop(key)
         self._indexed[key] = source, index
         self._loaded += len(source.utf8)
         analyzed = self._analyzed_files[key] = self._analyze(source, index)
         self._by_index[index] = key, analyzed
         return analyzed
 
-    def _ask_for(self, key: str) -> None:
-        self._asked += 1
-        self._asked_at[key] = self._asked
+    def _note_use(self, key: str) -> None:
+        self._uses += 1
+        self._last_used[key] = self._uses
 
     def analyzed(self, key: str) -> AnalyzedFile | None:
         """The file, read and indexed; None if it cannot be read or parsed, or exceeds `MOST_BYTES`."""
         self.recorder.opened(key)
-        self._ask_for(key)
+        self._note_use(key)
         if key not in self._analyzed_files:
             self._analyzed_files[key] = None
             known = self._indexed.get(key)
@@ -197,7 +197,7 @@ class LoadedFiles(abc.ABC):
         """The file that an index belongs to."""
         key, analyzed = self._by_index[index]
         self.recorder.opened(key)
-        self._ask_for(key)
+        self._note_use(key)
         return analyzed
 
     def inference(self, index: Index, level: int) -> ValueQuestions:

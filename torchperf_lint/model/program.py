@@ -174,7 +174,7 @@ class Program(LoadedFiles):
         if isinstance(function.node, ast.Module):
             return []
         name = function.called_as
-        files = self.recorder.kept(self._files, self._lasting(function), lambda: self._callers(function, name))
+        files = self.recorder.kept(self._files, self._function_key(function), lambda: self._callers(function, name))
         if len(files) > most:
             return []
         known = self.recorder.kept(self._calls, function, lambda: self._find_calls(function, name, files))
@@ -220,7 +220,7 @@ class Program(LoadedFiles):
         return [key for key in files if key in family or key in importing]
 
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
-        """The other files that import the function by its name and pass it as an argument."""
+        """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
         home = self._key(meant.index)
         for ref, called in self._ask(home, "leading", home, name, key):
             found = self._meaning(ref, key)
@@ -231,8 +231,8 @@ class Program(LoadedFiles):
         return False
 
     def handing_on(self, function: FunctionInfo) -> list[AnalyzedFile]:
-        """The other files that import the function or class, and call both it and something named `taker`."""
-        keys = self.recorder.kept(self._handing, self._lasting(function), lambda: self._handing_on(function))
+        """The other files that import the function by its name and pass it as an argument."""
+        keys = self.recorder.kept(self._handing, self._function_key(function), lambda: self._handing_on(function))
         return [analyzed for analyzed in map(self.analyzed, keys) if analyzed is not None]
 
     def _handing_on(self, function: FunctionInfo) -> list[str]:
@@ -243,7 +243,7 @@ class Program(LoadedFiles):
         )
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[AnalyzedFile]:
-        """The subclasses of the class in its file and in files that import it by its name."""
+        """The other files that import the function or class, and call both it and something named `taker`."""
         own = self._key(maker.index)
         keys = self._ask(own, "making_imported", maker.name, taker, own)
         analyzed_files = (self.analyzed(key) for key in keys if self._imports(key, maker.name, maker))
@@ -252,10 +252,7 @@ class Program(LoadedFiles):
         )
 
     def heirs(self, cls: ClassInfo) -> list[ClassInfo]:
-        """The files that import this one, or a name of it through a package, and those that it imports.
-
-        Tests that import the file are left out. A test itself has no neighbours, since it shows no program.
-        """
+        """The subclasses of the class in its file and in files that import it by its name."""
         own, analyzed = self._by_index[cls.index]
         keys = self._ask(own, "importing_name", cls.name, own)
         analyzed_files = [analyzed, *map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES else [])]
@@ -271,7 +268,10 @@ class Program(LoadedFiles):
     # -- neighbours ------------------------------------------------------------------------------------------------
 
     def neighbours(self, index: Index) -> list[AnalyzedFile]:
-        """Whether the file, or a file that imports it directly or transitively, mentions an accelerator."""
+        """The files that import this one, or a name of it through a package, and those that it imports.
+
+        Tests that import the file are left out. A test itself has no neighbours, since it shows no program.
+        """
         own, is_test = self._key(index), self._symbol_index.is_test
         if is_test(own):
             return []
@@ -281,7 +281,7 @@ class Program(LoadedFiles):
             for package in direct
             if posixpath.basename(package) == "__init__.py"
             for key in self._ask(own, "importers", package)
-            if any(_home(self._meaning(ref, key)) is index for ref in self._ask(own, "imports", key))
+            if any(_file_of(self._meaning(ref, key)) is index for ref in self._ask(own, "imports", key))
         }
         importing = [key for key in sorted({*direct, *by_package} - {own}) if not is_test(key)]
         imported = sorted(self._ask(own, "imported_files", own) - {own, *importing})
@@ -291,28 +291,28 @@ class Program(LoadedFiles):
     # -- accelerators ----------------------------------------------------------------------------------------------
 
     def serves_accelerator(self, index: Index) -> bool:
-        """The same by path, for a file that need not have been read."""
+        """Whether the file, or a file that imports it directly or transitively, mentions an accelerator."""
         return self._reached(self._key(index))
 
     def reached(self, path: str) -> bool:
-        """Whether the file may have metrics of torchmetrics: it imports them, or a file that does, by a few steps."""
+        """The same by path, for a file that need not have been read."""
         return self._reached(self._place_of(path))
 
     def _reached(self, key: str) -> bool:
         return bool(self._ask(key, "is_reached", key))
 
     def may_have_metrics(self, path: str) -> bool:
-        """The file that the meaning belongs to."""
+        """Whether the file may have metrics of torchmetrics: it imports them, or a file that does, by a few steps."""
         return bool(self._ask(self._place_of(path), "is_near_metrics", self._place_of(path)))
 
 
-def _home(meaning: Meaning | None) -> Index | None:
-    """Whether the class declares the method without a body."""
+def _file_of(meaning: Meaning | None) -> Index | None:
+        """The file that the meaning belongs to."""
     if isinstance(meaning, Variable):
         return meaning.home
     return meaning.index if isinstance(meaning, (FunctionInfo, ClassInfo)) else None
 
 
-def _promises(cls: ClassInfo, name: str) -> bool:
-    """Whether the class has the method without a body."""
+def _declares(cls: ClassInfo, name: str) -> bool:
+    """Whether the class declares the method without a body."""
     return name in cls.methods and cls.methods[name].is_abstract

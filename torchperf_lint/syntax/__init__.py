@@ -1,1 +1,1 @@
-"""Source text and its libcst side: bytes and spans, statement-local trees, and edit builders."""
+"""Source text and its libcst trees: bytes and spans, statement-local trees, and edit builders."""

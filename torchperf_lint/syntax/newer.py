@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MOST_CHARACTERS = 1000
-"""Longer code is not read: libcst's stack and time grow with what may nest in it."""
+"""Longer code is not parsed: libcst's stack and time grow with the nesting that it may have."""
 
 MOST_LINES = 50
 """The logical line may begin up to this many physical lines before the one at fault, which counts."""

@@ -20,13 +20,13 @@ FRAMES = 20_000
 _STACK = 256 << 20
 """Bytes of its stack: a call in C takes a few hundred at most, and memory is only committed when used."""
 
-_one_at_a_time = _thread.allocate_lock()  # the recursion limit and the stack size belong to the whole process
-_roomy: int | None = None
+_one_thread = _thread.allocate_lock()  # the recursion limit and the stack size belong to the whole process
+_large_thread: int | None = None
 
 
 def has_room() -> bool:
     """Whether this thread is the one with the larger stack."""
-    return _roomy == _thread.get_ident()
+    return _large_thread == _thread.get_ident()
 
 
 def with_room(function: Callable[[], _R]) -> _R:
@@ -39,16 +39,16 @@ def with_room(function: Callable[[], _R]) -> _R:
     raised: list[BaseException] = []
 
     def call() -> None:
-        global _roomy
-        _roomy = _thread.get_ident()
+        global _large_thread
+        _large_thread = _thread.get_ident()
         try:
             returned.append(function())
         except BaseException as error:
             raised.append(error)
         finally:
-            _roomy = None
+            _large_thread = None
 
-    with _one_at_a_time:
+    with _one_thread:
         limit, size = sys.getrecursionlimit(), threading.stack_size()
         try:
             threading.stack_size(_STACK)

@@ -69,7 +69,7 @@ def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:
     return any(
         function.name in index.defaults
         or any(
-            _gets(record, function)
+            _may_receive(record, function)
             and (
                 last_name(record.call.func) in CALL_AT_ONCE
                 or (_may_call(inference, record) and not _is_foreign(inference, record))
@@ -80,7 +80,7 @@ def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:
     )
 
 
-def _gets(record: CallRecord, function: FunctionInfo) -> bool:
+def _may_receive(record: CallRecord, function: FunctionInfo) -> bool:
     """Whether one of the call's arguments may be the function, by its name."""
     return any(_may_name(given, record.function, function) for given in given_to(record.call))
 
@@ -125,7 +125,7 @@ def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> b
 def is_another(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether the syntax of a call shows that it means something other than the function."""
     scout = inference.scout(record.function.index)
-    return scout is not None and _written(scout, record, function) is False
+    return scout is not None and _by_syntax(scout, record, function) is False
 
 
 def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
@@ -133,9 +133,9 @@ def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInf
     scout = inference.scout(record.function.index)
     if scout is not inference:
         return scout is not None and reaches(scout, record, function)
-    written = _written(inference, record, function)
-    if written is not None:
-        return written
+    by_syntax = _by_syntax(inference, record, function)
+    if by_syntax is not None:
+        return by_syntax
     func = record.call.func
     asked = (func, func.value) if isinstance(func, ast.Attribute) else (func,)
     callee, *receiver = inference.alone(lambda: inference.parts(record, *asked))
@@ -144,9 +144,9 @@ def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInf
     if function.name == "__init__" and callee.kind is Kind.CLASS:
         return callee.cls is function.cls
     if callee.function is not None:
-        return callee.function is function or _stands_for(inference, callee.function, function)
+        return callee.function is function or _is_overridden_by(inference, callee.function, function)
     if receiver and receiver[0].among and function.cls is not None:
-        return class_unions.may_mean(inference, receiver[0], function, _stands_for)
+        return class_unions.may_mean(inference, receiver[0], function, _is_overridden_by)
     if isinstance(func, ast.Name) and func.id in record.function.parameter_names:
         return any(each is record for each in _through_parameters(inference, function))
     if callee.kind is Kind.FUNCTION and isinstance(func, ast.Name):
@@ -165,7 +165,7 @@ def rests_on_parameters(record: CallRecord) -> bool:
     return not part.names.isdisjoint(set(function.parameter_names) - {function.self_name})
 
 
-def _written(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
+def _by_syntax(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
     """What the syntax of the call shows, before any value is inferred: yes, no, or unknown (None)."""
     func, caller = record.call.func, record.function
     named = _by_name(inference, record, function)
@@ -176,7 +176,7 @@ def _written(inference: ValueQuestions, record: CallRecord, function: FunctionIn
             return False
         return True if inference.index.means_module_function(func.id, caller, function) else None
     if function.cls is None:
-        # `helpers.accuracy(...)`: a module's function.
+        # `helpers.accuracy(...)` calls another module's function.
         return None if function.index is not inference.index else False
     receiver = func.value if isinstance(func, ast.Attribute) else None
     if caller.cls is not None and isinstance(receiver, ast.Name) and receiver.id == caller.self_name:
@@ -202,9 +202,9 @@ def _through_parameters(inference: ValueQuestions, function: FunctionInfo) -> li
     found: dict[int, CallRecord] = {}
     for home in inference.handing_on(function):
         for record in home.index.handed.get(function.name, ()):
-            callee = _callee(home, record) if _gets(record, function) and _may_call(home, record) else None
+            callee = _callee(home, record) if _may_receive(record, function) and _may_call(home, record) else None
             if callee is not None:
-                names = _given_as(home, record, callee, function)
+                names = _parameters_for(home, record, callee, function)
                 found.update((id(each), each) for each in callee.calls_made if last_name(each.call.func) in names)
         for taker, name in home.index.defaults.get(function.name, ()):
             if home.names.at_top(function.name).function is function:
@@ -241,11 +241,11 @@ def _calls_of_parameter(function: FunctionInfo, name: str) -> Iterator[CallRecor
     """The calls of a parameter, and in its file those of the attributes that store it."""
     yield from (each for each in function.calls_made if last_name(each.call.func) == name)
     for attribute, stores in (function.cls.attributes if function.cls is not None else {}).items():
-        if any(store.function is function and _keeps(function, store.target, name) for store in stores):
+        if any(store.function is function and _stores(function, store.target, name) for store in stores):
             yield from function.index.calls.get(attribute, ())
 
 
-def _keeps(function: FunctionInfo, target: ast.expr, name: str) -> bool:
+def _stores(function: FunctionInfo, target: ast.expr, name: str) -> bool:
     """Whether the function assigns the value of the name to the target."""
     return any(
         target in statement.targets and name in names_in(statement.value)
@@ -282,7 +282,9 @@ def is_meant(inference: ValueQuestions, node: ast.expr, record: CallRecord, func
     return _may_name(node, caller, function) and inference.frame_value(caller, node).function is function
 
 
-def _given_as(inference: ValueQuestions, record: CallRecord, callee: FunctionInfo, function: FunctionInfo) -> list[str]:
+def _parameters_for(
+    inference: ValueQuestions, record: CallRecord, callee: FunctionInfo, function: FunctionInfo
+) -> list[str]:
     """The callee's parameters whose argument in this call is the function."""
     arguments = callee.arguments
     if arguments is None:
@@ -314,7 +316,7 @@ def _inherited(inference: ValueQuestions, cls: ClassInfo, name: str) -> Function
     return next((owner.methods[name] for owner in inference.lineage(cls)[1:] if name in owner.methods), None)
 
 
-def _stands_for(inference: ValueQuestions, abstract: FunctionInfo, function: FunctionInfo) -> bool:
+def _is_overridden_by(inference: ValueQuestions, abstract: FunctionInfo, function: FunctionInfo) -> bool:
     """Whether the first function is an abstract method that the second one overrides."""
     if abstract.cls is None or function.cls is None or abstract.name != function.name:
         return False

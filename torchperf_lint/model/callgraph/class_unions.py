@@ -48,7 +48,7 @@ def made(inference: ValueQuestions, classes: tuple[ClassInfo | Registry, ...], c
 
 
 def may_mean(
-    inference: ValueQuestions, receiver: Value, function: FunctionInfo, stands_for: Callable[..., bool]
+    inference: ValueQuestions, receiver: Value, function: FunctionInfo, is_overridden_by: Callable[..., bool]
 ) -> bool:
     """Whether the receiver's method of the function's name is the function, for one of the receiver's classes."""
     for cls in receiver.among:
@@ -57,7 +57,7 @@ def may_mean(
                 return True
             continue
         method = inference.method(cls, function.name)
-        if method is function or (method is not None and stands_for(inference, method, function)):
+        if method is function or (method is not None and is_overridden_by(inference, method, function)):
             return True
     return False
 

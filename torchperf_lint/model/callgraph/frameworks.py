@@ -155,7 +155,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
 
 
 def _process_contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
-    """A method that a subclass of ignite's Engine hands to `super().__init__` as its process function."""
+    """The contract of a method that a subclass of ignite's Engine passes to `super().__init__` as process function."""
     for record in calling.handed_over(inference, function, ("__init__",)):
         maker = record.function
         if maker.name != "__init__" or maker.cls is None:
@@ -222,7 +222,7 @@ def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Con
             return Contract(True, "ignite calls this handler at every iteration")
     if takes_gradients(function):
         return Contract(True, "DistributedDataParallel calls its communication hook in every backward pass")
-    taken = next(filter(None, (_handed_over(home, function) for home in _handing_on(inference, function))), None)
+    taken = next(filter(None, (_by_argument(home, function) for home in _handing_on(inference, function))), None)
     return taken or _by_annotation(inference, function)
 
 
@@ -253,7 +253,7 @@ def without_partial(node: ast.expr) -> ast.expr:
     return node.args[0] if isinstance(node, ast.Call) and last_name(node.func) == "partial" and node.args else node
 
 
-def _is_taken_off(record: CallRecord) -> bool:
+def _is_temporary(record: CallRecord) -> bool:
     """Whether a hook is only temporary: registered by a context manager, or removed where it is registered."""
     caller = record.function
     in_context = caller.cls is not None and "__exit__" in caller.cls.methods
@@ -265,7 +265,7 @@ def _of_registrar(registrar: str, record: CallRecord, path: str) -> Contract:
     return Contract(True, says, Device.LIKELY, all_tensors=True, row=record.call.lineno, path=path)
 
 
-def _handed_over(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
+def _by_argument(inference: ValueQuestions, function: FunctionInfo) -> Contract | None:
     """The contract under which this file passes the function to a framework."""
     calls = inference.index.calls
 
@@ -275,7 +275,7 @@ def _handed_over(inference: ValueQuestions, function: FunctionInfo) -> Contract 
         if function.cls is not None and function.name != "__call__":
             return calling.is_meant(inference, node, record, function)
         if function.cls is None and function.index is inference.index and not isinstance(node, ast.Call):
-            return isinstance(node, ast.Name) and node.id == function.name and _is_seen(function, record.function)
+            return isinstance(node, ast.Name) and node.id == function.name and _is_in_scope(function, record.function)
         given = inference.frame_value(record.function, node)
         if given.cls is not None and given.kind is Kind.INSTANCE:
             return inference.method(given.cls, "__call__") is function
@@ -306,12 +306,12 @@ def _handed_over(inference: ValueQuestions, function: FunctionInfo) -> Contract 
     for registrar in hooks.FORWARD_HOOK_REGISTRARS:
         for record in calls.get(registrar, ()):
             is_meant = any(means(without_partial(given), record) for given in record.call.args[:1])
-            if is_meant and not _is_taken_off(record):
+            if is_meant and not _is_temporary(record):
                 return _of_registrar(registrar, record, inference.index.path)
     return None
 
 
-def _is_seen(function: FunctionInfo, caller: FunctionInfo) -> bool:
+def _is_in_scope(function: FunctionInfo, caller: FunctionInfo) -> bool:
     """Whether the function is in scope at the caller."""
     around: FunctionInfo | None = caller
     while around is not None and around is not function.outer:

@@ -47,13 +47,13 @@ def restore(value: Value, evidence: list[Evidence]) -> Value:
         return value
     because = value.because
     if any(step.text == _TOKEN for step in because):
-        because = tuple(each for step in because for each in _meant(step, evidence))
+        because = tuple(each for step in because for each in _evidence_of(step, evidence))
     element = None if value.element is None else restore(value.element, evidence)
     items = value.items and tuple((key, restore(item, evidence)) for key, item in value.items)
     return value._replace(because=because, element=element, items=items)
 
 
-def _meant(step: Because, evidence: list[Evidence]) -> Evidence:
+def _evidence_of(step: Because, evidence: list[Evidence]) -> Evidence:
     if step.text != _TOKEN:
         return (step,)
     # `located` put another file's path on the placeholder: the evidence without a path is of that file.

@@ -18,7 +18,7 @@ _R = TypeVar("_R")
 Question = tuple[str, ...]
 """A method of SymbolIndex by name, and its arguments."""
 
-_ASKED, _OPENED = 1, 3  # bits of a file: its queries count; its queries and its content count
+_QUERIED, _OPENED = 1, 3  # bits of a file: its queries count; its queries and its content count
 
 
 class Dependencies(NamedTuple):
@@ -41,7 +41,7 @@ class DependencyRecorder:
         self.certain = True  # False after an observation that cannot be repeated later: a file changed since the scan
         self._numbers: dict[str, int] = {}
         self._questions: set[tuple[str, Question]] = set()
-        self._untold: list[tuple[str, Question]] = []
+        self._unreported: list[tuple[str, Question]] = []
 
     def opened(self, key: str) -> None:
         """Record that the content of a file counts."""
@@ -51,10 +51,10 @@ class DependencyRecorder:
     def asked(self, key: str, question: Question) -> None:
         """Record a query that was made for a file."""
         number = self._numbers.setdefault(key, len(self._numbers))
-        self.here |= _ASKED << 2 * number
+        self.here |= _QUERIED << 2 * number
         if (key, question) not in self._questions:
             self._questions.add((key, question))
-            self._untold.append((key, question))
+            self._unreported.append((key, question))
 
     def kept(self, known: dict[_Q, tuple[_R, int]], question: _Q, answer: Callable[[], _R]) -> _R:
         """The memoized result of a query; its dependencies are stored with it."""
@@ -92,5 +92,5 @@ class DependencyRecorder:
                 (opened if bits & 3 == _OPENED else asked).append(keys[number])
             bits >>= 2
             number += 1
-        questions, self._untold = tuple(self._untold), []
+        questions, self._unreported = tuple(self._unreported), []
         return Dependencies(tuple(opened), tuple(asked), questions)

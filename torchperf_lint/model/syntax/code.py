@@ -111,7 +111,7 @@ class Code:
     """The identifiers of one file's code. A text that the file does not contain is answered without the tree."""
 
     def __init__(self, index: Index, text: str) -> None:
-        """`text` is that of the file that the index is of."""
+        """`text` is the text of the index's file."""
         self.index = index
         self._text = text
 

@@ -69,7 +69,7 @@ class _Effect(NamedTuple):
     narrows: str | None
 
 
-class _Rest(NamedTuple):
+class _Needs(NamedTuple):
     """Statements to interpret and statements to enter, by number, and names that are read, by number.
 
     Each is a bit set in an int.
@@ -94,10 +94,10 @@ class Slices:
         self._block_of: dict[ast.stmt, int] = {}  # ids of blocks are unique while the tree is alive
         self._leaving_block: dict[int, list[ast.stmt]] = {}
         self._taken_along: dict[ast.stmt, list[ast.stmt]] = {}  # nested statements that leave it and skip what follows
-        self._known_direct: dict[int, _Rest] = {}
-        self._known_within: dict[ast.stmt, _Rest] = {}
-        self._known_behind: dict[str, _Rest] = {}
-        self._closed: dict[ast.stmt | str | None, _Rest] = {}
+        self._known_direct: dict[int, _Needs] = {}
+        self._known_within: dict[ast.stmt, _Needs] = {}
+        self._known_behind: dict[str, _Needs] = {}
+        self._closed: dict[ast.stmt | str | None, _Needs] = {}
         self._known_statements: dict[int, frozenset[ast.stmt]] = {}
         self._known_names: dict[int, frozenset[str]] = {}
         self._roots: dict[str, int] = {}
@@ -303,15 +303,15 @@ class Slices:
 
     def _close(self, statements: Iterable[ast.stmt], paths: Iterable[str], reached: Iterable[ast.stmt] = ()) -> Slice:
         """The slice that interprets these statements, provides the values at the paths, and reaches statements."""
-        rests = [
-            *(self._closure(each, _Rest(self._bit(each))) for each in statements),
+        parts = [
+            *(self._closure(each, _Needs(self._bit(each))) for each in statements),
             *(self._closure(each, self._behind(each)) for each in paths),
             *(self._closure(None, self._around(each)) for each in reached),
         ]
-        run, entered, names = (functools.reduce(operator.or_, bits, 0) for bits in zip(_Rest(), *rests, strict=True))
+        run, entered, names = (functools.reduce(operator.or_, bits, 0) for bits in zip(_Needs(), *parts, strict=True))
         return Slice(self, self._statements_in(run), self._statements_in(entered), self._names_in(names))
 
-    def _closure(self, question: ast.stmt | str | None, begin: _Rest) -> _Rest:
+    def _closure(self, question: ast.stmt | str | None, begin: _Needs) -> _Needs:
         """The transitive closure of `begin`; memoized under the key, if there is one."""
         known = self._closed.get(question)
         if known is None:
@@ -319,40 +319,40 @@ class Slices:
             run = 0
             while pending:
                 number = pending.bit_length() - 1
-                rest = self._direct(number)
+                needs = self._direct(number)
                 run |= 1 << number
-                entered |= rest.entered
-                names |= rest.names
-                pending = (pending | rest.run) & ~run
-            known = _Rest(run, entered, names)
+                entered |= needs.entered
+                names |= needs.names
+                pending = (pending | needs.run) & ~run
+            known = _Needs(run, entered, names)
             if question is not None:
                 self._closed[question] = known
         return known
 
-    def _direct(self, number: int) -> _Rest:
+    def _direct(self, number: int) -> _Needs:
         """The direct dependencies of a statement that is interpreted."""
         known = self._known_direct.get(number)
         if known is None:
             statement = self._all[number]
             run, entered, names = self._around(statement)
             for path in self._effects[statement].reads:
-                rest = self._behind(path)
-                run |= rest.run
-                entered |= rest.entered
-                names |= rest.names
-            known = self._known_direct[number] = _Rest(run, entered, names)
+                needs = self._behind(path)
+                run |= needs.run
+                entered |= needs.entered
+                names |= needs.names
+            known = self._known_direct[number] = _Needs(run, entered, names)
         return known
 
-    def _around(self, statement: ast.stmt) -> _Rest:
+    def _around(self, statement: ast.stmt) -> _Needs:
         """The direct dependencies of a statement that is reached."""
         run = entered = 0
         for parent in self._effects[statement].parents:
-            rest = self._within(parent)
-            run |= rest.run
-            entered |= rest.entered
-        return _Rest(run, entered)
+            needs = self._within(parent)
+            run |= needs.run
+            entered |= needs.entered
+        return _Needs(run, entered)
 
-    def _within(self, parent: ast.stmt) -> _Rest:
+    def _within(self, parent: ast.stmt) -> _Needs:
         """What a compound statement that is entered depends on, without the statements around it."""
         known = self._known_within.get(parent)
         if known is None:
@@ -363,13 +363,13 @@ class Slices:
                 parents = self._effects[leave].parents
                 for inner in parents[parents.index(parent) + 1 :]:
                     if not entered & self._bit(inner):
-                        rest = self._within(inner)
-                        run |= rest.run
-                        entered |= rest.entered
-            known = self._known_within[parent] = _Rest(run, entered)
+                        needs = self._within(inner)
+                        run |= needs.run
+                        entered |= needs.entered
+            known = self._known_within[parent] = _Needs(run, entered)
         return known
 
-    def _behind(self, path: str) -> _Rest:
+    def _behind(self, path: str) -> _Needs:
         """The direct dependencies of the value at the path."""
         known = self._known_behind.get(path)
         if known is None:
@@ -381,14 +381,14 @@ class Slices:
                 # Whether a type test narrows the value behind the branch depends on whether the branch leaves.
                 leaves = [leave for leave in self._leaving if branch in self._effects[leave].parents]
                 if leaves and _related(self._effects[branch].narrows or "", path):
-                    for rest in map(self._around, leaves):
-                        run |= rest.run
-                        entered |= rest.entered
+                    for needs in map(self._around, leaves):
+                        run |= needs.run
+                        entered |= needs.entered
             if root not in self._roots:
                 self._roots[root] = len(self._names)
                 self._names.append(root)
             name = 1 << self._roots[root]
-            known = self._known_behind[path] = _Rest(run, entered, name)
+            known = self._known_behind[path] = _Needs(run, entered, name)
         return known
 
     def _bit(self, statement: ast.stmt) -> int:
