@@ -307,7 +307,7 @@ class Program(LoadedFiles):
 
 
 def _file_of(meaning: Meaning | None) -> Index | None:
-        """The file that the meaning belongs to."""
+    """The file that the meaning belongs to."""
     if isinstance(meaning, Variable):
         return meaning.home
     return meaning.index if isinstance(meaning, (FunctionInfo, ClassInfo)) else None

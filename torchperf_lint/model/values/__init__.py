@@ -1,1 +1,1 @@
-"""What values the expressions of a program have, and on which device they live."""
+"""The values of a program's expressions, and the devices they live on."""

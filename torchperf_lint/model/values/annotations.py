@@ -1,4 +1,4 @@
-"""What annotations promise: tensors, modules, loaders, numbers, texts, and containers of these."""
+"""Values from type annotations: tensors, modules, loaders, numbers, strings, and containers of these."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ANNOTATED = {
 def annotated(
     annotation: ast.expr, inference: ValueQuestions, frame: Frame | None, function: FunctionInfo | None = None
 ) -> Value | None:
-    """The value that an annotation promises; None if it says nothing that the model knows."""
+    """The value that an annotation promises; None if the model does not know the annotation."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
             annotation = ast.parse(annotation.value, mode="eval").body
@@ -66,7 +66,7 @@ def annotated(
 def _one_of(
     parts: Sequence[ast.expr], inference: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
 ) -> Value | None:
-    """What a union promises: the one thing that it names beside None."""
+    """The value of a union: that of its only member besides None."""
     named = [part for part in parts if not (isinstance(part, ast.Constant) and part.value is None)]
     return annotated(named[0], inference, frame, function) if len(named) == 1 else None
 

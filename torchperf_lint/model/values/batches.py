@@ -1,6 +1,6 @@
-"""Loops whose bodies show that they walk over batches: what is moved to the device and trained on, or given to a model.
+"""Loops whose bodies show that they iterate over batches: items are moved to the device, then trained on or evaluated.
 
-Told from the text of the loop alone, so that values and heat can both rest on it.
+Decided from the loop's syntax alone, so both value inference and execution frequency can use it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _OF_MODULES = frozenset(
     "parameters named_parameters state_dict load_state_dict modules children train eval zero_grad step forward grad "
     "requires_grad_ weight bias".split()
 )
-"""What is asked of modules, parameters and optimizers, and of no batch."""
+"""Attributes of modules, parameters and optimizers that a batch does not have."""
 
-_BATCH = Value(Kind.PYTREE, origin=Origin.DERIVED)  # who made it, and in which memory, cannot be seen
+_BATCH = Value(Kind.PYTREE, origin=Origin.DERIVED)  # its maker and its memory (pinned or not) are unknown
 
 
 def items_moved(loop: ast.stmt, function: FunctionInfo) -> frozenset[str]:
-    """The names of the loop's target that are shown to hold batches or parts of them; none where nothing shows it."""
+    """The names in the loop's target that hold batches or parts of batches; empty without evidence."""
     return function.index.note(("items moved", loop), lambda: _items_moved(loop, function))
 
 
@@ -47,7 +47,7 @@ def moved_in_loops(function: FunctionInfo) -> Iterator[CallRecord]:
 
 
 def as_batches(item: Value, target: ast.expr, moved: frozenset[str]) -> Value:
-    """What an item of the loop is, where it is unknown and holds what is moved: a batch on the host."""
+    """The loop's item: a batch on the host if the item is unknown and the loop moves it to the device."""
     if moved.isdisjoint(names_in(target)):
         return item
     if item == UNKNOWN:
@@ -77,7 +77,7 @@ def _items_moved(loop: ast.stmt, function: FunctionInfo) -> frozenset[str]:
         root = _root(_moved(record.call))
         if root in roots:
             if isinstance(record.statement, ast.Expr) and record.statement.value is record.call:
-                return frozenset()  # `x.to(device)` by itself moves a module, and does nothing to a tensor
+                return frozenset()  # `x.to(device)` as a statement moves a module, but does nothing to a tensor
             moved |= roots[root]
     if not moved or any(_is_module(node, roots) for node in subtree(loop)) or not _is_used(loop, targets, function):
         return frozenset()
@@ -112,7 +112,7 @@ def _root(node: ast.expr | None) -> str | None:
 
 
 def _parts(loop: ast.For | ast.AsyncFor, targets: list[str]) -> dict[str, set[str]]:
-    """The names of the loop's items and of parts of them, each with the target names that it comes from."""
+    """The names of the loop's items and of their parts, each with the target names it comes from."""
     roots = {name: {name} for name in targets}
     pairs: list[tuple[ast.expr, ast.expr]] = []
     for node in subtree(loop):
@@ -133,21 +133,21 @@ def _parts(loop: ast.For | ast.AsyncFor, targets: list[str]) -> dict[str, set[st
 
 
 def _bound(target: ast.expr) -> list[str]:
-    """The plain names that a target gives a value."""
+    """The plain names that a target binds."""
     if isinstance(target, (ast.Tuple, ast.List)):
         return [name for part in target.elts for name in _bound(part)]
     return [target.id] if isinstance(target, ast.Name) else []
 
 
 def _is_module(node: ast.AST, roots: dict[str, set[str]]) -> bool:
-    """Whether the node uses one of these names as a module, a parameter or an optimizer is used."""
+    """Whether the node uses one of these names as a module, a parameter or an optimizer."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id in roots
     return isinstance(node, ast.Attribute) and node.attr in _OF_MODULES and _root(node.value) in roots
 
 
 def _is_used(loop: ast.For | ast.AsyncFor, targets: list[str], function: FunctionInfo) -> bool:
-    """Whether each pass trains, or gives a model what it makes of the item."""
+    """Whether each pass trains, or passes something computed from the item to a model."""
     made = _made(loop, targets)
     stepping = {record.function.name for name in _BACKWARD for record in function.index.calls.get(name, ())}
     for record in function.calls_made:
@@ -165,7 +165,7 @@ def _is_used(loop: ast.For | ast.AsyncFor, targets: list[str], function: Functio
 
 
 def _calls_model(record: CallRecord, function: FunctionInfo) -> bool:
-    """`model(x)`, `evaluate(model, x)`, or a call of what the function has put into its mode for evaluation."""
+    """`model(x)`, `evaluate(model, x)`, or a call of something that the function calls `eval()` or `train()` on."""
     called = [record.call.func, *given_to(record.call)]
     if any(_names_model(last_name(each) or "") for each in called):
         return True
@@ -184,7 +184,7 @@ def _names_model(name: str) -> bool:
 
 
 def _made(loop: ast.For | ast.AsyncFor, targets: list[str]) -> set[str]:
-    """The names of the loop's items, and of what its body makes of them."""
+    """The names of the loop's items, and of what its body computes from them."""
     made = set(targets)
     assigned = [node for node in subtree(loop) if isinstance(node, ast.Assign)]
     for _ in range(2):
@@ -195,7 +195,7 @@ def _made(loop: ast.For | ast.AsyncFor, targets: list[str]) -> set[str]:
 
 
 def _loop_around(statement: ast.stmt, function: FunctionInfo) -> ast.stmt | None:
-    """The innermost loop whose body holds the statement."""
+    """The innermost loop whose body contains the statement."""
     places = function.index.places
     current: ast.stmt | None = statement
     while current is not None:
@@ -215,7 +215,7 @@ def _is_in(statement: ast.stmt, loop: ast.stmt, function: FunctionInfo) -> bool:
 
 
 def generated(frame: Frame, bound: Env) -> Value:
-    """What iterating over a generator gives: what it yields, or the batches of a loader that it hands on."""
+    """What iterating over a generator yields: its own values, or the batches of a loader that it passes on."""
     yielded = join_all(frame.yields)
     loader = next((value for value in bound.values() if value.kind is Kind.LOADER), None)
     if loader is not None and yielded.kind is Kind.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Assignment: what a name, an attribute, an entry or each of several targets holds from here on."""
+"""Assignment: binds a value to a name, an attribute, an entry or several targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _PART = (".", "[")
-"""What follows a path in that of a part."""
+"""What separates a path from the rest of a longer one."""
 
 
 def bind(evaluator: ExpressionValues, target: ast.expr, value: Value, env: Env) -> None:
@@ -45,14 +45,14 @@ def bind(evaluator: ExpressionValues, target: ast.expr, value: Value, env: Env) 
 
 
 def hold(frame: Frame, path: str, value: Value, env: Env) -> None:
-    """Note what the path, of an attribute or an entry perhaps, stands for."""
+    """Bind the path, which may be an attribute or an entry, to the value."""
     env[path] = value
     if not path.isidentifier():
         frame.split.add(_root(path))
 
 
 def forget_parts(frame: Frame, path: str, env: Env) -> None:
-    """Leave out what is known of the attributes and entries of what the path stood for."""
+    """Drop what is known of the attributes and entries of the object that the path named before."""
     if _root(path) not in frame.split:
         return
     length = len(path)
@@ -77,7 +77,7 @@ def _bind_parts(evaluator: ExpressionValues, target: ast.Tuple | ast.List, value
 
 
 def _in_order(value: Value) -> list[Value] | None:
-    """What a literal list or tuple holds, place by place."""
+    """The elements of a literal list or tuple, by position."""
     if value.kind is not Kind.CONTAINER or value.items is None:
         return None
     return [item for _, item in value.items] if all(key == i for i, (key, _) in enumerate(value.items)) else None
@@ -99,7 +99,7 @@ def _store_item(target: ast.Subscript | ast.Attribute, index: Value, value: Valu
 
 
 def _replaces_entry(index: Value, value: Value) -> bool:
-    """Whether `batch[index] = value` may give the batch an entry that lies elsewhere, and not only write in place."""
+    """Whether `batch[index] = value` may put an entry on another device into the batch, not only write in place."""
     if value.origin is Origin.BATCH or value.device.on_accelerator:
         return False
     is_key = not index.holds_tensors and index.kind is not Kind.NUMBER

@@ -1,4 +1,4 @@
-"""What names stand for behind a loop that moves all that something holds (`syntax/bulk_moves.py`)."""
+"""The values of names after a loop that moves every element of a container (`syntax/bulk_moves.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOVED_IN_PLACE = (Kind.MODULE, Kind.METRIC)
 
 
 def moved(evaluator: ExpressionValues, move: Move, env: Env) -> Env:
-    """What the paths stand for behind the loop."""
+    """The values of the moved paths after the loop."""
     found: Env = {}
     for holder in move.walk.holders:
         path = dotted(holder)
@@ -38,7 +38,7 @@ def moved(evaluator: ExpressionValues, move: Move, env: Env) -> Env:
 
 
 def note_moved(frame: Frame, moved: Env, env: Env) -> None:
-    """Put what was moved into the environment behind the loop."""
+    """Put the moved values into the environment after the loop."""
     for path, value in moved.items():
         if value.kind not in _MOVED_IN_PLACE:
             forget_parts(frame, path, env)

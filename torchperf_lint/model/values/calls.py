@@ -1,4 +1,4 @@
-"""What a call gives, by what is called."""
+"""The value of a call, by what is called."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 _SAME_METRIC = frozenset("to cuda cpu set_dtype train eval requires_grad_".split())
-"""Methods of a metric that give the metric itself."""
+"""Methods of a metric that return the metric itself."""
 
 
 def result(
@@ -88,9 +88,10 @@ def _given_by(
     keywords: dict[str, Value],
     starred: bool,
 ) -> Value:
-    """What a function of the program gives: of arguments that nothing is known of, tensors where the others live.
+    """The result of a function of the program.
 
-    A tensor of the host among the arguments speaks against it. Of Python data alone, something of the host.
+    Inside a module's call, an unknown argument counts as a tensor there, and so does an unknown result, unless some
+    argument is on the host. An unknown result of Python data alone is on the host.
     """
     given = evaluator.inference.called(function, arguments, keywords, starred)
     if not evaluator.placed:
@@ -103,7 +104,7 @@ def _given_by(
 
 
 def _as_loader(evaluator: ExpressionValues, made: Value, node: ast.Call) -> Value:
-    """An object of a class that descends from a library's loader: a loader, of what its own `__iter__` gives."""
+    """An object of a class derived from a library's loader: a loader that yields what its own `__iter__` yields."""
     cls, inference = made.cls, evaluator.inference
     if made.kind is not Kind.INSTANCE or cls is None or torch_api.LOADERS.isdisjoint(inference.library_bases(cls)):
         return made
@@ -115,7 +116,7 @@ def _as_loader(evaluator: ExpressionValues, made: Value, node: ast.Call) -> Valu
 
 
 def named_mover(node: ast.Call, given: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """What a call gives, where that is unknown, but the function's name says that it moves its first argument."""
+    """The result of an unknown call whose function name says that it moves its first argument."""
     is_known = given.kind is not Kind.UNKNOWN or given.device is not Device.UNKNOWN
     if is_known or not arguments or isinstance(node.args[0], ast.Starred):
         return given
@@ -145,7 +146,7 @@ def _placed_by(step: Because, value: Value, device: Device) -> Value:
 
 
 def _handed_on(node: ast.Call, arguments: list[Value]) -> Value:
-    """What a method of an unknown object gives: `metric_logger.log_every(loader, 10)` hands the batches on."""
+    """The result of an unknown object's method: `metric_logger.log_every(loader, 10)` passes the batches on."""
     if not isinstance(node.func, ast.Attribute):
         return UNKNOWN
     owner, name = last_name(node.func.value) or "", node.func.attr
@@ -158,7 +159,7 @@ def _handed_on(node: ast.Call, arguments: list[Value]) -> Value:
 
 
 def _of_one(evaluator: ExpressionValues, each: Value, name: str, node: ast.Call) -> Value:
-    """`each.name`; nothing where that is a method of objects that may be of several classes, perhaps of these again."""
+    """`each.name`; UNKNOWN if it is a method of an object that itself may have several classes, so that unions end."""
     found = evaluator.attribute_of(each, name, node)
     return UNKNOWN if found.element is not None and found.element.among else found
 
@@ -240,12 +241,12 @@ def _container_method(base: Value, name: str, arguments: list[Value]) -> Value:
 
 
 def _key_of(mapping: Value) -> Value:
-    """A key of what has `items`: a name, where nothing is known of its keys."""
+    """A key of a mapping; a string if its keys are unknown."""
     return key_of(mapping) if mapping.items else STRING
 
 
 def _in_bucket(evaluator: ExpressionValues, node: ast.Call, name: str) -> Value:
-    """What a bucket of gradients holds, on the device if the program has to do with one."""
+    """A method of a bucket of gradients; its tensors are on the device if the program uses one."""
     tensor = Value(Kind.TENSOR)
     if not evaluator.inference.cpu_only:
         says = "gradients live where the model is trained"
@@ -256,7 +257,7 @@ def _in_bucket(evaluator: ExpressionValues, node: ast.Call, name: str) -> Value:
 
 
 def _placing(node: ast.Call, ref: str, name: str, arguments: list[Value]) -> Value:
-    """accelerator.prepare(...), fabric.setup(...): the same objects, on the device; gather(...): more of them."""
+    """accelerator.prepare(...), fabric.setup(...): the same objects on the device; `gather(...)`: larger tensors."""
     if name in ("gather", "gather_for_metrics", "reduce", "all_gather", "all_reduce", "pad_across_processes"):
         gathers = "ccelerat" in ref or "abric" in ref
         return arguments[0]._replace(scalar=None, vector=None, origin=None) if gathers and arguments else UNKNOWN

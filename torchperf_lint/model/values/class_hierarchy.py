@@ -1,4 +1,4 @@
-"""What classes descend from, told from imports and definitions alone where these do, and so the same at any level."""
+"""The bases of classes, from imports and definitions alone where possible, so results are the same at every level."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lineage(inference: ValueQuestions, cls: ClassInfo) -> list[ClassInfo]:
 
 
 def library_bases(inference: ValueQuestions, classes: list[ClassInfo]) -> list[str]:
-    """Qualified names of the library classes that these classes name as their bases."""
+    """Qualified names of the library classes that are direct bases of these classes."""
     refs: list[str] = []
     for value in (value for cls in classes for value in _bases(inference, cls) if value.ref is not None):
         if value.kind is Kind.LIBRARY:

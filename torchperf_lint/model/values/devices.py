@@ -1,4 +1,4 @@
-"""Which device an expression names, and what moving a value there makes of it."""
+"""The device that an expression names, and the result of moving a value there."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import Index
 
 HOST_DATA = Value(Kind.PYTREE, Device.CPU)
-"""What a tokenizer or a processor gives."""
+"""The result of a tokenizer or a processor."""
 
 
 def as_device(value: Value) -> Device | None:
-    """The device that a value names when it is given as a device; None if it names none."""
+    """The device that a value names when it is passed as a device; None if it names none."""
     if value.kind is Kind.DEVICE:
         return value.device
     if value.kind is Kind.STRING and isinstance(value.constant, str):
@@ -29,7 +29,7 @@ def as_device(value: Value) -> Device | None:
 
 
 def named_device(node: ast.expr, value: Value) -> Device | None:
-    """The device that an expression in a device's place names, by its value or else by its name; None if neither."""
+    """The device named by an expression in a device position, by its value or else by its name; None if neither."""
     device = as_device(value)
     text_unknown = value.kind is Kind.STRING and value.constant is None
     if device is None and (text_unknown or value.kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.METHOD)):
@@ -37,7 +37,7 @@ def named_device(node: ast.expr, value: Value) -> Device | None:
         if name in conventions.DEVICE_NAMES or name.endswith("device"):
             return Device.LIKELY
         if (isinstance(node, ast.Constant) and type(node.value) is int) or value.dtype == "int":
-            return Device.LIKELY  # a bare index is that of whichever accelerator there is
+            return Device.LIKELY  # a bare index selects whichever accelerator is present
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
             return Device.LIKELY if called.endswith("device") else None
@@ -45,7 +45,7 @@ def named_device(node: ast.expr, value: Value) -> Device | None:
 
 
 def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """`x.to(...)`, `x.cuda()`, `x.cpu()`: the receiver elsewhere, or in another dtype."""
+    """`x.to(...)`, `x.cuda()`, `x.cpu()`: the receiver on another device or with another dtype."""
     assert isinstance(node.func, ast.Attribute)
     if name in ("cuda", "cpu"):
         device = Device.CUDA if name == "cuda" else Device.CPU
@@ -67,7 +67,7 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
             else:
                 target = named_device(argument, value) or target
                 if target is None and value.kind is Kind.NUMBER and node.args and argument is node.args[0]:
-                    target = Device.LIKELY  # no other number can stand there than the index of an accelerator
+                    target = Device.LIKELY  # the only number allowed here is an accelerator's index
         if "copy" in keywords or "memory_format" in keywords or (casts and (dtype is None or dtype != receiver.dtype)):
             receiver = derived(receiver)
         receiver = receiver._replace(dtype=dtype)
@@ -81,20 +81,20 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
         step = Because(node.lineno, f"{said} by `.{name}(...)`" if name == "to" else f"{said} by `.{name}()`")
         return receiver._replace(device=device, because=(step,))
     if device is Device.UNKNOWN and receiver == HOST_DATA:
-        return Value()  # names tell more of what is made of it than that its place is not known
+        return Value()  # an unknown value lets the name heuristics decide, which say more than an unknown device
     if receiver.device is not Device.CPU:
-        receiver = derived(receiver)  # it may come from the accelerator, into memory that no loader has pinned
+        receiver = derived(receiver)  # a copy from the accelerator is not in memory pinned by a loader
     return receiver._replace(device=device, because=())
 
 
 def _is_dtype(node: ast.expr, value: Value) -> bool:
-    """A dtype, or what is named like one where nothing else is known of it: `self.weight_dtype`."""
+    """A dtype, or an unknown value whose name ends like one: `self.weight_dtype`."""
     is_known = value.kind not in (Kind.UNKNOWN, Kind.METHOD)
     return value.kind is Kind.DTYPE if is_known else (last_name(node) or "").endswith("dtype")
 
 
 def inside_module(owner: Value, value: Value) -> Value:
-    """An attribute of a module: submodules, parameters and metrics live where the module lives."""
+    """An attribute of a module: submodules, parameters and metrics live on the module's device."""
     if owner.kind in (Kind.MODULE, Kind.METRIC) and value.device is Device.UNKNOWN:
         is_parameter = value.kind is Kind.TENSOR and value.ref == "torch.nn.Parameter"
         if is_parameter or value.kind in (Kind.MODULE, Kind.METRIC):
@@ -103,12 +103,12 @@ def inside_module(owner: Value, value: Value) -> Value:
 
 
 def moved_since(before: Value, after: Value) -> Value:
-    """A module or metric (or a holder of such) as it is later on, where all that has changed is where it lives."""
+    """The later value of a module or metric (or a container of them) if only its device has become known since."""
     return after if before.device is Device.UNKNOWN and _are_same(before, after) else before
 
 
 def _are_same(one: Value, other: Value) -> bool:
-    """Whether two values stand for the same objects, wherever these live."""
+    """Whether two values are the same objects, whatever their devices."""
     if one.kind is Kind.CONTAINER and one.items and other.items:
         pairs = zip(one.items, other.items, strict=False)
         is_whole = one.kind is other.kind and one.ref == other.ref and len(one.items) == len(other.items)
@@ -118,7 +118,7 @@ def _are_same(one: Value, other: Value) -> bool:
 
 
 def default_device(index: Index) -> Device | None:
-    """Where factories build without `device=`, if the file changes that."""
+    """The device set by `set_default_device` or `set_default_tensor_type`; None if the file sets none."""
     for record in (*index.calls.get("set_default_device", ()), *index.calls.get("set_default_tensor_type", ())):
         given = record.call.args[0] if record.call.args else None
         text = given.value if isinstance(given, ast.Constant) else dotted(given) if given is not None else None

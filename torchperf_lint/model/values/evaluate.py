@@ -1,4 +1,4 @@
-"""Expressions to Values: the dense, flow-sensitive part of the model, one method per kind of expression."""
+"""Expressions to Values: the flow-sensitive core of the model, one method per kind of expression."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DT
 
 
 class Evaluator:
-    """Evaluates the expressions of one frame; every value is noted in `frame.values`."""
+    """Evaluates the expressions of one frame and records every value in `frame.values`."""
 
     def __init__(self, inference: ValueQuestions, frame: Frame) -> None:
         self.inference = inference
@@ -63,23 +63,23 @@ class Evaluator:
         self.default_device = inference.default_device
 
     def __call__(self, node: ast.expr, env: Env) -> Value:
-        """The value of `node` in `env`, noted for the rules."""
+        """The value of `node` in `env`, recorded in `frame.values`."""
         evaluate = _BY_TYPE.get(type(node))
         value = UNKNOWN if evaluate is None else evaluate(self, node, env)
         self.frame.values[node] = value
         return value
 
     def because(self, node: ast.AST, text: str) -> Because:
-        """Evidence at a node's row."""
+        """Evidence at a node's line."""
         return Because(getattr(node, "lineno", 1), text)
 
     def leans(self, test: ast.expr) -> bool:
-        """Whether the condition asks whether (or which) accelerator is used."""
+        """Whether the condition tests if (or which) accelerator is used."""
         return self.inference.index.note(("leans", test), lambda: narrowing.asks_about_accelerator(test))
 
     @property
     def placed(self) -> tuple[Because, ...]:
-        """What shows that the frame's tensors live where a module's inputs live; a call knows its own arguments."""
+        """Evidence that the frame's tensors live where a module's inputs do; none in a particular call."""
         return () if self.frame.is_call else self.inference.placed(self.frame.function)
 
     def _constant(self, node: ast.expr, env: Env) -> Value:
@@ -113,11 +113,11 @@ class Evaluator:
         return self.attribute_of(base, node.attr, node)
 
     def _treated_as_tensor(self, node: ast.Attribute, env: Env) -> Value | None:
-        """An unknown thing with a tensor's method, where tensors live on the device: on the way of a module's call."""
+        """An unknown value on which a tensor method is called, inside a module's call: a tensor on the device."""
         if self.inference.cpu_only or node.attr not in torch_api.TENSOR_ONLY_METHODS or not self.placed:
             return None
         if node.attr == "item" and not isinstance(node.value, (ast.Name, ast.Call)):
-            return None  # what settings and parameters hold may be NumPy's
+            return None  # settings and parameters may hold NumPy arrays
         if conventions.stays_on_host(last_name(node.value) or ""):
             return None
         tensor = Value(Kind.TENSOR, Device.LIKELY, because=self.placed)
@@ -173,7 +173,7 @@ class Evaluator:
                 because=(ByName(*self.because(node, f"`{name}` names the device the program picks")),),
             )
         if kind is Kind.UNKNOWN and base.device.on_accelerator:
-            # Something that was moved to the device: what hangs on it lives there too, whatever it is.
+            # Attributes of something that was moved to the device live there too, whatever their kind.
             if name == "shape":
                 return tensor_attribute(base, name)
             return Value(Kind.METHOD, element=base, ref=name, device=base.device, because=base.because)
@@ -184,7 +184,7 @@ class Evaluator:
         return named if named.kind is not Kind.UNKNOWN else value
 
     def trained(self, gradient: Value, node: ast.AST) -> Value:
-        """What is made of gradients alone: on the accelerator, in a program that has to do with one."""
+        """A value computed from gradients alone: on the accelerator if the program uses one."""
         if self.inference.cpu_only or gradient.device is not Device.UNKNOWN:
             return gradient
         step = self.because(node, "gradients live where the model is trained")
@@ -206,7 +206,7 @@ class Evaluator:
     def _fill(
         self, node: ast.Call, callee: Value, arguments: list[Value], keywords: dict[str, Value], env: Env
     ) -> None:
-        """What a function of the program puts into lists and dicts that it is given."""
+        """Update the lists and dicts that a function of the program fills when they are passed to it."""
         slices = slices_of(self.frame.function)
         names = [argument.id if isinstance(argument, ast.Name) else "" for argument in node.args]
         paths = [name if slices.may_be_filled(name) else "" for name in names]
@@ -221,7 +221,7 @@ class Evaluator:
                 env[path] = filled[name]
 
     def _mutate(self, node: ast.Call, arguments: list[Value], keywords: dict[str, Value], env: Env) -> None:
-        """What a call changes in its receiver: a moved module, a list that grew."""
+        """Update what a call changes in its receiver: a moved module, a list that grew."""
         if not isinstance(node.func, ast.Attribute):
             return
         path, name = dotted(node.func.value), node.func.attr
@@ -239,14 +239,14 @@ class Evaluator:
             grown = added if receiver.element is None else join(receiver.element, added)
             hold(self.frame, path, receiver._replace(element=grown, items=None), env)
         elif receiver.kind is Kind.CONTAINER and name in ("update", "setdefault"):
-            # What comes in is another mapping's, or a default: its values join those that are known.
+            # Another mapping's values, or a default, join the known values.
             given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
             held = join_all([*given, *filter(None, [receiver.element])])
             hold(self.frame, path, receiver._replace(element=held, items=None), env)
 
     @staticmethod
     def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:
-        """`rows[key].append(x)`, `rows[key][i].append(x)`: what the entry holds, and with it what holds the entry."""
+        """`rows[key].append(x)`, `rows[key][i].append(x)`: update the entry and the container that holds it."""
         path = subscript_path(entry)
         if path is not None and path in env:
             env[path] = _grown(env[path], [], added)
@@ -374,7 +374,7 @@ class Evaluator:
         return container(self(node.elt, inner))  # type: ignore[attr-defined]
 
     def _mapped_items(self, node: ast.DictComp, env: Env) -> list[tuple[object, Value]] | None:
-        """`{key: value.to(device) for key, value in held.items()}`: what is known of each item stays known."""
+        """`{key: value.to(device) for key, value in held.items()}`: the known items stay known one by one."""
         generator, call = node.generators[0], node.generators[0].iter
         if len(node.generators) > 1 or generator.ifs:
             return None
@@ -434,7 +434,7 @@ class Evaluator:
 
 
 def _grown(held: Value, keys: list[ast.expr], added: Value) -> Value:
-    """A container, with something put into what it holds under these keys, one level after the other."""
+    """A container after values were added under these keys, one nesting level after the other."""
     if held.kind is not Kind.CONTAINER:
         return held
     ref = held.ref or "list"
@@ -448,12 +448,12 @@ def _grown(held: Value, keys: list[ast.expr], added: Value) -> Value:
 
 
 def _text_after(start: object) -> Value:
-    """A string put together at run time that begins so: `"cuda:" + str(rank)` names a device."""
+    """A string built at run time that begins like this: `"cuda:" + str(rank)` names a device."""
     return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
 
 
 def _may_stay_on_host(choice: ast.IfExp, left: Value, right: Value) -> bool:
-    """`x.device if flag else "cpu"`: where a tensor is, or the host, as something decides that is not the tensor."""
+    """`x.device if flag else "cpu"`: a tensor's device or the host, chosen independently of the tensor."""
     for node, place, other in ((choice.body, left, right), (choice.orelse, right, left)):
         if place.kind is Kind.DEVICE and isinstance(node, ast.Attribute) and node.attr == "device":
             is_host = other.kind is Kind.NONE or as_device(other) is Device.CPU

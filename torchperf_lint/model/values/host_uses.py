@@ -1,6 +1,6 @@
-"""Names that a use shows to stand for data of the host: `x.numpy()`, `cv2.resize(x, ...)`, `x.astype(...)`.
+"""Names that a use proves to hold host data: `x.numpy()`, `cv2.resize(x, ...)`, `x.astype(...)`.
 
-Told from the text of the function alone: the name is bound once, and the use comes in any case once that is done.
+Decided from the function's syntax alone: the name is bound once, and the use always runs after the binding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNBOUND = -2
 
 
 def shown_on_host(function: FunctionInfo) -> Mapping[str, Kind]:
-    """The names of the function that are shown to stand for data of the host; NUMPY if for an array."""
+    """The names that are proven to hold host data; NUMPY if an array."""
     return function.index.note(("on host", function), lambda: dict(_shown(function)))
 
 
@@ -49,7 +49,7 @@ def _shown(function: FunctionInfo) -> Iterator[tuple[str, Kind]]:
 
 
 def _proves(call: ast.Call) -> Iterator[tuple[ast.expr, Kind]]:
-    """What is given to the call that only data of the host survives, and whether it is an array."""
+    """The argument of a call that only host data survives, and whether that is an array."""
     path, func = dotted(call.func) or "", call.func
     owner, _, name = path.rpartition(".")
     first = call.args[0] if call.args else None
@@ -74,7 +74,7 @@ def _proves(call: ast.Call) -> Iterator[tuple[ast.expr, Kind]]:
 
 
 def _root(node: ast.expr) -> str | None:
-    """`x` of `x`, `x.detach()`, `x.sum(0).float()`: a name for what lives where the whole does."""
+    """`x` of `x`, `x.detach()`, `x.sum(0).float()`: a name for a value on the same device as the whole."""
     while not isinstance(node, ast.Name):
         func = node.func if isinstance(node, ast.Call) else node
         if not isinstance(func, ast.Attribute) or func.attr not in host_only.STAYS_THERE:
@@ -84,7 +84,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 def _comes_in_any_case(record: CallRecord, name: str) -> bool:
-    """Whether the name is bound once in the function, and the call runs, uncaught, whenever that has been done."""
+    """Whether the name is bound once in the function, and the call runs, uncaught, whenever it has been bound."""
     function, index = record.function, record.function.index
     if index.bound_names(function).count(name) != 1 or name in index.rebound_elsewhere or _is_conditional(record):
         return False
@@ -107,7 +107,7 @@ def _comes_in_any_case(record: CallRecord, name: str) -> bool:
 
 
 def _places_of_binding(function: FunctionInfo, name: str) -> dict[int, int]:
-    """For each block around the binding of the name, by its id, the position in it; -1 if all of the block follows."""
+    """The position of the name's binding in each enclosing block, by the block's id; -1 if the whole block follows."""
     if name in function.parameter_names:
         return {id(function.body): -1}
     for statement in function.statements:
@@ -131,13 +131,13 @@ def _places_of_binding(function: FunctionInfo, name: str) -> dict[int, int]:
 
 
 def _skips(parent: ast.stmt, bound: dict[int, int]) -> bool:
-    """Whether a statement may pass over what stands in it; not the loop that binds the name."""
+    """Whether the statement may skip its body; the loop that binds the name does not count."""
     is_binding = isinstance(parent, (ast.For, ast.AsyncFor)) and id(parent.body) in bound
     return not is_binding and isinstance(parent, _SOMETIMES)
 
 
 def _catches(parent: ast.stmt, field: str) -> bool:
-    """Whether an error in this part of a statement may be caught there, or the part follows upon one."""
+    """Whether an error in this part of a statement may be caught there, or the part runs after an error."""
     if isinstance(parent, ast.Try):
         caught = [name for each in parent.handlers for name in (names_in(each.type) if each.type else [""])]
         return field == "handlers" or (field in ("body", "orelse") and not _INTERRUPTS.issuperset(caught))
@@ -158,7 +158,7 @@ def _is_conditional(record: CallRecord) -> bool:
 
 
 def _may_leave(statement: ast.AST, breaks: bool = True) -> bool:
-    """Whether the statement may leave the block, and not by an error; `breaks`: it stands in no loop of its own."""
+    """Whether the statement may leave the block other than by an error; `breaks`: its loop is outside the block."""
     if isinstance(statement, ast.Return) or (breaks and isinstance(statement, (ast.Break, ast.Continue))):
         return True
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

@@ -1,4 +1,4 @@
-"""Functions to frames: statements run over an environment of Values, calls inside the file followed, cycles cut."""
+"""Runs functions over an environment of Values, follows calls, and cuts cycles."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 TO_THE_END = bounds.MOST_CALLS_UP + 1
-"""Stands for an answer that would have asked further callers."""
+"""The reach of a result that would have needed callers beyond the limit."""
 
 
 _DEFINED = (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS)
@@ -41,10 +41,10 @@ _NOTHING = Outcome(UNKNOWN, ())
 
 
 class ValueInference:
-    """All that can be asked about the values of one file. Answers are computed on demand and kept.
+    """Queries about the values of one file. Results are computed on demand and memoized.
 
-    What another file of the program knows is asked of its world one level below, and so is what objects keep in
-    attributes; at level 0 nothing is asked but what names stand for.
+    Queries about other files, and about what objects store in attributes, go to the inference one level below; at
+    level 0, only what names stand for is resolved.
     """
 
     def __init__(self, analyzed: FileQuestions, level: int) -> None:
@@ -62,23 +62,23 @@ class ValueInference:
         self._calls_up = bounds.MOST_CALLS_UP
         self._running: dict[tuple[FunctionInfo, Slice | None], Frame] = {}
         self._depth = 0
-        self._reach = 0  # how many calls up the answer that is being worked out has looked
-        self._reaches: dict[object, tuple[int, int]] = {}  # question -> where it was asked, how far up it looked
-        self._asked: dict[FunctionInfo, int] = {}  # how many statements were to be run for questions so far
+        self._reach = 0  # how many calls up the current query has looked
+        self._reaches: dict[object, tuple[int, int]] = {}  # query -> its limit of calls up, and its reach
+        self._asked: dict[FunctionInfo, int] = {}  # how many statements queries have asked to run so far
         self._depth_origin = 0
         self._followed_so_far = 0
         self._calling: dict[FunctionInfo, list[int]] = {}
 
-    # -- questions -----------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------
 
     def home(self, index: Index) -> ValueQuestions | None:
-        """The world that answers for a file: one level below for another one, so that none asks for ever."""
+        """The inference of a file: for another file, one level below, so that queries across files end."""
         if index is self.index:
             return self
         return None if self.program is None or self.level == 0 else self.program.inference(index, self.level - 1)
 
     def scout(self, index: Index) -> ValueQuestions | None:
-        """The world that tells whom a call in the file reaches: most calls reach others, and to know that is cheap."""
+        """The inference that resolves which function a call in the file reaches: at most level 1, which is cheap."""
         home = self.home(index)
         if home is None or self.program is None or home.level <= 1:
             return home
@@ -90,13 +90,13 @@ class ValueInference:
         return self._analyzed.exports
 
     def _structure(self) -> ValueQuestions:
-        """The world that tells what classes descend from, which is the same at any level."""
+        """The inference that resolves class bases, which are the same at every level."""
         return self if self.program is None else self.program.inference(self.index, 0)
 
     def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
-        """The function as it is run in general: parameters from call sites, annotations, contracts, names.
+        """The function run in general: parameters from call sites, annotations, contracts and names.
 
-        With `part`, only as far as that slice of it goes.
+        With `part`, only that slice runs.
         """
         home = self.home(function.index)
         if home is not self:
@@ -108,9 +108,9 @@ class ValueInference:
         )
 
     def frame_with(self, function: FunctionInfo, part: Callable[[Slices], Slice | None]) -> Frame:
-        """The function as it is run in general, as far as that slice of it goes, or further.
+        """The function run in general: that slice of it, or more.
 
-        Slices have much in common: once half as much has been run as the function has statements, all of it is.
+        Slices overlap: once those queried have half as many statements as the function, the whole function runs.
         """
         home = self.home(function.index)
         if home is not self:
@@ -128,7 +128,7 @@ class ValueInference:
         return self.frame(function, asked if goes_on else None)
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
-        """What a name (or path) is once the function or module has run; None where it does not bind it."""
+        """The value of a name (or path) after the function or module has run; None if it does not bind the name."""
         slices = slices_of(function)
         if not slices.may_bind(name):
             return None
@@ -142,7 +142,7 @@ class ValueInference:
         return registries.entries(self.index, name) or value if is_empty and function is self.index.module else value
 
     def placed(self, function: FunctionInfo) -> tuple[Because, ...]:
-        """What shows that the function's tensors live where a module's inputs live; nothing where nothing does."""
+        """Evidence that the function's tensors live where a module's inputs live; empty without evidence."""
         home = self.home(function.index)
         if home is not self:
             return () if home is None else home.placed(function)
@@ -156,7 +156,7 @@ class ValueInference:
         return UNKNOWN if starred else self.outcome(function, arguments, keywords, part).returned
 
     def in_call(self, function: FunctionInfo, given: Env) -> Mapping[ast.expr, Value] | None:
-        """The values of what a call of this file's function comes to, by its parameters; None if that leads too far."""
+        """The values of a call's expressions, for these parameters of a function of this file; None in a cycle."""
         bare, _ = provenance.strip(given)
         key = ("in call", function, tuple(sorted(bare.items(), key=lambda pair: pair[0])))
         return self._cache.ask(key, lambda: self._run_alone(function, bare).values, lambda: None)
@@ -165,14 +165,14 @@ class ValueInference:
         return self.in_general(lambda: self.alone(lambda: self._run(function, bound, None)))
 
     def filled(self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
-        """The lists and dicts among these arguments that the function puts something into, by its parameters."""
+        """The lists and dicts among these arguments that the function fills, by parameter."""
         part = slices_of(function).of_filling()
         return dict(self.outcome(function, arguments, keywords, part).filled)
 
     def outcome(
         self, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], part: Slice
     ) -> Outcome:
-        """What a call gives back, and what its arguments are then."""
+        """The result of a call, and its arguments afterwards."""
         home = self.home(function.index)
         if home is None or not part.run:
             return _NOTHING
@@ -187,7 +187,7 @@ class ValueInference:
             return _NOTHING
         before = self._calling.get(function, [])
         if len(before) > bounds.MOST_RECURSION:
-            # The arguments may differ without end.
+            # Recursive calls may have ever new arguments.
             self._cache.mark_provisional(before[0])
             return _NOTHING
         bound = parameters.bind(self, function, arguments, keywords)
@@ -213,7 +213,7 @@ class ValueInference:
         return Outcome(join_all(frame.returns), tuple(_put_into(frame, bound)))
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
-        """What `self.name` is, joined over all places of the class (and its bases here) that set it."""
+        """The value of `self.name`, joined over all statements setting it in the class and its bases of the program."""
         return self._cache.ask(("attribute", cls, name), lambda: self._attribute(cls, name), lambda: UNKNOWN)
 
     def _attribute(self, cls: ClassInfo, name: str) -> Value:
@@ -236,7 +236,7 @@ class ValueInference:
         return moved_since(value, self._asked_below(store.function, lambda home: home.at_end(store.function, path)))
 
     def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
-        """The value of an expression for a question that may come back to it: asked one level below, in any file."""
+        """The value of an expression, one level below in any file, for a query that may otherwise depend on itself."""
         return self._asked_below(function, lambda home: home.frame_value(function, node))
 
     def _asked_below(self, function: FunctionInfo, question: Callable[[ValueQuestions], Value | None]) -> Value:
@@ -247,7 +247,7 @@ class ValueInference:
         return value if function.index is self.index else located(value, function.index.path)
 
     def optimizer_state(self, cls: ClassInfo) -> Value:
-        """What `self.state` is in the class of an optimizer."""
+        """The value of `self.state` in an optimizer's class."""
         return self._cache.ask(("state", cls), lambda: optimizers.state(self, cls), lambda: UNKNOWN)
 
     def _registered(self, cls: ClassInfo, name: str) -> Value | None:
@@ -277,7 +277,7 @@ class ValueInference:
         return self._cache.ask(("lineage", cls), lambda: class_hierarchy.lineage(inference, cls), lambda: [cls])
 
     def library_bases(self, cls: ClassInfo) -> list[str]:
-        """Qualified names of the library classes that it descends from."""
+        """Qualified names of the library classes that it inherits from."""
         inference = self._structure()
         if inference is not self:
             return inference.library_bases(cls)
@@ -286,19 +286,19 @@ class ValueInference:
         )
 
     def base_names(self, cls: ClassInfo) -> list[str]:
-        """Qualified names of all that it descends from: of libraries, and of the program's own classes."""
+        """Qualified names of all its bases: of libraries, and of the program."""
         own = [] if self.program is None else [self.program.name_of(base) for base in self.lineage(cls)[1:]]
         return [*self.library_bases(cls), *own]
 
     def method(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
-        """The method of that name, looked up through the bases in this file."""
+        """The method of that name, looked up through the class and its bases in the program."""
         for owner in self.lineage(cls):
             if name in owner.methods:
                 return owner.methods[name]
         return None
 
     def frame_value(self, function: FunctionInfo, node: ast.expr) -> Value:
-        """The value of an expression that stands in the function."""
+        """The value of an expression in the function."""
         if function.index is self.index and slices_of(function).is_from_outside(node):
             name = function.self_name
             env = {} if name is None else {name: parameters.own_object(self, function)}
@@ -307,7 +307,7 @@ class ValueInference:
         return value if function.index is self.index else located(value, function.index.path)
 
     def parts(self, record: CallRecord, *nodes: ast.expr) -> list[Value]:
-        """The values of expressions in a call, whatever else there is in its statement."""
+        """The values of expressions in a call, without running the rest of its statement."""
         function = record.function
         if function.index is self.index and all(map(slices_of(function).is_from_outside, nodes)):
             return [self.frame_value(function, node) for node in nodes]
@@ -316,23 +316,23 @@ class ValueInference:
         return found if function.index is self.index else [located(value, function.index.path) for value in found]
 
     def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
-        """The values of what a statement of the function holds, but for the statements in it."""
+        """The values of a statement's expressions, without those of its nested statements."""
         return self.frame_with(function, lambda slices: slices.of_statement(statement)).values
 
     def handing_on(self, function: FunctionInfo) -> list[ValueQuestions]:
-        """The files that may hand the function to others by its name: its own, and those that import it."""
+        """The files that may pass the function on by its name: its own, and those that import it."""
         if self.program is None or self.level == 0 or function.outer is not self.index.module:
             return [self]
         return [self, *(analyzed.inference(self.level - 1) for analyzed in self.program.handing_on(function))]
 
     def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> list[ValueQuestions]:
-        """The other files that may hand what the function or class makes to something called `taker`."""
+        """The other files that may pass what the function or class makes to something called `taker`."""
         if self.program is None or self.level == 0 or maker is None:
             return []
         return [analyzed.inference(self.level - 1) for analyzed in self.program.making(maker, taker)]
 
     def contract(self, function: FunctionInfo) -> Contract | None:
-        """What a framework promises of the function, if it calls it."""
+        """The framework's contract for the function; None if no framework calls it."""
         return self._ask_by_calls_up(
             ("contract", function), lambda: frameworks.contract_of(self, function), lambda: None
         )
@@ -342,12 +342,12 @@ class ValueInference:
         return self._ask_by_calls_up(("callers", function), lambda: tuple(calling.callers(self, function)), tuple)
 
     def may_be_hot(self, record: CallRecord) -> bool:
-        """Whether names alone allow that the call is made in every step."""
+        """Whether the call may run in every step, judged by names alone."""
         index = record.function.index
         analyzed = self._analyzed if index is self.index or self.program is None else self.program.file_of(index)
         return analyzed.frequency.may_be_hot(record.statement)
 
-    # -- running a function ----------------------------------------------------------------------------------------
+    # -- running a function --------------------------------------------------------------------------------------
 
     def _run_in_general(self, function: FunctionInfo, part: Slice | None) -> Frame:
         try:
@@ -356,7 +356,7 @@ class ValueInference:
             self._running.pop((function, part), None)
 
     def in_general(self, answer: Callable[[], _R]) -> _R:
-        """An answer that does not depend on how many calls were followed until it was asked for."""
+        """A result that does not depend on how many calls have been followed so far."""
         before = self._depth, self._depth_origin, self._followed_so_far, self._calling
         self._depth, self._depth_origin, self._followed_so_far, self._calling = 0, self._cache.depth - 1, 0, {}
         try:
@@ -365,11 +365,11 @@ class ValueInference:
             self._depth, self._depth_origin, self._followed_so_far, self._calling = before
 
     def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
-        """The value of an expression as the function alone shows it, without regard to its callers."""
+        """The value of an expression, ignoring the function's callers."""
         return self.alone(lambda: self.frame_value(function, node))
 
     def alone(self, answer: Callable[[], _R]) -> _R:
-        """An answer without regard to the callers of any function."""
+        """A result computed without looking at any function's callers."""
         before = self._reach
         try:
             return self._with_calls_up(0, answer)
@@ -377,7 +377,7 @@ class ValueInference:
             self._reach = before
 
     def one_call_up(self, answer: Callable[[], _R]) -> _R | None:
-        """An answer from those who call a function; None where that leads too far."""
+        """A result from a function's callers; None beyond the limit of calls up."""
         if self._calls_up == 0:
             self._reach = TO_THE_END
             return None
@@ -390,9 +390,9 @@ class ValueInference:
     def _ask_by_calls_up(
         self, question: tuple[object, ...], compute: Callable[[], _R], default: Callable[[], _R]
     ) -> _R:
-        """An answer that may rest on who calls, and on who calls those, as far up as is looked now.
+        """A result that may depend on callers, and on their callers, up to the current limit.
 
-        One that was worked out without coming to the end of that holds wherever as many calls are looked up.
+        A result that did not reach the limit is reused for every limit that is at least its reach.
         """
         known = self._reaches.get(question)
         calls_up = known[0] if known is not None and known[1] <= self._calls_up else self._calls_up
@@ -415,7 +415,7 @@ class ValueInference:
             self._calls_up = before
 
     def _so_far(self, function: FunctionInfo, part: Slice | None) -> Frame:
-        """The frame of a function that is being run: the module's classes are known to the calls it makes."""
+        """The frame of a function that is running: calls it makes already see the module's classes."""
         return self._running.get((function, part)) or Frame(function)
 
     def _run(self, function: FunctionInfo, bound: Env | None, part: Slice | None) -> Frame:
@@ -440,7 +440,7 @@ class ValueInference:
 
 
 def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
-    """Whether the place gives the attribute a value: `x: Tensor` in a class body only names its type."""
+    """Whether the statement gives the attribute a value: `x: Tensor` in a class body only declares its type."""
     return not any(
         isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
         for statement in owner.node.body
@@ -448,7 +448,7 @@ def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
 
 
 def _put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
-    """The parameters whose lists and dicts the function has put something into; not those that it binds anew."""
+    """The parameters whose lists and dicts the function has filled; not those that it rebinds."""
     named = frame.function.parameter_names
     rebound = set(named).intersection(frame.function.index.bound_names(frame.function)[len(named) :])
     for name, before in bound.items():

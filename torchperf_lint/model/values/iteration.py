@@ -1,4 +1,4 @@
-"""What calls that iterate give: `zip`, `enumerate` and the functions of `itertools`, whose items are often tuples."""
+"""Calls that iterate: `zip`, `enumerate` and the functions of `itertools`, which often yield tuples."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 PAIRING = frozenset({"zip", "enumerate"})
 _CHOOSE = frozenset("permutations combinations combinations_with_replacement batched".split())
 _SAME_ITEMS = {"islice": 0, "cycle": 0, "compress": 0, "dropwhile": 1, "takewhile": 1, "filterfalse": 1}
-"""Functions that hand items on as they are, and which argument has them."""
+"""Functions that yield the items of one argument unchanged, with that argument's position."""
 
 
 def tuple_of(values: Sequence[Value]) -> Value:
-    """A tuple of these."""
+    """A tuple of these values."""
     return container(join_all(values) if values else None, list(enumerate(values)), "tuple")
 
 
 def paired(node: ast.Call, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """`zip(a, b)`, `enumerate(a)`, `zip_longest(a, b)`: tuples, whose places are known up to the first starred one."""
+    """`zip(a, b)`, `enumerate(a)`, `zip_longest(a, b)`: tuples, known by position up to the first starred argument."""
     if name == "enumerate":
         return container(tuple_of([INTEGER, element_of(arguments[0] if arguments else UNKNOWN)]))
     items = [element_of(argument) for argument in arguments]
@@ -35,7 +35,7 @@ def paired(node: ast.Call, name: str, arguments: list[Value], keywords: dict[str
 
 
 def iterated(node: ast.Call, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """What a function of `itertools` gives."""
+    """The result of a function of `itertools`."""
     first = arguments[0] if arguments else UNKNOWN
     item = element_of(first)
     if name in _SAME_ITEMS:

@@ -1,4 +1,4 @@
-"""What the functions and classes of libraries give: builtins, torch, torchmetrics, loaders."""
+"""Results of library functions and classes: builtins, torch, torchmetrics, loaders."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _factory(
 
 
 def _like(model: Value, keywords: dict[str, Value]) -> Value:
-    """`torch.zeros_like(x, dtype=..., device=...)` and its like."""
+    """`torch.zeros_like(x, dtype=..., device=...)` and the like."""
     dtype = keywords["dtype"].dtype if "dtype" in keywords else model.dtype
     like = Value(Kind.TENSOR, model.device, model.scalar, model.vector, dtype, because=model.because)
     if model.kind is not Kind.TENSOR:
@@ -143,7 +143,7 @@ def _inferred_dtype(name: str, arguments: list[Value]) -> str | None:
 def library_call(
     evaluator: ExpressionValues, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
-    """What calling the function or class `ref` of a library gives."""
+    """The result of calling the library function or class `ref`."""
     first = arguments[0] if arguments else UNKNOWN
     root, _, name = ref.rpartition(".")
     if root == "builtins":
@@ -161,7 +161,7 @@ def library_call(
         first = first if node.args else keywords.get("type", UNKNOWN)
         device = None if named is None else named_device(named, first)
         if device is None and first.kind is Kind.STRING:
-            device = Device.LIKELY  # a name put together at run time: f"cuda:{rank}", args.device
+            device = Device.LIKELY  # a name built at run time: f"cuda:{rank}", args.device
         return Value(Kind.DEVICE, device or Device.UNKNOWN, because=first.because)
     if ref in torch_api.HOST_RESULTS:
         return BY_WORD.get(torch_api.HOST_RESULTS[ref], UNKNOWN)
@@ -201,7 +201,7 @@ def library_call(
     if ref in ("typing.cast", "typing_extensions.cast", "torch.jit.annotate") and len(arguments) > 1:
         return arguments[1]
     if name == "_group_tensors_by_device_and_dtype" and root.startswith("torch."):
-        # For each device and dtype: the lists as they are given, of fewer tensors, and where these stood.
+        # For each device and dtype: the given lists, with fewer tensors, and the tensors' positions.
         return container(container(None, [(0, first), (1, container(INTEGER))], "tuple"), ref="dict")
     if ref.startswith("torch._foreach_"):
         given = next((value for value in arguments if value.kind is Kind.CONTAINER), first)
@@ -231,12 +231,12 @@ def library_call(
 
 
 def _half_shown(value: Value) -> bool:
-    """A tensor that is shown to be on the device on one way, and of whose place nothing is known on another."""
+    """A tensor that is on the device on one path and of unknown device on another."""
     return value.holds_tensors and value.device is Device.UNKNOWN and bool(value.because)
 
 
 def _copied(value: Value) -> Value:
-    """What `deepcopy` makes of tensors and what holds them: a loader's copy still gives a loader's batches."""
+    """The result of `deepcopy`: a copied loader still yields a loader's batches."""
     if value.kind is not Kind.CONTAINER:
         return derived(value)
     element = None if value.element is None else _copied(value.element)
@@ -244,7 +244,7 @@ def _copied(value: Value) -> Value:
 
 
 def _holding(holder: Value, arguments: list[Value]) -> Value:
-    """A holder of modules with what it is given: a dict or list of them, or the modules one by one."""
+    """A container of modules with its arguments: a dict or list of modules, or the modules one by one."""
     if len(arguments) == 1 and arguments[0].kind is Kind.CONTAINER:
         return holder._replace(element=arguments[0].element, items=arguments[0].items)
     return holder._replace(element=join_all(arguments)) if arguments else holder
@@ -258,7 +258,7 @@ def _wrapped(name: str, first: Value) -> Value:
 
 
 def _joined(parts: list[Value]) -> Value:
-    """Tensors joined to one: they have to live in one place, so that of any of them tells for all."""
+    """Tensors joined into one: they must share a device, so one known device is that of all."""
     tensor = tensor_from(parts)
     if tensor.device is Device.UNKNOWN and any(part.is_tensor and part.device is Device.CPU for part in parts):
         return tensor._replace(device=Device.CPU, because=())
@@ -267,7 +267,7 @@ def _joined(parts: list[Value]) -> Value:
 
 def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     if ref.startswith("torch.distributed.nn.") and arguments and arguments[0].holds_tensors:
-        given_back = derived(arguments[0])  # collectives that autograd knows
+        given_back = derived(arguments[0])  # collectives that support autograd
         return container(given_back) if name in ("all_gather", "gather") else given_back
     if ref.startswith(torch_api.NOT_TENSOR_MODULES) or name[:1].isupper():
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""Metrics of the program's own: classes that are fed as the torchmetrics aggregator is that they descend from."""
+"""Metrics defined in the program: subclasses that update exactly like the torchmetrics aggregator they inherit from."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import ClassInfo
 
 _OWN_METHODS = frozenset({"compute", "plot", "__repr__", "__str__", torchmetrics_api.NAN_CHECK})
-"""What such a class may define itself, and is fed as before; with any other method it may be fed by that as well."""
+"""Methods that a subclass may define without changing how it updates; any other method might call `update`."""
 
 _OWN_ATTRIBUTES = frozenset({"full_state_update", "higher_is_better", "is_differentiable", "__doc__", "__slots__"})
 
 
 def base_given(bases: Sequence[Value]) -> str | None:
-    """The aggregator that is the only base of a class, where the class is made in a function that is given it."""
+    """The aggregator that is a class's only base, if the base is a parameter of the function around the class."""
     only = bases[0] if len(bases) == 1 else Value()
     is_known = only.kind is Kind.CLASS or (only.kind is Kind.LIBRARY and _aggregator_named(only.ref) is not None)
     return only.ref if is_known else None
 
 
 def aggregator(inference: ValueQuestions, cls: ClassInfo, given: str | None) -> str | None:
-    """`torchmetrics.MeanMetric` for a class that is fed as that is; None for any other.
+    """`torchmetrics.MeanMetric` for a class that updates like it; None for any other.
 
-    `given` is its base where that is a parameter of the function around the class.
+    `given` is its base if that is a parameter of the function around the class.
     """
     refs = inference.library_bases(cls) or [given or ""]
     ref = _aggregator_named(refs[0])

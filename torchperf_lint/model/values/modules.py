@@ -1,4 +1,4 @@
-"""nn.Modules: their attributes, their methods, and what calling one gives."""
+"""nn.Modules: their attributes, their methods, and the results of calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def module_attribute(base: Value, name: str) -> Value:
-    """`module.name` where nothing is known of the attribute itself."""
+    """`module.name` if the attribute itself is unknown."""
     if name == "device":
         device = base.device if base.device is not Device.UNKNOWN else Device.LIKELY
         return Value(Kind.DEVICE, device, because=base.because)
@@ -29,7 +29,7 @@ def module_attribute(base: Value, name: str) -> Value:
 def module_call(
     evaluator: ExpressionValues, module: Value, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
-    """What calling a module gives: what its `forward` here returns, else tensors where its inputs live."""
+    """The result of a module call: what its `forward` in the program returns, else tensors where its inputs live."""
     given = [*arguments, *keywords.values()]
     flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
     tensors = [value for value in flat if value.holds_tensors or value.device.on_accelerator]
@@ -60,7 +60,7 @@ def module_call(
 
 
 def _filled(result: Value, opaque: Value) -> Value:
-    """What a module gives; a part that nothing is known of is what a module gives whose code is not in sight."""
+    """A module's result, with unknown parts replaced by the result of a module whose code is unknown."""
     if result == UNKNOWN:
         return opaque
     if result.kind is not Kind.CONTAINER:
@@ -71,7 +71,7 @@ def _filled(result: Value, opaque: Value) -> Value:
 
 
 def _reduces(module: Value) -> bool:
-    """Whether a loss module gives one element (no `reduction="none"`, no unknown reduction)."""
+    """Whether a loss module returns one element (no `reduction="none"`, no unknown reduction)."""
     call = module.created
     if call is None:
         return False
@@ -95,7 +95,7 @@ def module_method(
     if name in ("train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply", "to_empty"):
         return base
     parameter = placed(Value(Kind.TENSOR, base.device, because=base.because), evaluator.placed)
-    if name == "clip_grad_norm_":  # of FullyShardedDataParallel: gives the norm
+    if name == "clip_grad_norm_":  # of FullyShardedDataParallel: returns the norm
         return evaluator.trained(parameter._replace(scalar=True), node)
     if name in ("parameters", "buffers"):
         return container(parameter)

@@ -1,4 +1,4 @@
-"""Values by the names that the field uses for one thing only."""
+"""Values from names that the field uses for one thing only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
 
 WHOLE_BATCH = "batch"
 BATCH = Value(Kind.PYTREE, origin=Origin.BATCH, ref=WHOLE_BATCH)
-"""A batch as a loader gives it, on the host unless something has placed it."""
+"""A batch as a loader yields it, on the host unless something has moved it."""
 
 
 def conventional(name: str, value: Value) -> Value:
-    """What the field means by such a name where the value, or the place of its tensors, is unknown; else `value`."""
+    """The conventional value of the name if the value or its device is unknown; else `value`."""
     if value.kind is not Kind.UNKNOWN:
         return Value(Kind.TENSOR, Device.CPU) if value.holds_tensors and name in conventions.HOST_TENSORS else value
     meant = _meant_by(name)

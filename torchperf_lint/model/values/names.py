@@ -1,4 +1,4 @@
-"""What names stand for that a function does not bind itself: definitions, imports and variables of any file."""
+"""Free names of functions: definitions, imports and variables of any file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """The names of one file, as its world sees them."""
+    """Name lookup in one file, as its inference sees it."""
 
     def __init__(self, inference: ValueQuestions, analyzed: FileQuestions) -> None:
         self._inference = inference
@@ -30,7 +30,7 @@ class Names:
         self._imports: dict[str, tuple[Value | Variable, int]] = {}
 
     def defined(self, name: str, definition: ast.stmt) -> Value | None:
-        """What the module knows by a name that one definition or import binds; None for what is looked up late."""
+        """The module's value of a name that one definition or import binds; None if it is looked up late."""
         if not isinstance(definition, (ast.Import, ast.ImportFrom)):
             info = self._index.info_of[definition]
             return Value(Kind.CLASS, cls=info) if isinstance(info, ClassInfo) else Value(Kind.FUNCTION, function=info)
@@ -39,7 +39,7 @@ class Names:
         return None if name in self.late_imports else self.imported(found.ref)
 
     def imported(self, ref: str) -> Value:
-        """What a name that the file imports stands for: `ref` is dotted, with leading dots as written."""
+        """The value of an imported name: `ref` is dotted, with leading dots as written."""
         known = self._analyzed.recorder.kept(self._imports, ref, lambda: self._looked_up(ref))
         return self._held_by(known) if isinstance(known, Variable) else known
 
@@ -58,7 +58,7 @@ class Names:
         return Value(Kind.LIBRARY, ref=frameworks.canonical(ref))
 
     def _held_by(self, variable: Variable) -> Value:
-        """What another file's variable is, once that file has run."""
+        """The value of another file's variable after that file has run."""
         home = self._inference.home(variable.home)
         value = None if home is None else home.at_end(variable.home.module, variable.name)
         if home is None and self._program is not None:
@@ -67,7 +67,7 @@ class Names:
         return conventional(variable.name, located(value, variable.home.path))
 
     def free(self, frame: Frame, name: str) -> Value | None:
-        """A name that the frame's function does not bind: from the functions around it, then the module."""
+        """A name that the frame's function does not bind: from the enclosing functions, then the module."""
         if name in self._index.rebound_elsewhere:
             return conventional(name, UNKNOWN)
         outer = frame.function.outer
@@ -80,22 +80,22 @@ class Names:
 
     @functools.cached_property
     def late_imports(self) -> Mapping[str, str]:
-        """The module's imports that are looked up when a name is read: that of another file may have to be parsed."""
+        """The module's imports that are resolved when a name is read, because another file may have to be parsed."""
         return {} if self._program is None else self._program.file_of(self._index).late_imports
 
     def late(self, name: str) -> Value | None:
-        """What such an import, or one by `*` from the project, makes of the name; None if none of them binds it."""
+        """The value of a late import, or of one by `*` from the project; None if none binds the name."""
         ref = self.late_imports.get(name)
         if ref is None and self._program is not None:
             ref = self._program.starred(name, self._index)
         return None if ref is None else self.imported(ref)
 
     def at_top(self, name: str) -> Value:
-        """What the module knows by the name, once it has run."""
+        """The module's value of the name after the module has run."""
         value = self._inference.at_end(self._index.module, name) or self.late(name)
         return UNKNOWN if value is None else value
 
     def all_at_top(self) -> list[Value]:
-        """All that the module knows by some name, but for what it imports by `*`."""
+        """All values bound in the module, without those imported by `*`."""
         late = [value for value in map(self.late, self.late_imports) if value is not None]
         return [*self._inference.frame(self._index.module).env.values(), *late]

@@ -1,4 +1,4 @@
-"""What a test comes to: one of a value's type, where that of one particular call is known, or of how torch runs."""
+"""Truth values of tests: of types, where one call's values are known, and of how torch runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OF_TENSORS = ("to", "cuda", "cpu", "detach")
 
 
 def runs_eagerly(test: ast.expr) -> bool | None:
-    """What a test comes to where a program is neither exported nor compiled; None if it asks for anything else."""
+    """The truth value of a test when a program is neither exported nor compiled; None if it tests anything else."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = runs_eagerly(test.operand)
         return None if inner is None else not inner
@@ -58,12 +58,12 @@ def runs_eagerly(test: ast.expr) -> bool | None:
 def _asks_how_it_runs(path: str) -> bool:
     owner, _, name = path.rpartition(".")
     if owner and owner.partition(".")[0] not in _ASKED_OF:
-        return False  # a method of an object: what that traces is not known
+        return False  # a method of an object: what it traces is unknown
     return bool(EXPORT_QUESTIONS.search(name) or COMPILE_QUESTIONS.search(name))
 
 
 def asks_about_accelerator(test: ast.expr) -> bool:
-    """Whether the condition asks whether (or which) accelerator is used."""
+    """Whether the condition tests if (or which) accelerator is used."""
     for node in subtree(test):
         text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
         if text is not None and _ACCELERATOR_NAME.search(text.lower()):
@@ -72,10 +72,10 @@ def asks_about_accelerator(test: ast.expr) -> bool:
 
 
 def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:
-    """Whether `isinstance(x, T)`, `torch.is_tensor(x)` or `hasattr(x, "to")` holds; None if that cannot be told.
+    """Whether `isinstance(x, T)`, `torch.is_tensor(x)` or `hasattr(x, "to")` holds; None if unknown.
 
-    `env` tells what `x` is, `values` what the expressions of the test are. Where they are not those of a particular
-    call, only what has been reckoned from sizes is known well enough.
+    `env` has the value of `x`, `values` those of the test's expressions. Unless they belong to one particular call,
+    only numbers computed from sizes are certain enough.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = outcome(test.operand, env, values, is_call)
@@ -103,13 +103,13 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
 
 
 def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
-    """The environment behind `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
+    """The environment after `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
 
-    A branch that what is known of `x` rules out has nothing known of it. So has one behind `all(...)` of these that
-    does not hold, where what is known of the items says that it does.
+    If the known value of `x` contradicts the branch, `x` is unknown in it. So is a container after a failed
+    `all(...)` of such tests over its items that the known items satisfy.
 
-    `not isinstance(...)` is read in a particular call alone: in general, the place that an attribute's name promises
-    (`x.device`) tells more than that of some tensor.
+    `not isinstance(...)` narrows in a particular call alone: in general, the device that an attribute's name
+    promises (`x.device`) says more than that of some tensor.
     """
     while frame.is_call and isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, holds = test.operand, not holds
@@ -132,7 +132,7 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
         inner[path] = value._replace(mixed=False) if is_tensor else NUMBER
     elif value.kind is (other if holds else asked):
         del inner[path]
-        # Not the one that the name of the attribute promises.
+        # Not the device that the attribute's name promises.
         hold(frame, f"{path}.device", Value(Kind.DEVICE), inner)
     elif value.kind is Kind.UNKNOWN and holds:
         inner[path] = value._replace(kind=Kind.TENSOR, ref=None) if asked is Kind.TENSOR else NUMBER
@@ -140,7 +140,7 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
 
 
 def _kind_asked(test: ast.Call, values: Mapping[ast.expr, Value]) -> Kind | None:
-    """TENSOR or NUMBER if that is all that the call asks about its first argument."""
+    """TENSOR or NUMBER if the call tests its first argument for just that."""
     asks = values.get(test.func, UNKNOWN).ref
     if asks == "torch.is_tensor":
         return Kind.TENSOR

@@ -1,4 +1,4 @@
-"""Objects followed from the call that makes them: every call made on them in the file, and where they leave sight."""
+"""Tracks objects from the call that makes them: every call on them in the file, and where they escape."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _OTHER_THINGS = (Kind.TENSOR, Kind.PYTREE, Kind.NUMBER, Kind.STRING, Kind.NUMPY,
 
 
 class Traced(NamedTuple):
-    """What the file does with an object: the calls on it, and the first place from which it may be used unseen.
+    """The calls on an object in the file, and the first place from which unseen code may use it.
 
-    Each call comes with the name of the method (`__call__` for the object itself). A name that may or may not
+    Each call comes with the method's name (`__call__` for the object itself). A name that may or may not
     be the object counts as the object.
     """
 
@@ -43,7 +43,7 @@ class Traced(NamedTuple):
 
 
 class Objects:
-    """Traces objects of one file on demand."""
+    """Tracks objects of one file on demand."""
 
     def __init__(self, inference: ValueQuestions) -> None:
         self.inference = inference
@@ -59,7 +59,7 @@ class Objects:
             inner = self.inference.index.info_of.get(current, owner)
             for child in children(current):
                 self.parents[child] = current
-                # Decorators and defaults belong to the function around, as the interpretation has it.
+                # Decorators and defaults belong to the enclosing function, as in value inference.
                 own = (
                     inner if isinstance(inner, FunctionInfo) and isinstance(child, (ast.stmt, ast.arguments)) else owner
                 )
@@ -70,12 +70,12 @@ class Objects:
                     self.entry_stores.append(child.value)  # type: ignore[attr-defined]
 
     def trace(self, created: ast.Call) -> Traced:
-        """Follow the object that `created` makes."""
+        """Track the object that `created` makes."""
         return _Trace(self, created).run()
 
 
 class _Trace:
-    """One object on its way; `held` says that an expression is a container (or a collection) that holds it."""
+    """The tracking of one object; `held` says that an expression is a container (or collection) that holds it."""
 
     def __init__(self, objects: Objects, created: ast.Call) -> None:
         self.inference = objects.inference
@@ -128,7 +128,7 @@ class _Trace:
         return Traced(tuple((name, call) for call, name in self.calls.items()), self.escape)
 
     def _can_be(self, node: ast.AST, held: bool) -> bool:
-        """Whether what is known of the expression allows for the object, or for something that holds it."""
+        """Whether the expression's value may be the object, or a container that holds it."""
         value = self.inference.frame_value(self.owners[node], node)  # type: ignore[arg-type]
         is_plain = value.kind is Kind.METRIC and value.ref != torchmetrics_api.COLLECTION
         if held:
@@ -137,7 +137,7 @@ class _Trace:
         return value.kind is not Kind.CONTAINER and not (is_other and self._is_fixed_entry(node))
 
     def _is_fixed_entry(self, node: ast.AST) -> bool:
-        """`metrics["loss"]`, `metrics.get("loss")`; of `self.metrics` only where nothing sets an entry of it."""
+        """`metrics["loss"]`, `metrics.get("loss")`; of `self.metrics` only if no statement sets an entry of it."""
         if not isinstance(node, (ast.Subscript, ast.Call)):
             return False
         holder = node.value if isinstance(node, ast.Subscript) else getattr(node.func, "value", None)
@@ -148,24 +148,24 @@ class _Trace:
         return not any(self._are_related(cls, self._class_of_self(store)) for store in stores)
 
     def _class_of_self(self, node: ast.Attribute) -> ClassInfo | None:
-        """The class around `self.x`; None for an attribute of anything else."""
+        """The class around `self.x`; None for attributes of other objects."""
         return self.owners[node].cls if self._is_self(node.value) else None
 
     def _are_related(self, one: ClassInfo | None, other: ClassInfo | None) -> bool:
-        """Whether one object may have the attributes of both classes, or it is not known which they are."""
+        """Whether one object may have the attributes of both classes; True if a class is unknown."""
         if one is None or other is None or one is other:
             return True
         return any({one, other} <= {*self.inference.lineage(cls)} for cls in self.inference.index.classes)
 
     def _element(self, node: ast.AST) -> None:
-        """What a holder gives may be the object, or again a holder."""
+        """An element of a container may be the object, or another container that holds it."""
         self.pending += [(node, False), (node, True)]
 
     def _escapes(self, node: ast.AST) -> None:
         if self.escape is None:
             self.escape = Because(getattr(node, "lineno", 1), "from here it may be used out of sight")
 
-    # -- expressions around it -------------------------------------------------------------------------------------
+    # -- expressions around it -----------------------------------------------------------------------------------
 
     def _attribute(self, node: ast.AST, parent: ast.AST, held: bool) -> None:
         assert isinstance(parent, ast.Attribute)
@@ -214,7 +214,7 @@ class _Trace:
             and call.func.attr in ("log", "log_dict")
             and self._is_self(call.func.value)
         ):
-            return  # Lightning reads a metric that it is given and never feeds it.
+            return  # Lightning reads a metric passed to `log` and never updates it.
         elif isinstance(call.func, ast.Attribute) and call.func.attr in _ADDERS:
             self._bind(call.func.value, True)
         elif callee.function is not None and callee.kind in (Kind.FUNCTION, Kind.METHOD):
@@ -267,7 +267,7 @@ class _Trace:
             else:
                 self._escapes(node)
 
-    # -- names and attributes that it is bound to ------------------------------------------------------------------
+    # -- names and attributes that it is bound to ----------------------------------------------------------------
 
     def _assign(self, node: ast.AST, parent: ast.AST, held: bool) -> None:
         if isinstance(parent, ast.AnnAssign):
@@ -314,13 +314,13 @@ class _Trace:
             self._escapes(target)
 
     def _put_into(self, holder: ast.Name, function: FunctionInfo) -> None:
-        """The object is put into a holder that a name stands for: one made in this file, or nothing is known of it."""
+        """The object is put into a container by name: one made in this file, or an unknown one."""
         name, user = holder.id, function
         if self.inference.frame_value(function, holder).kind not in (Kind.CONTAINER, Kind.MODULE, Kind.METRIC):
             self._escapes(holder)
         while name not in self._names_bound(function) and function.outer is not None:
             function = function.outer
-        # What a function puts into its parameter or into a global registry is there for others to find.
+        # Other code can find what a function puts into its parameter or into a global registry.
         if name in function.parameter_names or (function is not user and function.outer is None):
             self._escapes(holder)
         self._follow_name(name, function, True)
@@ -356,7 +356,7 @@ class _Trace:
                 self.pending.append((node, held))
 
     def _is_passed_over(self, node: ast.AST) -> bool:
-        """Whether the name is an item of a mapping that holds the object, but under a key that does not come here."""
+        """Whether the name is an item of a mapping whose key for the object never reaches this loop iteration."""
         assert isinstance(node, ast.Name)
         chosen = selection(node, self.parents)
         if chosen is None:
@@ -389,7 +389,7 @@ class _Trace:
                     self._escapes(node)
 
     def _closed(self, cls: ClassInfo) -> bool:
-        """Whether every method that the class inherits is in this file or in a known library."""
+        """Whether all bases of the class are in the program or in a known library."""
         for current in self.inference.lineage(cls):
             for base in current.node.bases:
                 value = self.inference.frame_value(current.scope, base)

@@ -1,4 +1,4 @@
-"""Optimizers: their groups of parameters, and what an optimizer of the program keeps for each parameter."""
+"""Optimizers: their parameter groups, and the state that an optimizer of the program stores per parameter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBERS = tuple((key, NUMBER) for key in ("lr", "weight_decay", "momentum", "in
 
 
 def param_groups(inference: ValueQuestions, optimizer: Value, step: Because) -> Value:
-    """`optimizer.param_groups`: numbers, and parameters, which are where the model is trained."""
+    """`optimizer.param_groups`: numbers, and parameters, which live where the model is trained."""
     by_name = optimizer.cls.name if optimizer.cls is not None else optimizer.ref or ""
     on_host = inference.cpu_only or "cpu" in by_name.lower()
     parameter = UNKNOWN if on_host else Value(Kind.TENSOR, Device.LIKELY, because=(step,))
@@ -27,7 +27,7 @@ def param_groups(inference: ValueQuestions, optimizer: Value, step: Because) -> 
 
 
 def state(inference: ValueQuestions, cls: ClassInfo) -> Value:
-    """`self.state` in an optimizer's class: entries for each parameter, joined over what its methods store."""
+    """`self.state` in an optimizer's class: entries per parameter, joined over what its methods store."""
     stored: dict[object, list[Value]] = {}
     for owner in inference.lineage(cls):
         for function in owner.methods.values():
@@ -39,7 +39,7 @@ def state(inference: ValueQuestions, cls: ClassInfo) -> Value:
 
 
 def _stores(function: FunctionInfo) -> Iterator[tuple[object, ast.expr | None]]:
-    """The names under which a method stores something of one parameter; None for what is more than one expression."""
+    """The names of a parameter's state that a method stores, with the stored expression; None if unpacked."""
     held = f"{function.self_name}.state"
     assigned = [node for node in function.nodes if isinstance(node, ast.Assign)]
     names = {

@@ -1,4 +1,4 @@
-"""What a function's parameters are: by the calls that reach it, annotations, framework contracts, defaults, names."""
+"""Values of a function's parameters: from its callers, annotations, framework contracts, defaults and names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PLACES = (Kind.DEVICE, Kind.STRING)
 
 
 def initial(inference: ValueQuestions, frame: Frame) -> Env:
-    """The environment in which the function of a new frame is run in general."""
+    """The initial environment of a new frame whose function runs in general."""
     env: Env = {}
     function = frame.function
     arguments = function.arguments
@@ -79,7 +79,7 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
             if promised is not None and (plain or value.kind in (Kind.UNKNOWN, promised.kind)):
                 value = promised
             elif promised is not None and promised.kind is Kind.TENSOR and value.kind is Kind.PYTREE:
-                value = value._replace(kind=Kind.TENSOR, ref=None)  # of what may be a nest of them, it is one
+                value = value._replace(kind=Kind.TENSOR, ref=None)  # a possible pytree that is known to be one tensor
         if contract is not None and (value.kind in (Kind.UNKNOWN, Kind.TENSOR) or holds_unknown(value)):
             promised = _by_contract(
                 function, contract, name, UNKNOWN if holds_unknown(value) else value, defaults.get(name)
@@ -91,7 +91,7 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
         if value.kind is Kind.UNKNOWN and value.device is Device.UNKNOWN:
             value = _by_default(inference, function, name, defaults.get(name))
             if value.device.is_cuda and name in by_calls:
-                value = value._replace(device=Device.LIKELY)  # calls give something else
+                value = value._replace(device=Device.LIKELY)  # the callers pass something else
         if value.kind is Kind.UNKNOWN and name in conventions.DEVICE_NAMES and value.device is Device.UNKNOWN:
             value = Value(Kind.DEVICE, Device.LIKELY, because=(ByName(argument.lineno, f"parameter `{name}`"),))
         env[name] = conventional(name, value)
@@ -103,17 +103,17 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
 
 
 def _says_enough(promised: Value | None) -> bool:
-    """Whether an annotation leaves nothing for the callers to tell: a text, or an object of a class."""
+    """Whether the annotation alone decides the value: a string, or an object of a class."""
     return promised is not None and promised.kind in (Kind.STRING, Kind.INSTANCE)
 
 
 def _is_mere_attribute(value: Value) -> bool:
-    """`module.x`, of which nothing is known but its owner."""
+    """`module.x`, of which only the owner is known."""
     return value.kind is Kind.METHOD and value.function is None and (value.element or UNKNOWN).kind is Kind.MODULE
 
 
 def declared(inference: ValueQuestions, stores: list[AttributeStore]) -> Value | None:
-    """The Python data that an attribute is declared to hold where it is stored: `self.x: dict[str, float] = {}`."""
+    """The Python data that an attribute's stores declare: `self.x: dict[str, float] = {}`."""
     promises = [
         annotated(each.annotation, inference, None, each.function) for each in stores if each.annotation is not None
     ]
@@ -121,7 +121,7 @@ def declared(inference: ValueQuestions, stores: list[AttributeStore]) -> Value |
 
 
 def python_data(promised: Value | None) -> Value | None:
-    """What an annotation promises if that is a number, a string, or a container of such or of anything."""
+    """The promised value if it is a number, a string, or a container of these or of unknown values."""
     inner = promised
     while inner is not None and inner.kind is Kind.CONTAINER:
         inner = inner.element
@@ -129,7 +129,7 @@ def python_data(promised: Value | None) -> Value | None:
 
 
 def own_object(inference: ValueQuestions, function: FunctionInfo) -> Value:
-    """What a method's first parameter is."""
+    """The value of a method's first parameter."""
     assert function.cls is not None
     value = inference.instance(function.cls)
     if value.kind is Kind.MODULE and not inference.cpu_only:
@@ -172,7 +172,7 @@ def _by_default(inference: ValueQuestions, function: FunctionInfo, name: str, de
 
 
 def _place_by_default(inference: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Device | None:
-    """The device that a parameter is by default: `device="cuda"`, `device=torch.device("cuda")`, `device=DEVICE`."""
+    """A parameter's device by default: `device="cuda"`, `device=torch.device("cuda")`, `device=DEVICE`."""
     if isinstance(default, ast.Call) and last_name(default.func) == "device" and default.args:
         default = default.args[0]
     if isinstance(default, ast.Constant):
@@ -182,7 +182,7 @@ def _place_by_default(inference: ValueQuestions, function: FunctionInfo, default
 
 
 def _bound_outside(inference: ValueQuestions, function: FunctionInfo, name: str) -> Value:
-    """What a name is where the function is defined."""
+    """The value of a name where the function is defined."""
     outer, value = function.outer, None
     while outer is not None and value is None:
         value = inference.at_end(outer, name)
@@ -191,7 +191,7 @@ def _bound_outside(inference: ValueQuestions, function: FunctionInfo, name: str)
 
 
 def _called_by_default(inference: ValueQuestions, function: FunctionInfo, default: ast.expr | None) -> Value:
-    """The function or class of the program that a parameter is by default: `def fit(batches, prepare=to_device)`."""
+    """A parameter's default that is a function or class of the program: `def fit(batches, prepare=to_device)`."""
     if not isinstance(default, ast.Name):
         return UNKNOWN
     value = _bound_outside(inference, function, default.id)
@@ -199,9 +199,9 @@ def _called_by_default(inference: ValueQuestions, function: FunctionInfo, defaul
 
 
 def _as_loader(name: str, given: Value) -> Value:
-    """What calls give for a parameter: one that is named for a loader takes loaders, too, if not in these calls.
+    """The value that calls pass for a parameter; one named like a loader also accepts loaders, even if these pass none.
 
-    A list of batches, or a tensor or an array of rows, is walked over as a loader is.
+    A list of batches, or a tensor or an array of rows, is iterated like a loader.
     """
     if given.kind is not Kind.TENSOR and given.kind not in _DATA:
         return given
@@ -212,7 +212,7 @@ def _as_loader(name: str, given: Value) -> Value:
 
 
 def placing(inference: ValueQuestions, function: FunctionInfo) -> tuple[Because, ...]:
-    """What shows that tensors of the function live where a module's inputs live: a contract, or that of a caller."""
+    """Evidence that the function's tensors live where a module's inputs live: its contract, or a caller's."""
     contract = inference.contract(function)
     if contract is not None and contract.device.on_accelerator:
         return (Because(function.node.lineno, contract.says),)  # type: ignore[union-attr]
@@ -233,14 +233,14 @@ def _placing_callers(inference: ValueQuestions, function: FunctionInfo) -> tuple
 
 
 def _gives_host_tensors(inference: ValueQuestions, record: CallRecord) -> bool:
-    """Whether tensors of the host are given, and none of the device: the function works where these are."""
+    """Whether the call passes host tensors and no device tensors, so that the function works on the host."""
     call = record.call
     given = inference.parts(record, *call.args, *(keyword.value for keyword in call.keywords))
     return any(map(is_of_host, given)) and not any(each.device.on_accelerator for each in given if each.holds_tensors)
 
 
 def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[str]) -> tuple[Env, set[str]]:
-    """Each wanted parameter joined over the calls of the program that reach the function, and those from the host."""
+    """Each wanted parameter joined over the calls that reach the function, and the names of those from the host."""
     if wanted <= {function.self_name} or len(calling.possible_callers(inference, function)) > bounds.MOST_CALLERS:
         return {}, set()
     per_call: list[Env] = []
@@ -258,22 +258,22 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
         arguments = [UNKNOWN] * takes_self + [values.get(argument, UNKNOWN) for argument in call.args]
         keywords = {k.arg: values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
         given = _positional(function, arguments, keywords)
-        unnamed = {} if spread else _left_out(function)  # `**mapping` may fill what the call leaves out
+        unnamed = {} if spread else _left_out(function)  # `**mapping` may fill parameters that the call leaves out
         records.append(record)
         per_call.append({**unnamed, **given, **_collected(function, arguments, keywords, spread)})
     names = {name for env in per_call for name in env} & wanted
     on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
     joined = {name: _seen(_of_steps(inference, name, per_call, records)) for name in names}
-    # Other files may call as well, with another number: which one it is, or of what type, is not known.
+    # Other files may call with another number, so its value and type are unknown.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
 
 
 def _of_steps(inference: ValueQuestions, name: str, per_call: list[Env], records: list[CallRecord]) -> list[Value]:
-    """What the calls give for the parameter.
+    """The values that the calls pass for the parameter.
 
-    Those in steps count where some name a device and some leave it None, or some give a loader's batch and some
-    other data, as an example does.
+    Only calls that may be hot count if some pass a device and some None, or some a loader's batch and some other
+    data, such as an example input.
     """
     given = [(env[name], record) for env, record in zip(per_call, records, strict=True) if name in env]
     values = [value for value, _ in given]
@@ -285,7 +285,7 @@ def _of_steps(inference: ValueQuestions, name: str, per_call: list[Env], records
 
 
 def _given_for(function: FunctionInfo, call: ast.Call, wanted: set[str], takes_self: bool) -> list[ast.expr]:
-    """What the call gives for the wanted parameters."""
+    """The expressions that the call passes for the wanted parameters."""
     parameters = function.arguments
     assert parameters is not None
     named = [a.arg for a in (*parameters.posonlyargs, *parameters.args)]
@@ -300,7 +300,7 @@ def _given_for(function: FunctionInfo, call: ast.Call, wanted: set[str], takes_s
 
 
 def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value], spread: list[Value]) -> Env:
-    """What `*args` and `**kwargs` are in a call; `spread` is what its own `**mapping` adds."""
+    """The values of `*args` and `**kwargs` in a call; `spread` are the values of the call's own `**mapping`."""
     given: Env = {}
     parameters = function.arguments
     assert parameters is not None
@@ -316,17 +316,17 @@ def _collected(function: FunctionInfo, arguments: list[Value], keywords: dict[st
 
 
 def _seen(given: list[Value]) -> Value:
-    """What a parameter is in the calls that show it; a call that shows nothing does not gainsay the others.
+    """A parameter's value over the calls where it is known; unknown ones do not contradict the others.
 
-    A tensor that one caller passes from the device costs there what it costs, whatever else is passed by others.
+    A device tensor from one caller costs the same there, whatever other callers pass.
     """
     shown = [value for value in given if value != UNKNOWN]
     if len(shown) > 1 and all(value.kind is Kind.CONTAINER for value in shown):
         return join_all(shown)._replace(element=_seen([value.element or UNKNOWN for value in shown]))
     if any(value.kind is Kind.NUMBER for value in shown):
-        # What may be a number elsewhere is no more than one tensor.
+        # A value that may also be a number is one tensor at most, not a pytree.
         shown = [v._replace(kind=Kind.TENSOR, ref=None) if v.kind is Kind.PYTREE else v for v in shown]
-    # What was moved to the device in one call is what the other calls show it to be.
+    # A value moved to the device in one call has the kind that the other calls show.
     value = join_all([value for value in shown if value.kind is not Kind.UNKNOWN] or shown)
     if len(shown) < len(given) and value.constant is not None:
         value = value._replace(constant=None)
@@ -341,13 +341,13 @@ def _seen(given: list[Value]) -> Value:
 
 
 def _names_class(call: ast.Call, function: FunctionInfo) -> bool:
-    """`Base.__init__(self, x)`: the object is given like any other argument."""
+    """`Base.__init__(self, x)`: the object is passed like any other argument."""
     owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
     return owner is not None and function.cls is not None and owner == function.cls.name
 
 
 def _left_out(function: FunctionInfo) -> Env:
-    """What each parameter with a default is in a call that leaves it out."""
+    """The value of each parameter with a default in a call that leaves it out."""
     return {name: _literal(default) for name, default in function.defaults.items()}
 
 
@@ -370,7 +370,7 @@ def _positional(function: FunctionInfo, arguments: list[Value], keywords: dict[s
 
 
 def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Value], keywords: dict[str, Value]) -> Env:
-    """The environment of one particular call: given arguments, the rest by default or annotation."""
+    """The environment of one particular call: its arguments, and defaults or annotations for the rest."""
     env = _positional(function, arguments, keywords)
     assert function.arguments is not None
     defaults = function.defaults

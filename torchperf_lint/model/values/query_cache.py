@@ -1,4 +1,4 @@
-"""Answers that are worked out once, whichever was asked for first."""
+"""Memoized queries that may depend on each other in cycles; results do not depend on the order of queries."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 MOST_WAITING = 30
-"""How many questions may wait for one another; the next one gets no answer."""
+"""How many queries may be nested; the next one returns its default."""
 
 _NEVER = 1 << 30
 
 
 class QueryCache:
-    """Memoised answers to questions that ask each other, now and then in a circle.
+    """Memoized queries that may depend on each other, sometimes in a cycle.
 
-    No answer may depend on which question came first. One that rests on another that is still being worked out is
-    kept apart until that one is answered. That answer then stands for itself, but is worked out anew while another
-    question of its circle is being answered.
+    No result may depend on which query came first. A result that depends on a query in progress is provisional: it
+    is dropped once that query ends. The outer query's result is stored, but is recomputed while another query of
+    its cycle is in progress.
     """
 
     def __init__(self, recorder: DependencyRecorder) -> None:
         self._recorder = recorder
         self._numbers: dict[object, int] = {}
-        self._known: dict[int, tuple[Any, frozenset[int], int]] = {}  # with the questions of its circle, and its trail
+        self._known: dict[int, tuple[Any, frozenset[int], int]] = {}  # result, its cycle's queries, its dependencies
         self._provisional: dict[int, tuple[Any, int, int]] = {}
         self._in_progress: dict[int, int] = {}
         self._lowest = _NEVER
 
     @property
     def depth(self) -> int:
-        """How many questions are being answered."""
+        """How many queries are in progress."""
         return len(self._in_progress)
 
     def mark_provisional(self, depth: int) -> None:
-        """Say that the answers now being worked out hold only until the question at that depth is answered."""
+        """Mark the results in progress as provisional until the query at that depth ends."""
         self._lowest = min(self._lowest, depth)
 
     def has(self, question: object) -> bool:
-        """Whether the answer is known, whatever is being worked out."""
+        """Whether the result is stored and holds whatever is in progress."""
         known = self._known.get(self._numbers.get(question, -1))
         return known is not None and not known[1]
 
     def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
-        """The answer, worked out by `compute` if it is not known; `default()` if it is being worked out already."""
-        # Questions hold whole Values: numbers stand for them, for hashing those again and again would cost.
+        """The stored result, or that of `compute`; `default()` if the query is in progress already."""
+        # Queries contain whole Values, which are slow to hash: numbers identify them.
         key = self._numbers.setdefault(question, len(self._numbers))
         known = self._known.get(key)
         recorder = self._recorder

@@ -1,4 +1,4 @@
-"""Statements over an environment of Values: assignments, branches, loops, handlers, and how their paths meet."""
+"""Runs statements over an environment of Values: assignments, branches, loops, handlers, and merges of their paths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Runs statements, all of them or those of a slice; an environment of None means that the place is not reached."""
+    """Runs statements, all or those of a slice; an environment of None means unreachable code."""
 
     def __init__(
         self, inference: ValueQuestions, evaluator: ExpressionValues, frame: Frame, part: Slice | None = None
@@ -41,7 +41,7 @@ class Runner:
         self.continues: list[list[Env]] = []
 
     def block(self, statements: list[ast.stmt], env: Env | None) -> Env | None:
-        """Run statements in order; the environment behind them."""
+        """Run statements in order; returns the environment after them."""
         return self._run(self._steps(statements), env)
 
     def _steps(self, block: list[ast.stmt]) -> list[ast.stmt]:
@@ -50,7 +50,7 @@ class Runner:
     def _run(self, statements: list[ast.stmt], env: Env | None) -> Env | None:
         for statement in statements:
             if env is None:
-                # Dead code still gets values, so that a question about it has an answer; none is asked about a call.
+                # Dead code gets values too, so that queries about it have results; in a particular call there are none.
                 if not self.frame.is_call:
                     self.statement(statement, {})
                 return None
@@ -58,7 +58,7 @@ class Runner:
         return env
 
     def statement(self, node: ast.stmt, env: Env) -> Env | None:
-        """Run one statement; the environment behind it."""
+        """Run one statement; returns the environment after it."""
         if self.part is not None and node is self.part.at:
             for asked in self.part.asked:
                 self.evaluate(asked, env)
@@ -80,7 +80,7 @@ class Runner:
         return env
 
     def _is_run(self, node: ast.stmt) -> bool:
-        """Whether the statement itself is run, and not only what stands in it."""
+        """Whether the statement itself runs, not only its nested statements."""
         return self.part is None or node in self.part.run
 
     def _functiondef(self, node: ast.FunctionDef, env: Env) -> Env:
@@ -141,7 +141,7 @@ class Runner:
         return env
 
     def _backward_evidence(self, target: ast.expr, source: ast.expr, value: Value) -> Value:
-        """An unknown call's result on which `.backward()` is called is a loss computed where its inputs live."""
+        """The result of an unknown call is a loss where its inputs live if `.backward()` is called on it."""
         path = dotted(target)
         if path not in self.frame.backward:
             return value
@@ -160,7 +160,7 @@ class Runner:
         return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
 
     def _trained(self, loss: Value, source: ast.expr) -> Value:
-        """A loss lives where its model is trained: on the accelerator, in a program that has to do with one."""
+        """A loss lives where its model is trained: on the accelerator if the program uses one."""
         if self.inference.cpu_only:
             return loss
         step = self.evaluate.because(source, "`.backward()` is called on this, in a program for an accelerator")
@@ -171,7 +171,7 @@ class Runner:
             value = self.evaluate(node.value, env)
             if value.kind is Kind.UNKNOWN or (value.kind is Kind.CONTAINER and value.element is None):
                 promised = annotated(node.annotation, self.inference, self.frame)
-                # Of an empty list of tensors, what is put into it tells more.
+                # What is put into an empty list of tensors says more than the annotation.
                 if promised is not None and (value.kind is Kind.UNKNOWN or element_of(promised).kind is Kind.NUMBER):
                     value = promised
             bind(self.evaluate, node.target, value, env)
@@ -289,7 +289,7 @@ class Runner:
         return merge_all(outcomes) if outcomes else None
 
     def _forgetting(self, env: Env, loop: ast.stmt) -> Env:
-        """The environment without what the loop may change, but for the Python data that names are declared to hold."""
+        """The environment without what the loop may change, except declared Python data."""
         kept = _without_stores(env, loop)
         for name, annotation in _declared_names(self.frame.function).items():
             if kept.get(name) == UNKNOWN:
@@ -436,7 +436,7 @@ def _without_stores(env: Env, loop: ast.stmt) -> Env:
 
 
 def merge_all(envs: list[Env]) -> Env:
-    """What holds behind paths that meet."""
+    """The environment after merging paths."""
     merged = envs[0]
     for env in envs[1:]:
         merged = _merge(merged, env)
@@ -444,7 +444,7 @@ def merge_all(envs: list[Env]) -> Env:
 
 
 def _merge_imports(envs: list[Env]) -> Env:
-    """After a try: where the paths differ in what they imported, the first (the intended one) holds."""
+    """After a try: if the paths differ in what they imported, the first (the intended one) wins."""
     merged = merge_all(envs)
     for key, value in envs[0].items():
         known = merged.get(key, UNKNOWN)

@@ -1,4 +1,4 @@
-"""Tensors: what arithmetic, methods, fields and subscripts of them give, and where that lives."""
+"""Tensors: the results of arithmetic, methods, fields and subscripts, and their devices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BY_WORD = {"number": NUMBER, "string": STRING, "None": NONE, "numpy": Value(Kind
 
 
 def placed(value: Value, because: tuple[Because, ...]) -> Value:
-    """Tensors on the way of a module's call live where its inputs do, if nothing else is known of them."""
+    """A value inside a module's call: tensors of unknown device live where the module's inputs live."""
     if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
         return value._replace(device=Device.LIKELY, because=because)
     if value.kind is Kind.CONTAINER and value.element is not None:
@@ -39,19 +39,19 @@ def placed(value: Value, because: tuple[Because, ...]) -> Value:
 
 
 def holds_unknown(value: Value) -> bool:
-    """A container of which no more is known than that it is one, or holds such ones."""
+    """Whether the value is a container with unknown elements, at any depth."""
     if value.kind is not Kind.CONTAINER:
         return False
     return value.element is None or value.element.kind is Kind.UNKNOWN or holds_unknown(value.element)
 
 
 def is_of_host(value: Value) -> bool:
-    """Tensors of the host, or what is known to be of the host, whatever it is."""
+    """Whether the value is a host tensor, or of unknown kind but known to be on the host."""
     return (value.holds_tensors or value.kind is Kind.UNKNOWN) and value.device is Device.CPU
 
 
 def is_python_data(value: Value) -> bool:
-    """A number, a text that names no accelerator, None, a class or a dtype, or a container of such."""
+    """Whether the value is a number, a string naming no accelerator, None, a class or dtype, or a container of such."""
     while value.kind is Kind.CONTAINER and value.element is not None:
         value = value.element
     if value.kind is Kind.STRING:
@@ -60,14 +60,14 @@ def is_python_data(value: Value) -> bool:
 
 
 def tensor_from(operands: list[Value], true_division: bool = False) -> Value:
-    """A tensor computed from the operands: it lives where the tensors among them live."""
+    """A tensor computed from the operands; it lives where the tensors among them live."""
     tensors = [o for o in operands if o.holds_tensors or (o.kind is Kind.UNKNOWN and o.device.on_accelerator)]
     if not tensors:
         return Value(Kind.TENSOR)
     best = tensors[0]
     device = best.device
     for tensor in tensors[1:]:
-        # A device tensor meets only device tensors and host scalars: one known operand tells for all.
+        # A device tensor meets only device tensors and host scalars: one known operand decides for all.
         if tensor.device.on_accelerator and (tensor.device.is_cuda or not device.on_accelerator):
             best, device = tensor, tensor.device
     if device is Device.CPU and any(tensor.device is Device.UNKNOWN for tensor in tensors):
@@ -80,7 +80,7 @@ def tensor_from(operands: list[Value], true_division: bool = False) -> Value:
 
 
 def _combined_dtype(operands: list[Value], tensors: list[Value], true_division: bool) -> str | None:
-    """The dtype of an element-wise result; "float" where only that it is floating is known."""
+    """The dtype of an element-wise result; "float" if only known to be floating."""
     dtypes = {tensor.dtype for tensor in tensors}
     if any(dtype is not None and dtype.startswith(("float", "bfloat")) for dtype in dtypes):
         return dtypes.pop() if len(dtypes) == 1 else "float"
@@ -92,7 +92,7 @@ def _combined_dtype(operands: list[Value], tensors: list[Value], true_division: 
 
 
 def tensor_attribute(base: Value, name: str) -> Value:
-    """`tensor.name`, or `structure.name` (a field of a model's output or of a batch)."""
+    """`tensor.name`, or `pytree.name` (a field of a model's output or of a batch)."""
     if name == "device":
         return Value(Kind.DEVICE, base.device, because=base.because)
     if name == "dtype":
@@ -128,7 +128,7 @@ def tensor_method(
     arguments: list[Value],
     keywords: dict[str, Value],
 ) -> Value:
-    """`base.name(...)` of a tensor or a structure of tensors."""
+    """`base.name(...)` of a tensor or a pytree."""
     if name in ("to", "cuda", "cpu"):
         return moved(node, base, name, arguments, keywords)
     if name in torch_api.HOST_READS:
@@ -184,7 +184,7 @@ def tensor_method(
         where = as_device(device) if device is not None else base.device
         return Value(Kind.TENSOR, where or Device.UNKNOWN, dtype=base.dtype, because=base.because)
     if name == "type_as" and arguments and arguments[0].device is Device.UNKNOWN and base.device is Device.CPU:
-        base = base._replace(device=Device.UNKNOWN, dtype=None, because=())  # it goes where the other one lives
+        base = base._replace(device=Device.UNKNOWN, dtype=None, because=())  # it moves to the other tensor's device
     given = computed(name, tensor_from([base, *(a for a in arguments if a.holds_tensors)]), arguments, keywords)
     return given._replace(sources=base.sources, origin=tensor.origin) if name in torch_api.VIEW_METHODS else given
 
@@ -197,14 +197,14 @@ def _laid(name: str, base: Value) -> Value:
 
 
 _LIE_AS_BEFORE = frozenset("detach detach_ requires_grad_ data view view_as squeeze unsqueeze unflatten".split())
-"""Methods whose result is the same piece of memory as the tensor, from end to end."""
+"""Methods whose result is the same memory as the tensor, in full."""
 
 _MAY_SHARE_MEMORY = torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"clone", "contiguous"}
-"""Methods whose result is a part of the tensor, lies in another order, or is the tensor itself only if it fits."""
+"""Methods whose result is a part of the tensor, has another layout, or is the tensor itself only if it fits."""
 
 
 def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-    """Shape and dtype of a computed tensor. `arguments` do not include the tensor itself."""
+    """The shape and dtype of a computed tensor. `arguments` do not include the tensor itself."""
     with_dim = bool(arguments) or any(key in keywords for key in ("dim", "axis", "keepdim"))
     if name in torch_api.SEVERAL_TENSORS or (
         name in torch_api.DIM_GIVES_PAIR and with_dim and not any(argument.holds_tensors for argument in arguments)
@@ -250,18 +250,18 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
 
 
 def is_whole(dtype: str | None) -> bool:
-    """Whether a dtype is one of integers or booleans."""
+    """Whether a dtype is an integer or boolean one."""
     return (dtype or "").startswith(("int", "uint", "bool"))
 
 
 _MAKES_FLOATS = frozenset("exp log sqrt div sigmoid tanh".split())
-"""What gives floats of integers, too."""
+"""Methods that return floats even for integers."""
 
 
 def item_of(base: Value, index: Value, sliced: bool) -> Value:
     """`base[index]`."""
     if base.kind is Kind.LOADER and base.created is None:
-        return base  # `loaders["train"]`: no loader itself has items
+        return base  # `loaders["train"]`: a loader itself has no items
     if base.kind is Kind.PYTREE:
         return base._replace(ref=None)
     if base.kind is Kind.TENSOR:
@@ -282,7 +282,7 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
 
 
 def held_at(base: Value, index: Value) -> Value:
-    """The element of a container at a literal place, or else any element."""
+    """The element of a container at a literal index or key, or else any element."""
     if base.items is not None and index.constant is not None:
         for key, value in base.items:
             if key == index.constant:
@@ -291,7 +291,7 @@ def held_at(base: Value, index: Value) -> Value:
 
 
 def in_one_piece(index: ast.expr, value: Value) -> bool:
-    """Whether `tensor[index]` lies in memory without gaps if the tensor does: a row, or rows that follow each other."""
+    """Whether `tensor[index]` is contiguous if the tensor is: a row, or consecutive rows."""
     if isinstance(index, ast.Slice):
         return index.step is None
     if isinstance(index, ast.Tuple):
@@ -307,7 +307,7 @@ def _takes_all(index: ast.expr) -> bool:
 
 
 def element_of(value: Value) -> Value:
-    """What iterating over the value gives."""
+    """What iterating over the value yields."""
     if value.kind in (Kind.CONTAINER, Kind.LOADER):
         return key_of(value) if value.ref == "dict" else value.element or UNKNOWN
     if value.kind is Kind.PYTREE:
@@ -322,14 +322,14 @@ def element_of(value: Value) -> Value:
 
 
 def element_of_mapping(value: Value) -> Value:
-    """What `**value` adds to a dict."""
+    """The values that `**value` adds to a dict."""
     if value.kind is Kind.CONTAINER:
         return value.element or UNKNOWN
     return element_of(value) if value.kind is Kind.PYTREE else UNKNOWN
 
 
 def key_of(mapping: Value) -> Value:
-    """Any key of a dict; UNKNOWN unless all are written literally."""
+    """Any key of a dict; UNKNOWN unless all keys are literals."""
     keys = [key for key, _ in mapping.items or ()]
     if keys and all(isinstance(key, str) for key in keys):
         return STRING
