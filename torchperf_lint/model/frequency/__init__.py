@@ -1,1 +1,1 @@
-"""How often statements run: in every step, by which loop, hook or call path, or only now and then."""
+"""How often statements run: in every step, by which loop, hook or call path, or only sometimes."""

@@ -1,4 +1,4 @@
-"""Branches that a chain of calls does not take: what the tests on the way come to for the arguments along it."""
+"""Path conditions over chains of calls: which branches the arguments along a chain rule out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 Flags = dict[str, ast.Constant]
-"""Attributes, by the text that terms have for them, and the literals that they are."""
+"""Attributes with a known literal, by their text in path conditions."""
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _TYPE_TESTS = ("isinstance", "is_tensor", "hasattr")
@@ -28,7 +28,7 @@ _WITHS = (ast.With, ast.AsyncWith)
 
 
 class Step(NamedTuple):
-    """A call on the way to a statement; `shows` says whether its arguments are those of the called function."""
+    """A call on the path to a statement; `shows` says whether its arguments are those of the called function."""
 
     record: CallRecord
     shows: bool
@@ -37,10 +37,10 @@ class Step(NamedTuple):
 def demands(
     statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...], node: ast.expr | None = None
 ) -> frozenset[Formula] | None:
-    """What must hold of the outermost function's parameters for the calls to lead to the statement.
+    """The path condition on the outermost function's parameters for the calls to lead to the statement.
 
-    `steps` leads outwards from the function around the statement; with `node`, to this expression of the statement.
-    None: they do not lead there, whatever is passed.
+    `steps` leads outwards from the function around the statement; with `node`, the path ends at this expression.
+    None: no arguments lead there.
     """
     if not steps and node is None:
         return function.index.note(("demands", statement), lambda: _demands(statement, function, (), None))
@@ -73,9 +73,9 @@ def _demands(
 
 
 def _flags_for(record: CallRecord, caller: Scope, called: Scope, flags: Flags) -> Flags:
-    """What attributes of the object are in a call of its own method: `self.fast = True; return super().run()`.
+    """The object's attributes known in a call of its own method: `self.fast = True; return super().run()`.
 
-    `flags` is what the caller knows of its own object.
+    `flags` are those that the caller knows of its own object.
     """
     function, own = caller.function, caller.function.self_name
     if own is None or called.function.self_name is None or not _calls_own_method(record.call.func, own):
@@ -102,7 +102,7 @@ def _calls_own_method(func: ast.expr, own: str) -> bool:
 
 
 def _note_flags(statement: ast.stmt, own: str, known: dict[str, ast.Constant]) -> None:
-    """What a statement makes of the attributes that are known; a method of the object may change any of them."""
+    """Update the known attributes after a statement; a call of the object's own method may change any of them."""
     bound: list[ast.Attribute] = []
     for node in subtree(statement):
         if isinstance(node, ast.Call) and _calls_own_method(node.func, own):
@@ -144,12 +144,12 @@ def _can_hold(formulas: list[Formula]) -> bool:
 
 
 def _thing(atom: tuple[str, ...]) -> tuple[str, ...]:
-    """What it asks of; whether it is one value or another is asked of the same thing."""
+    """The subject of an atom; comparisons with different literals have the same subject."""
     return atom[:2] if atom[0] == "=" else atom
 
 
 def _conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
-    """What must hold in a call of the function for its statement to be reached: of many tests, the nearest."""
+    """The conditions for a call of the function to reach the statement: the nearest ones, up to a limit."""
     return itertools.islice(_all_conditions(statement, scope), bounds.MOST_CONDITIONS)
 
 
@@ -176,14 +176,14 @@ def _all_conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
 
 
 def _formula(test: ast.expr, statement: ast.stmt, scope: Scope) -> Formula:
-    """What the test comes to; by the function's text alone, that is told once."""
+    """The formula of a test; memoized if it depends on the function alone."""
     if scope.call is not None or scope.caller is not None:
         return path_conditions.formula(test, statement, scope)
     return scope.function.index.note(("formula", test), lambda: path_conditions.formula(test, statement, scope))
 
 
 def _passed(block: list[ast.stmt], index: Index) -> list[tuple[int, ast.stmt]]:
-    """The statements of a block, with their positions, that the program does not come past in any case."""
+    """The statements of a block, with their positions, that the program may leave the block at."""
     return index.note(
         ("passed", id(block)),
         lambda: [
@@ -195,7 +195,7 @@ def _passed(block: list[ast.stmt], index: Index) -> list[tuple[int, ast.stmt]]:
 
 
 def _within(statement: ast.stmt, inner: ast.expr, scope: Scope) -> Iterator[Formula]:
-    """What must hold for an expression to be worked out in its statement: `f(x) if flag else x`, `flag and f(x)`."""
+    """The conditions for an expression to be evaluated in its statement: `f(x) if flag else x`, `flag and f(x)`."""
     for node in parts(statement):
         if isinstance(node, ast.IfExp):
             test = path_conditions.formula(node.test, statement, scope)
@@ -211,7 +211,7 @@ def _within(statement: ast.stmt, inner: ast.expr, scope: Scope) -> Iterator[Form
 
 
 def asks_types(statement: ast.stmt, function: FunctionInfo) -> bool:
-    """Whether a test of a type stands on the way to the statement in its function, or to something in it."""
+    """Whether a type test guards the statement in its function, or an expression in it."""
     return function.index.note(
         ("asks types", statement),
         lambda: any(
@@ -223,7 +223,7 @@ def asks_types(statement: ast.stmt, function: FunctionInfo) -> bool:
 
 
 def _tests(statement: ast.stmt, index: Index) -> Iterator[ast.expr]:
-    """The tests that may keep the program from the statement, or from something in it."""
+    """The tests that guard the statement or an expression in it."""
     for node in parts(statement):
         if isinstance(node, ast.IfExp):
             yield node.test
@@ -241,7 +241,7 @@ def _tests(statement: ast.stmt, index: Index) -> Iterator[ast.expr]:
 
 
 def parts(statement: ast.stmt) -> Iterator[ast.AST]:
-    """What stands in a statement, without the statements in it."""
+    """The nodes of a statement, without its nested statements."""
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()
@@ -254,7 +254,7 @@ def _holds(node: ast.expr, inner: ast.expr) -> bool:
 
 
 def _may_leave(statement: ast.stmt, index: Index) -> bool:
-    """Whether the program may leave the block from within the statement, by a test or by a `with`."""
+    """Whether the program may leave the block inside the statement: an `if` or a `with` that contains a jump."""
     if not isinstance(statement, (ast.If, *_WITHS)):
         return False
     function = index.places[statement].function
@@ -262,7 +262,7 @@ def _may_leave(statement: ast.stmt, index: Index) -> bool:
 
 
 def _around_leaves(function: FunctionInfo) -> set[ast.stmt]:
-    """The statements that leave a block of the function, and those around them."""
+    """The statements that jump out of a block of the function, and those around them."""
     found: set[ast.stmt] = set()
     for statement in function.statements:
         current: ast.stmt | None = statement if isinstance(statement, _LEAVES) else None
@@ -273,7 +273,7 @@ def _around_leaves(function: FunctionInfo) -> set[ast.stmt]:
 
 
 def _goes_on(block: list[ast.stmt], scope: Scope) -> Formula:
-    """What must hold for the program to come to the end of a block."""
+    """The condition for the program to reach the end of a block."""
     needed: list[Formula] = []
     for statement in block:
         if isinstance(statement, _LEAVES):

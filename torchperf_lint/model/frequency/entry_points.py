@@ -1,7 +1,7 @@
-"""Where heat may begin at all, told from names alone: a cheap "certainly cold" before any value is computed.
+"""Entry points of hot code by names alone: a cheap "certainly not hot" before any value is computed.
 
-The answer errs on one side only: what may be hot by name is asked about properly (`heat.py`), and what may not
-cannot be hot by any evidence that `heat.py` accepts.
+It errs on one side only: a statement that may be hot by name is checked properly in `execution.py`, and any other
+cannot be hot by any evidence that `execution.py` accepts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CALLBACK_TAKERS = (
 
 
 class EntryPoints:
-    """The loops and functions of one file that may be hot; of a program's file, what others call may be."""
+    """The loops and functions of one file that may be hot; in a program, functions that other files call may be."""
 
     def __init__(
         self,
@@ -70,12 +70,12 @@ class EntryPoints:
         self._functions, self._rests_on = recorder.followed(self._reachable)
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
-        """False only if the statement is certainly cold."""
+        """False only if the statement is certainly not hot."""
         self._recorder.here |= self._rests_on
         return self._index.places[statement].function in self._functions or self.in_loop(statement)
 
     def in_loop(self, statement: ast.stmt) -> bool:
-        """Whether a loop that may take batches stands around the statement, in its function."""
+        """Whether a loop that may take batches is around the statement in its function."""
         block = id(self._index.places[statement].block)
         known = self._in_loops.get(block)
         if known is None:
@@ -84,7 +84,7 @@ class EntryPoints:
         return known
 
     def _may_take_batches(self, loop: ast.stmt) -> bool:
-        """Whether one pass may take one batch, for something else than the training calls in it."""
+        """Whether one pass may take one batch, for reasons other than the training calls in it."""
         if isinstance(loop, ast.While):
             return False
         assert isinstance(loop, (ast.For, ast.AsyncFor))
@@ -107,7 +107,7 @@ class EntryPoints:
         return False
 
     def _reachable(self) -> set[FunctionInfo]:
-        """Functions with a hook's name, and all that a name called in a warm place may mean."""
+        """Functions with a hook's name, and all functions that a call in a possibly hot place may mean."""
         by_name: dict[str, list[FunctionInfo]] = {}
         for function in self._index.functions:
             for name in (function.called_as, *self._index.also_called(function.called_as)):
@@ -148,14 +148,14 @@ class EntryPoints:
 
     @staticmethod
     def _known_elsewhere(function: FunctionInfo, program: ProjectQuestions) -> bool:
-        """Whether other files may call the function, or the one around it, which may hand it out."""
+        """Whether other files may call the function, or the one around it, which may return it."""
         makes = function.outer is not None and function.outer.name == _maker_of(function)
         return program.known_elsewhere(function) or (makes and program.known_elsewhere(function.outer))  # type: ignore[arg-type]
 
     def _meant(self, record: CallRecord, by_name: dict[str, list[FunctionInfo]]) -> list[FunctionInfo]:
-        """The functions of the file that a call may mean by its last name, and those that it is given.
+        """The functions of the file that a call may mean by its last name, and those passed to it.
 
-        `x.f()` is a method or what an attribute holds, `f()` is no method.
+        `x.f()` is a method or an attribute's value, `f()` is never a method.
         """
         func = record.call.func
         meant = by_name.get(last_name(func) or "", ())
@@ -168,17 +168,17 @@ class EntryPoints:
 
 
 def _maker_of(function: FunctionInfo) -> str | None:
-    """The name of what is called to have the function: of the one around it, or of the class with this `__call__`."""
+    """The name that is called to obtain the function: that of the enclosing function, or the class of `__call__`."""
     if function.cls is not None:
         return function.cls.name if function.name == "__call__" else None
     return None if function.outer is None or function.outer is function.index.module else function.outer.name
 
 
 def _is_hook(function: FunctionInfo) -> bool:
-    """A method with a hook's name in a class that descends from something."""
+    """Whether the function is a method with a hook's name in a class with bases."""
     return function.name in _HOOK_NAMES and function.cls is not None and bool(function.cls.node.bases)
 
 
 def _is_handler(function: FunctionInfo) -> bool:
-    """Decorated by something like `@trainer.on(...)`."""
+    """Whether the function is decorated by a call like `@trainer.on(...)`."""
     return any(isinstance(d, ast.Call) and last_name(d.func) == "on" for d in function.decorators)

@@ -1,4 +1,4 @@
-"""Heat: whether a statement runs in every step, by which loop, hook or call path, or only now and then."""
+"""Execution frequency: whether a statement runs in every step, by which loop, hook or call path, or only sometimes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
 class _Where(NamedTuple):
-    """A place on the way outwards: how the program leaves, once it has come here, what is around."""
+    """A statement on the way outwards; `leaves` is how the program leaves the surroundings once it gets here."""
 
     statement: ast.stmt
     leaves: type | None
@@ -45,11 +45,11 @@ def _targets(target: ast.expr) -> list[ast.expr]:
 
 
 _AS_THE_FUNCTION = HotPath(None, Frequency.FUNCTION, ())
-"""The heat of a statement that is as hot as the function around it."""
+"""The frequency of a statement that runs as often as the function around it."""
 
 
 class ExecutionFrequency:
-    """Answers for one file, on demand."""
+    """Execution frequencies of one file, computed on demand."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ExecutionFrequency:
         self.reachability = known
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
-        """False only if the statement is certainly cold; names alone tell that, and are asked before any value."""
+        """False only if the statement is certainly not hot, by names alone; checked before any value is computed."""
         block = id(self.inference.index.places[statement].block)
         return self.recorder.kept(self._warm_blocks, block, lambda: self._may_be_hot(statement))
 
@@ -91,7 +91,7 @@ class ExecutionFrequency:
         return self.entry_points.in_loop(statement) or may_reach.may_be_hot(self, place.function)
 
     def of(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
-        """The heat of a statement; None where it is cold, unknown, or throttled."""
+        """The hot path to a statement; None if it is not hot, unknown, or behind a sampling guard."""
         question = (statement, ignore_sampling)
         return self.recorder.kept(self._known, question, lambda: self._of(statement, ignore_sampling))
 
@@ -100,7 +100,7 @@ class ExecutionFrequency:
         return None if hot_path is None else hot_path._replace(each=self._each(statement))
 
     def _each(self, statement: ast.stmt) -> str:
-        """What the innermost `for` loop around the statement binds, if that is a loop inside the step."""
+        """The targets of the innermost `for` loop around the statement, if that loop is inside the step."""
         function = self.inference.index.places[statement].function
         for loop in self.loops.enclosing(statement):
             if self.loops.classify(loop, function).kind is not LoopKind.OTHER:
@@ -124,7 +124,7 @@ class ExecutionFrequency:
         return self.recorder.kept(self._by_function, question, lambda: self._search(statement, function, asked))
 
     def within(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
-        """What the statement's own function tells of its heat."""
+        """The frequency of the statement within its own function."""
         where = _Where(statement, None, ignore_sampling)
         passed: list[tuple[_Where, int]] = []
         found: HotPath | _Where | None = where
@@ -143,7 +143,7 @@ class ExecutionFrequency:
         return found
 
     def _outwards(self, where: _Where) -> HotPath | _Where | None:
-        """What is told by the next block or loop around a statement, or where to go on."""
+        """The frequency decided by the next block or loop around a statement, or the statement to continue at."""
         place = self.inference.index.places[where.statement]
         parent, leaves = place.parent, where.leaves
         if not where.ignores_sampling and self._skipped_before(where.statement):
@@ -166,11 +166,11 @@ class ExecutionFrequency:
         return _Where(parent, leaves, where.ignores_sampling)
 
     def sampled(self, statement: ast.stmt) -> bool:
-        """Whether the statement would run in every step were it not for a throttle around it."""
+        """Whether the statement would run in every step without a sampling guard around it."""
         return self.of(statement) is None and self.of(statement, ignore_sampling=True) is not None
 
     def sampled_on_the_way(self, statement: ast.stmt) -> bool:
-        """Whether it would run in every step were it not for a throttle around it, or around a call that leads here."""
+        """Whether it would run in every step without a sampling guard around it or around a call that leads to it."""
         if self.sampled(statement):
             return True
         if self.of(statement) is not None or self.within(statement, ignore_sampling=True) is not _AS_THE_FUNCTION:
@@ -180,9 +180,9 @@ class ExecutionFrequency:
         return asked is not None and self._search(statement, function, asked, ignore_sampling=True) is not None
 
     def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
-        """Whether the call runs only now and then within its statement: `x.item() if step % n == 0 else None`.
+        """Whether the call runs only sometimes within its statement: `x.item() if step % n == 0 else None`.
 
-        Or never, as no way leads to it: `flag and x.any()` where all callers leave the flag at False.
+        Or never, because no path reaches it: `flag and x.any()` if all callers leave the flag at False.
         """
         function = self.inference.index.places[statement].function
         lookup = self._lookup(function)
@@ -209,7 +209,7 @@ class ExecutionFrequency:
         if not is_asked or self.within(statement) is not _AS_THE_FUNCTION:
             return False
         if call in self._asked:
-            return True  # functions that call each other so: the way round leads to nothing that is not asked already
+            return True  # mutually recursive functions: the cycle adds no path that is not searched already
         self._asked.add(call)
         try:
             return self._search(statement, function, asked, call) is None
@@ -224,10 +224,10 @@ class ExecutionFrequency:
         node: ast.expr | None = None,
         ignore_sampling: bool = False,
     ) -> HotPath | None:
-        """The heat of a statement by that of its function: by contract, or by the shortest path of hot calls.
+        """The hot path to a statement as hot as its function: by contract, or by the shortest chain of hot calls.
 
-        A path that leads into the function but, for what it passes, not to the statement is none. A path from training
-        goes before a shorter one from an evaluation.
+        A chain whose arguments do not lead to the statement does not count. A chain from training wins over a
+        shorter one from evaluation.
         """
         evaluation: HotPath | None = None
         pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
@@ -271,7 +271,7 @@ class ExecutionFrequency:
         return evaluation
 
     def home(self, function: FunctionInfo) -> FrequencyQuestions:
-        """The answers of the file that the function stands in."""
+        """The frequencies of the function's file."""
         program = self.inference.program
         if program is None or function.index is self.inference.index:
             return self
@@ -281,7 +281,7 @@ class ExecutionFrequency:
         return self.home(function).inference
 
     def own_hot_path(self, function: FunctionInfo) -> HotPath | None:
-        """What makes a function hot whoever calls it: a framework's contract, or the user's configuration."""
+        """Why the function is hot whoever calls it: a framework's contract, or the user's configuration."""
         if isinstance(function.node, ast.Module):
             return None
         row = function.node.lineno
@@ -296,12 +296,12 @@ class ExecutionFrequency:
         return None
 
     def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
-        """Calls that may mean the function, and what else is to be said of them (`step(closure)` calls a closure)."""
+        """Calls that may reach the function, each with an explanation if it is not direct (`step(closure)`)."""
         if "dummy" in function.name.lower():
-            return  # a stand-in for a batch that is missing: asked for in every step, needed hardly ever
+            return  # a substitute for a missing batch: looked up in every step, needed hardly ever
         decorators = [each.func if isinstance(each, ast.Call) else each for each in function.decorators]
         if any(last_name(each) in _CACHING for each in decorators):
-            return  # called in every step, and run for what it has not been given before
+            return  # called in every step, but run only for new arguments
         for record in calling.possible_callers(self.inference, function):
             if record.function is not function:
                 yield record, ""
@@ -324,10 +324,10 @@ class ExecutionFrequency:
             frequency = Frequency.BATCH_LOOP
         return HotPath(loop, frequency, (Because(loop.lineno, says, self.inference.index.path),))
 
-    # -- throttles -------------------------------------------------------------------------------------------------
+    # -- sampling guards -----------------------------------------------------------------------------------------
 
     def _guarded(self, parent: ast.stmt, field: str, function: FunctionInfo) -> bool:
-        """Whether standing in this field of the parent means running only now and then."""
+        """Whether statements in this field of the parent run only sometimes."""
         if field == "handlers" and isinstance(parent, ast.Try):
             return True
         if not isinstance(parent, ast.If):
@@ -343,12 +343,12 @@ class ExecutionFrequency:
         return FirstPass(self, at, block).alone_enters
 
     def _skipped_before(self, statement: ast.stmt) -> bool:
-        """An earlier `if step % n: continue` (or return) in the same block."""
+        """Whether an `if step % n: continue` (or return) comes before in the same block."""
         place = self.inference.index.places[statement]
         return self._first_skip(place.block, place.function) < place.position
 
     def _first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
-        """The position of the first such statement in the block; past the end if there is none."""
+        """The position of the first such statement in the block; the block's length if there is none."""
         return self.recorder.kept(self._first_skips, id(block), lambda: self._find_first_skip(block, function))
 
     def _find_first_skip(self, block: list[ast.stmt], function: FunctionInfo) -> int:
@@ -360,7 +360,7 @@ class ExecutionFrequency:
         return len(block)
 
     def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
-        """What the function's plain assignments bind the name to."""
+        """The values that the function's plain assignments bind the name to."""
         return self._lookup(function)(name)
 
     def _lookup(self, function: FunctionInfo) -> Callable[[str], list[ast.expr]]:
@@ -387,7 +387,7 @@ def _simple_bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:
 
 
 def _leaves(block: list[ast.stmt]) -> type | None:
-    """How a block that ends by leaving does it: Break, Return, Continue or Raise; None if it goes on."""
+    """How a block jumps at its end: Break, Return, Continue or Raise; None if it goes on."""
     last = block[-1]
     if isinstance(last, (ast.Break, ast.Return, ast.Raise, ast.Continue)):
         return type(last)
@@ -397,7 +397,7 @@ def _leaves(block: list[ast.stmt]) -> type | None:
 
 
 def _assigning(statement: ast.stmt, values: list[ast.expr]) -> list[ast.stmt]:
-    """The statement as it is where its value is one of these: `x = f() if x is None else x`, `x = x or f()`."""
+    """The assignment with only this value: `x = f() if x is None else x`, `x = x or f()`; empty if not one value."""
     if not isinstance(statement, ast.Assign) or len(values) != 1:
         return []
     return [ast.Assign(targets=statement.targets, value=values[0])]

@@ -1,8 +1,8 @@
-"""Branches that only the first pass enters: what they bind makes their test fail from then on.
+"""Branches that only the first pass enters, because what they bind makes their test fail afterwards.
 
-`if preds is None: preds = ...`, `if not hasattr(self, "queue"): self.queue = ...`, `if key not in cache: ...`, also by
-way of a method that is called there. What is set anew within the pass, or by other code that may run in every step, is
-no such guard.
+`if preds is None: preds = ...`, `if not hasattr(self, "queue"): self.queue = ...`, `if key not in cache: ...`, also
+through a method that is called there. A slot that is reset within the pass, or by other code that may run in every
+step, is no such guard.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STEADY = frozenset("items keys parameters named_parameters modules named_module
 
 
 class FirstPass:
-    """One branch, or what stands behind an `if` that leaves: `block` is what runs where the test lets it."""
+    """One branch, or the code after an `if` that jumps: `block` runs if the test allows it."""
 
     def __init__(self, frequency: FrequencyQuestions, at: ast.stmt, block: list[ast.stmt]) -> None:
         """`at` is the statement with the test."""
@@ -78,7 +78,7 @@ class FirstPass:
         return None
 
     def _refined(self, slot: Slot) -> Slot:
-        """`not x` of what is None at first, or an empty container, as the program binds it elsewhere."""
+        """The slot of `not x`, refined to None or an empty container if the program binds it to that elsewhere."""
         if slot.state is not State.FALSE or slot.key is not None:
             return slot
         bound = [change.value for change in self._changes_anywhere(slot) if change.how == "=" and change.key is None]
@@ -90,7 +90,7 @@ class FirstPass:
         return slot._replace(state=State.EMPTY) if is_container else slot
 
     def _lasts(self, slot: Slot, loop: Loop | None) -> bool:
-        """Whether the branch ends the state that lets it be entered, and nothing brings that back in a later step."""
+        """Whether the branch ends the state that its test needs, and nothing restores that state in a later step."""
         if slot.key is not None and not self._comes_again(slot, loop):
             return False
         settling = set(self._settling(self._block, slot, self._function, bounds.MOST_CALLS_TO_BINDING))
@@ -109,7 +109,7 @@ class FirstPass:
     # -- what ends the state ---------------------------------------------------------------------------------------
 
     def _settling(self, block: list[ast.stmt], slot: Slot, function: FunctionInfo, calls: int) -> Iterator[ast.stmt]:
-        """The statements of a block that end the state whatever else happens."""
+        """The statements of a block that always end the state."""
         for statement in block:
             if isinstance(statement, (*_WITHS, ast.Try)):
                 yield from self._settling(statement.body, slot, function, calls)
@@ -154,10 +154,10 @@ class FirstPass:
         there = slot._replace(path=method.self_name + slot.path[len(owner) :], key=key)
         return any(True for _ in self._settling(method.body, there, method, calls - 1))
 
-    # -- what brings it back ---------------------------------------------------------------------------------------
+    # -- what restores it ----------------------------------------------------------------------------------------
 
     def _outlives_pass(self, slot: Slot, loop: Loop | None) -> bool:
-        """Whether the next step finds the same object under the slot's first name."""
+        """Whether the next step finds the same object under the slot's root name."""
         if slot.root == self._function.self_name:
             init = (
                 None if self._function.cls is None else self._frequency.inference.method(self._function.cls, "__init__")
@@ -169,7 +169,7 @@ class FirstPass:
         return bool(bound) and all(self._takes_from_self(change, slot) for change in bound)
 
     def _takes_from_self(self, change: Change, slot: Slot) -> bool:
-        """`state = self.state[p]`: what is put into it stays with the object."""
+        """`state = self.state[p]`: what is put into it stays in the object."""
         node = change.value
         while isinstance(node, (ast.Attribute, ast.Subscript)):
             node = node.value
@@ -198,7 +198,7 @@ class FirstPass:
         return False
 
     def _may_run_in_steps(self, change: Change, slot: Slot) -> bool:
-        """Whether a change in another function may run in a step; of what nothing tells, if it is a plain reset."""
+        """Whether a change in another function may run in a step; without evidence, only if it is a plain reset."""
         owner = self._owner(change)
         path, home = change.said or change.path, self._frequency.home(owner)
         if home.may_be_hot(change.statement):
@@ -211,7 +211,7 @@ class FirstPass:
         return _is_handed_on(owner) or not calling.callers_by_name(home.inference, owner)
 
     def _means_same(self, path: str, slot: Slot, owner: FunctionInfo) -> bool:
-        """Whether a path in another function may lead to the slot, or to what holds it."""
+        """Whether a path in another function may lead to the slot, or to its container."""
         root, _, rest = path.partition(".")
         if rest:
             is_own = slot.root == self._function.self_name and slot.path.count(".") == 1
@@ -226,7 +226,7 @@ class FirstPass:
         return any(isinstance(each, ast.Global) for each in said) or owner in shared or bool(said and shared)
 
     def _is_related(self, owner: FunctionInfo) -> bool:
-        """Whether the other function is a method of the class, of one that it descends from or of one below it."""
+        """Whether the other function is a method of the class, or of one of its bases or subclasses."""
         one, other, inference = self._function.cls, owner.cls, self._frequency.inference
         return (
             one is not None
@@ -235,7 +235,7 @@ class FirstPass:
         )
 
     def _changes_anywhere(self, slot: Slot) -> Iterator[Change]:
-        """What changes the slot, or what holds it: in this file by its name, in others of the project by its class."""
+        """The changes of the slot or its container: in this file by its name, in other files by its class."""
         by_name = self._index.note("changes", lambda: _changes_by_name(self._index))
         names = slot.path.split(".")
         for count in range(1 if len(names) == 1 or names[0] != self._function.self_name else 2, len(names) + 1):
@@ -256,7 +256,7 @@ class FirstPass:
                         yield change._replace(path=slot.path, said=change.path)
 
     def _set_by_any_name(self, slot: Slot, changes: Iterable[Change]) -> Iterator[Change]:
-        """`setattr(self, name, None)`: it may bring the state back whatever the slot's name is."""
+        """`setattr(self, name, None)`: it may restore the state, whatever the slot's name is."""
         held, _, attribute = slot.path.rpartition(".")
         for change in changes:
             where, owner = self._index.places[change.statement].function, change.path.rpartition(".")[0]
@@ -266,7 +266,7 @@ class FirstPass:
                 yield named
 
     def _owner(self, change: Change) -> FunctionInfo:
-        """The function that the change stands in."""
+        """The function that contains the change."""
         place = self._index.places.get(change.statement)
         if place is not None:
             return place.function
@@ -282,7 +282,7 @@ class FirstPass:
         return current is loop
 
     def _is_rare(self, statement: ast.stmt, loop: Loop | None) -> bool:
-        """Whether a throttle lets the statement run now and then only."""
+        """Whether a sampling guard lets the statement run only sometimes."""
         current = statement
         while (parent := self._index.places[current].parent) is not loop and parent is not None:
             field = self._index.places[current].field
@@ -293,7 +293,7 @@ class FirstPass:
         return False
 
     def _comes_again(self, slot: Slot, loop: Loop | None) -> bool:
-        """Whether later steps ask for the entry again: a literal, the name of a layer; or it is a cache."""
+        """Whether later steps look the entry up again: its key is a literal or a layer's name, or it is a cache."""
         assert slot.key is not None
         if all(self._is_steady(node.id, loop) for node in subtree(slot.key) if isinstance(node, ast.Name)):
             return True
@@ -301,7 +301,7 @@ class FirstPass:
         return _CACHE.search(slot.path) is not None and not is_new
 
     def _new_in(self, loop: Loop) -> set[str]:
-        """The names that stand for something else in every pass: what the loop binds, and what comes of that."""
+        """The names whose values change in every pass: those that the loop binds, and those computed from them."""
         new = set() if isinstance(loop, ast.While) else set(names_in(loop.target))
         inside = [each for each in self._function.statements if each is not loop and self._is_in(each, loop)]
         changes = [change for each in inside for change in changes_in(each) if change.key is None]
@@ -317,7 +317,7 @@ class FirstPass:
         return new
 
     def _is_steady(self, name: str, loop: Loop | None) -> bool:
-        """Whether a name stands for few things, which do not come from the batch."""
+        """Whether a name has few values, which do not come from the batch."""
         if not self._is_local(name):
             return True
         if loop is None or name in self._function.parameter_names:
@@ -338,7 +338,7 @@ class FirstPass:
 
 
 def _told_by(node: ast.expr | None) -> set[str]:
-    """The names whose content an expression tells; not those that it asks for their size, type or remainder only."""
+    """The names whose content an expression depends on, not only their size, type or remainder."""
     told: set[str] = set()
     pending: list[ast.AST] = [] if node is None else [node]
     while pending:
@@ -353,7 +353,7 @@ def _told_by(node: ast.expr | None) -> set[str]:
 
 
 def _scopes(function: FunctionInfo) -> Iterator[FunctionInfo]:
-    """The function and those around it."""
+    """The function and its enclosing functions."""
     current: FunctionInfo | None = function
     while current is not None and not isinstance(current.node, ast.Module):
         yield current
@@ -361,7 +361,7 @@ def _scopes(function: FunctionInfo) -> Iterator[FunctionInfo]:
 
 
 def _is_handed_on(function: FunctionInfo) -> bool:
-    """Whether its file reads the function's name otherwise than to call it: what is given it calls it at any time."""
+    """Whether its file reads the function's name other than to call it: the receiver may call it at any time."""
     index = function.index
     return function.name in index.note("handed on", lambda: _read_uncalled(index))
 
@@ -380,7 +380,7 @@ def _read_uncalled(index: Index) -> set[str]:
 
 
 def _changes_by_name(index: Index) -> dict[str, list[Change]]:
-    """What the statements of a file change, by the last name of the path."""
+    """The changes that the statements of a file make, by the last name of the path."""
     found: dict[str, list[Change]] = {}
     for statement in index.places:
         for change in changes_in(statement):
@@ -389,7 +389,7 @@ def _changes_by_name(index: Index) -> dict[str, list[Change]]:
 
 
 def _counts_passes(slot: Slot, loop: Loop | None) -> bool:
-    """Whether the slot is the loop's own counter, asked for one value: `for n, x in enumerate(...)`, `if n == 0`."""
+    """Whether the slot is the loop's counter, compared with one value: `for n, x in enumerate(...)`, `if n == 0`."""
     if slot.state is not State.EQUAL or isinstance(loop, ast.While) or loop is None:
         return False
     is_counted = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "enumerate"

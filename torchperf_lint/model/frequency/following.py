@@ -1,4 +1,4 @@
-"""Ways of calls, followed with what each call gives: whether they come to a place in the innermost function."""
+"""Evaluates chains of calls with their arguments' types: whether they reach a place in the innermost function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def depends_on_types(statement: ast.stmt, function: FunctionInfo, steps: tuple[Step, ...]) -> bool:
-    """Whether a test of a type stands on the way, so that it matters what the calls give."""
+    """Whether a type test guards the path, so that the arguments' types matter."""
     return asks_types(statement, function) or any(
         asks_types(step.record.statement, step.record.function) for step in steps[:-1]
     )
@@ -35,9 +35,9 @@ def arrives(
     steps: tuple[Step, ...],
     node: ast.expr | None = None,
 ) -> bool:
-    """False if the types of what the calls give keep the program from the statement, or from this expression in it.
+    """False if the types of the arguments keep the program from the statement, or from this expression in it.
 
-    `home` is the world of a function's file; `steps` leads outwards from the function, which the statement stands in.
+    `home` returns the inference of a function's file; `steps` leads outwards from the statement's function.
     """
     shown = list(itertools.takewhile(lambda step: step.shows, steps))
     given: Env | None = None  # None: nothing is known of this call
@@ -59,7 +59,7 @@ def arrives(
 
 
 def _is_plain(record: CallRecord, called: FunctionInfo) -> bool:
-    """Whether the call says what each parameter is: `f(x, y=z)`, `self.f(x)`."""
+    """Whether the call shows each parameter's argument: `f(x, y=z)`, `self.f(x)`."""
     call = record.call
     if last_name(call.func) != called.called_as or called.arguments is None:
         return False
@@ -76,7 +76,7 @@ def _has_receiver(call: ast.Call, called: FunctionInfo) -> bool:
 def _values(
     inference: ValueQuestions, record: CallRecord, given: Env | None, asked: tuple[ast.expr, ...]
 ) -> Mapping[ast.expr, Value] | None:
-    """What the arguments are in the call of the function around; None if that does not come to them."""
+    """The arguments' values in the call of the enclosing function; None if that call does not reach them."""
     function = record.function
     if given is None:
         values = inference.alone(lambda: inference.parts(record, *asked))
@@ -87,7 +87,7 @@ def _values(
 def _reached(
     inference: ValueQuestions, function: FunctionInfo, given: Env, wanted: tuple[ast.expr, ...]
 ) -> Mapping[ast.expr, Value] | None:
-    """The values of such a call; None if it comes to none of the expressions, but would if nothing were known of it."""
+    """The values in such a call; None if it reaches none of the expressions but would with unknown arguments."""
     values = inference.in_call(function, given)
     if values is None:
         return {}
@@ -99,7 +99,7 @@ def _reached(
 
 
 def _bound(inference: ValueQuestions, called: FunctionInfo, call: ast.Call, values: Mapping[ast.expr, Value]) -> Env:
-    """The parameters of the called function."""
+    """The environment of the called function's parameters."""
     own = [parameters.own_object(inference, called)] if called.self_name is not None else []
     arguments = [values.get(each, UNKNOWN) for each in call.args]
     keywords = {each.arg: values.get(each.value, UNKNOWN) for each in call.keywords if each.arg}

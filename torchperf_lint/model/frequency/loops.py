@@ -1,4 +1,4 @@
-"""Loops: which ones take a batch per pass, which count epochs, and how a function's body lies in them."""
+"""Classifies loops: those that take a batch per pass, those over epochs, and others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Loops:
         self.inference = inference
         self.loader_names = loader_names
         self._recorder = recorder
-        self._known: dict[ast.stmt, tuple[LoopInfo, int]] = {}  # each with its trail
+        self._known: dict[ast.stmt, tuple[LoopInfo, int]] = {}  # each with its dependencies
         self._stepping: frozenset[str] | None = None
         self._training: dict[FunctionInfo, tuple[list[tuple[CallRecord, Loop | None]], int]] = {}
 
@@ -41,7 +41,7 @@ class Loops:
         return enclosing(statement, self.inference.index)
 
     def classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
-        """What kind of loop this is."""
+        """The kind of the loop."""
         return self._recorder.kept(self._known, loop, lambda: self._classify(loop, function))
 
     def _classify(self, loop: Loop, function: FunctionInfo) -> LoopInfo:
@@ -70,7 +70,7 @@ class Loops:
         return LoopInfo(LoopKind.EPOCH if holds_batches else LoopKind.OTHER, "", False)
 
     def loader_in(self, iterable: ast.expr, function: FunctionInfo) -> str | None:
-        """The text of the loader that an iterable walks over, through enumerate, tqdm, zip and the like."""
+        """The text of the loader that an iterable iterates over, through enumerate, tqdm, zip and the like."""
         value = self.inference.frame_value(function, iterable)
         if value.kind is Kind.LOADER or (value.cls is not None and "DataLoader" in value.cls.name):
             return _loader_text(iterable)
@@ -123,7 +123,7 @@ class Loops:
         return self._takes_step(record, function)
 
     def _takes_step(self, record: CallRecord, function: FunctionInfo) -> bool:
-        """`optimizer.step()`, or a method that is given the optimizer: `task.optimizer_step(self.optimizer)`."""
+        """`optimizer.step()`, or a method that takes the optimizer: `task.optimizer_step(self.optimizer)`."""
         func = record.call.func
         if not isinstance(func, ast.Attribute):
             return False
@@ -133,7 +133,7 @@ class Loops:
         return func.attr in _STEP and self.inference.frame_value(function, func.value).kind in _STEP_RECEIVERS
 
     def _names_of_steps(self) -> frozenset[str]:
-        """Names of functions that call `backward`: of those here, and those anywhere that are called here."""
+        """Names of functions that call `backward`: those in this file, and those anywhere that this file calls."""
         if self._stepping is None:
             calling = (
                 record.function.name for name in _BACKWARD for record in self.inference.index.calls.get(name, ())
@@ -149,7 +149,7 @@ class Loops:
         return program.file_of(function.index).frequency_from_afar.loops
 
     def makes_step(self, function: FunctionInfo, calls: int = 0) -> bool:
-        """Whether one call of the function is one training step, made by itself or by what it calls."""
+        """Whether one call of the function makes one training step, directly or through its calls."""
         names = self._names_of_steps()
         for record in function.calls_made:
             name = last_name(record.call.func)
@@ -162,7 +162,7 @@ class Loops:
         return self._steps_once(function)
 
     def _steps_once(self, function: FunctionInfo) -> bool:
-        """Whether the function gathers gradients of parts of a batch, not of a loader's batches, and takes one step."""
+        """Whether the function accumulates gradients over parts of a batch, not over a loader, and takes one step."""
         steps = [record for record in function.calls_made if self._takes_step(record, function)]
         if not steps or any(step_loop(record) is not None for record in steps):
             return False
@@ -170,7 +170,7 @@ class Loops:
         return not any(self.loader_in(loop.iter, function) for loop in loops)
 
     def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
-        """`for i in range(0, n, size): batch = data[i : i + size]`: the text of the device tensor that is cut."""
+        """`for i in range(0, n, size): batch = data[i : i + size]`: the text of the sliced device tensor."""
         counts = isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("range", "trange")
         if not counts or len(loop.iter.args) != 3 or not isinstance(loop.target, ast.Name):  # type: ignore[attr-defined]
             return None
@@ -185,7 +185,7 @@ class Loops:
         return None
 
     def _evaluates(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> bool:
-        """A loop over a collection that gives each of its items to a model, or that counts evaluated batches."""
+        """Whether the loop passes each item of a collection to a model, or counts evaluated batches."""
         iterable = loop.iter
         called = last_name(iterable.func) if isinstance(iterable, ast.Call) else None
         runs = [record for record in function.calls_made if self._runs_model(record, loop, function)]
@@ -218,7 +218,7 @@ class Loops:
         return any(self._moves(record.call, made, function) for record in direct)
 
     def _moves(self, call: ast.Call, made: set[str], function: FunctionInfo) -> bool:
-        """Whether the call moves something of these names to the device."""
+        """Whether the call moves a value with one of these names to the device."""
         func = call.func
         if conventions.MOVING_HELPERS.search(last_name(func) or ""):
             moved = call.args[0] if call.args else None
@@ -228,14 +228,14 @@ class Loops:
         return path is not None and path.partition(".")[0] in made and self._goes_there(call, function)
 
     def _goes_there(self, call: ast.Call, function: FunctionInfo) -> bool:
-        """Whether what the call gives, no module, is on the accelerator."""
+        """Whether the call's result is on the accelerator and no module."""
         there = self.inference.frame_value(function, call)
         while there.kind is Kind.CONTAINER and there.element is not None:
             there = there.element
         return there.kind is not Kind.MODULE and there.device.on_accelerator
 
     def _runs_model(self, record: CallRecord, loop: ast.stmt, function: FunctionInfo) -> bool:
-        """Whether a call directly in the loop is one of a whole model, not of a layer."""
+        """Whether a call directly in the loop runs a whole model, not a layer."""
         if loop not in self.enclosing(record.statement)[:1]:
             return False
         callee = self.inference.frame_value(function, record.call.func)
@@ -257,7 +257,7 @@ def enclosing(statement: ast.stmt, index: Index) -> list[Loop]:
 
 
 def step_loop(record: CallRecord) -> Loop | None:
-    """The loop in each pass of which a training call is made: the innermost but for walks over optimizers or losses."""
+    """The loop that makes a training call in each pass: the innermost, but for loops over optimizers or losses."""
     for loop in enclosing(record.statement, record.function.index):
         if isinstance(loop, ast.While) or not _walks_parts(loop, record):
             return loop
@@ -265,7 +265,7 @@ def step_loop(record: CallRecord) -> Loop | None:
 
 
 def _walks_parts(loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
-    """`for optimizer in optimizers: optimizer.step()`: the walk's own element takes the step."""
+    """`for optimizer in optimizers: optimizer.step()`: the loop's own item takes the step."""
     func = record.call.func
     receiver = dotted(func.value) if isinstance(func, ast.Attribute) else None
     targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
@@ -277,7 +277,7 @@ def _names(node: ast.expr | None, name: str) -> bool:
 
 
 def _evaluates_between_steps(function: FunctionInfo) -> bool:
-    """`model.eval()` and then `model.train()` in one function: a program that trains stops here to evaluate."""
+    """`model.eval()` and `model.train()` in one function: training pauses here to evaluate."""
     return {"eval", "train"} <= {last_name(record.call.func) for record in function.calls_made if not record.call.args}
 
 
@@ -287,7 +287,7 @@ def _names_given(record: CallRecord) -> set[str]:
 
 
 def _made_of_item(loop: ast.For | ast.AsyncFor) -> set[str]:
-    """The names of the loop's item, and of what its body makes of it."""
+    """The names of the loop's item, and of what its body computes from it."""
     made = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
     for node in subtree(loop):
         if isinstance(node, ast.Assign) and any(isinstance(n, ast.Name) and n.id in made for n in subtree(node.value)):
@@ -296,7 +296,7 @@ def _made_of_item(loop: ast.For | ast.AsyncFor) -> set[str]:
 
 
 def _names_model(record: CallRecord) -> bool:
-    """Whether a call is given a model, or several: `generator.generate(models, batch)`."""
+    """Whether the call takes a model, or several: `generator.generate(models, batch)`."""
     given = [*record.call.args, *(keyword.value for keyword in record.call.keywords)]
     names = {last_name(each) or "" for each in given if isinstance(each, (ast.Name, ast.Attribute))}
     return any(name in conventions.MODEL_NAMES or name.removesuffix("s") in conventions.MODEL_NAMES for name in names)

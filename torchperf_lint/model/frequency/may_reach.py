@@ -1,7 +1,7 @@
-"""Warmth: whether a function may be hot by the names of calls anywhere in the program, before any value is asked for.
+"""Reachability: whether a function may be hot by the names of calls in the program, before any value is computed.
 
-Like `seeds.py`, which knows one file only, it errs on one side: a function that is found cold here cannot be hot by
-any evidence that `heat.py` accepts.
+Like `entry_points.py`, which knows one file only, it errs on one side: a function that is not reachable here cannot
+be hot by any evidence that `execution.py` accepts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
 
 Reachability = dict[tuple[int, str], tuple[bool, int]]
-"""The functions of a file, each by its row and name: whether it may be hot, and on which trail that rests."""
+"""The functions of a file, by line and name: whether each may be hot, and the dependencies of that result."""
 
 
 def may_be_hot(frequency: FrequencyQuestions, function: FunctionInfo) -> bool:
-    """Whether a loop or a hook may lead to the function over calls that mean it by their names."""
+    """Whether a loop or a hook may lead to the function through calls that match it by name."""
     recorder = frequency.recorder
     known = frequency.home(function).reachability.get(function.place)
     if known is not None:
@@ -35,9 +35,9 @@ def may_be_hot(frequency: FrequencyQuestions, function: FunctionInfo) -> bool:
 
 
 def _search(frequency: FrequencyQuestions, function: FunctionInfo) -> tuple[bool, Iterable[FunctionInfo]]:
-    """Whether it may be hot, and the functions that this answer holds for."""
+    """Whether it may be hot, and the functions that this result holds for."""
     pending = [function]
-    calls: dict[FunctionInfo, FunctionInfo | None] = {function: None}  # each with what it calls on the way to this one
+    calls: dict[FunctionInfo, FunctionInfo | None] = {function: None}  # each with its callee on the path to this one
     while pending:
         current = pending.pop()
         home = frequency.home(current)
@@ -69,7 +69,7 @@ def _way(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionInf
 
 
 def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallRecord]:
-    """The calls that may lead to the function; only values tell what a call is given that has the function's name."""
+    """The calls that may reach the function. If it is passed on, they are found by values, otherwise by name."""
     if calling.is_given_away(home.inference, function):
         return [record for record, _ in home.calls_of(function)]
     by_name = calling.callers_by_name(home.inference, function)

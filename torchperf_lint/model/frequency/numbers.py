@@ -1,4 +1,4 @@
-"""Which expressions are numbers of Python's own on every path: not NumPy's, and not just meant to be numbers."""
+"""Expressions that are Python numbers on every path: neither NumPy's, nor merely annotated as numbers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def is_certain(
     hot_path: FrequencyQuestions,
     seen: frozenset[str] = frozenset(),
 ) -> bool:
-    """Whether the expression, which stands in the function, is a Python number on every path.
+    """Whether the expression in the function is a Python number on every path.
 
-    A parameter's default or annotation does not make it one: a caller may pass a tensor or NumPy's number, which
-    brings its dtype along. `seen` are names whose bindings are being looked at.
+    A parameter's default or annotation is no proof: a caller may pass a tensor or a NumPy number, which
+    brings its dtype along. `seen` are names whose bindings are being checked.
     """
 
     def again(inner: ast.expr) -> bool:
@@ -43,7 +43,7 @@ def is_certain(
         if _gives_number(node, called):
             return True
         if called.function is not None:
-            return False  # A subclass may put its own method in the place of this one.
+            return False  # A subclass may override this method.
     if isinstance(node, ast.Name) and node.id not in seen:
         bound = _only_bindings(node.id, function, inference, hot_path)
         if bound and all(is_certain(each, function, inference, hot_path, seen | {node.id}) for each in bound):
@@ -61,7 +61,7 @@ def _gives_number(call: ast.Call, called: Value) -> bool:
 def _only_bindings(
     name: str, function: FunctionInfo, inference: ValueQuestions, hot_path: FrequencyQuestions
 ) -> list[ast.expr]:
-    """What plain assignments of the function bind the name to; nothing if it is bound in any other way."""
+    """The values that plain assignments of the function bind the name to; empty if it is also bound otherwise."""
     if name in function.parameter_names or name in inference.index.rebound_elsewhere:
         return []
     bound = hot_path.bindings(function, name)

@@ -1,6 +1,6 @@
-"""What a test comes to in one call of a function: true, false, or a formula over what the call leaves open.
+"""Path conditions: a test in one call of a function is true, false, or a formula over what the call leaves open.
 
-Read from the text alone: literals that are passed or that parameters are by default, and names that stand for them.
+Decided from syntax alone: literals that are passed or are defaults, and names bound to them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Formula = Any
 """True, False, ("?", what), ("=", what, literal), ("not", formula), ("and", *formulas) or ("or", *formulas)."""
 
 OUTERMOST = "$"
-"""Begins the text of a parameter whose function has no known caller."""
+"""The prefix of a parameter whose function has no known caller."""
 
 _TEXT_METHODS = ("lower", "upper", "strip")
 _TYPES = {"int": int, "float": float, "bool": bool, "str": str, "list": list, "tuple": tuple, "dict": dict}
@@ -33,7 +33,7 @@ _HALF_FLOATS = frozenset({"float16", "bfloat16", "half"})
 class Scope(NamedTuple):
     """A function as one call runs it.
 
-    `call` is None where it is not shown what is passed, `caller` where no call is known.
+    `call` is None if the arguments are unknown, `caller` if no call is known.
     """
 
     function: FunctionInfo
@@ -58,28 +58,28 @@ class _Spot(NamedTuple):
 
 
 class _Term(NamedTuple):
-    """What an expression is: a literal, or something that the text tells from other things."""
+    """An expression as a literal, or as a text that identifies its value."""
 
     text: str
     is_literal: bool = False
     literal: object = None
-    is_object: bool = False  # anything but None
+    is_object: bool = False  # never None
 
 
 def formula(test: ast.expr, statement: ast.stmt, scope: Scope) -> Formula:
-    """What the test comes to where the statement reads it."""
+    """The formula of the test where the statement reads it."""
     return _formula(_Spot(test, statement, scope))
 
 
 def negated(inner: Formula) -> Formula:
-    """The opposite."""
+    """The negated formula."""
     if isinstance(inner, bool):
         return not inner
     return inner[1] if inner[0] == "not" else ("not", inner)
 
 
 def joined(word: str, parts: list[Formula]) -> Formula:
-    """`and` or `or` of the parts."""
+    """`and` or `or` of the formulas."""
     decisive = word == "or"
     if any(part is decisive for part in parts):
         return decisive
@@ -90,14 +90,14 @@ def joined(word: str, parts: list[Formula]) -> Formula:
 
 
 def atoms(inner: Formula) -> set[Formula]:
-    """What a formula leaves open."""
+    """The atoms of a formula, which are open."""
     if isinstance(inner, bool):
         return set()
     return {inner} if inner[0] in ("?", "=") else {atom for part in inner[1:] for atom in atoms(part)}
 
 
 def holds(inner: Formula, given: dict[Formula, bool]) -> bool:
-    """Whether the formula is true where all that it leaves open is given."""
+    """Whether the formula is true with all its atoms given."""
     if isinstance(inner, bool):
         return inner
     if inner[0] == "not":
@@ -108,7 +108,7 @@ def holds(inner: Formula, given: dict[Formula, bool]) -> bool:
 
 
 def given_atoms(inner: Formula, known: Mapping[str, ast.Constant]) -> Formula:
-    """What the formula comes to where some of the things that it asks about are known to be literals."""
+    """The formula simplified with some subjects known to be literals."""
     if isinstance(inner, bool) or not known:
         return inner
     if inner[0] == "not":
@@ -177,7 +177,7 @@ def _equal(left: _Term, right: _Term, by_identity: bool) -> Formula:
 
 
 def _instance(spot: _Spot, node: ast.Call) -> Formula:
-    """`isinstance(x, T)` of what is known to be a literal."""
+    """The formula of `isinstance(x, T)`; decided if `x` is a literal."""
     term = _term(spot.at(node.args[0]))
     named = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
     names = [last_name(each) or "" for each in named]
@@ -190,9 +190,9 @@ def _instance(spot: _Spot, node: ast.Call) -> Formula:
 
 
 def _is_asked_dtype(spot: _Spot) -> bool:
-    """Whether it is the data type that a call asks for by name, which is a usual floating one unless it says otherwise.
+    """Whether it is the dtype that a call requests by name, which is a usual floating one unless stated otherwise.
 
-    That of a tensor is another matter: images are bytes, labels are integers.
+    A tensor's own dtype is different: images are bytes, labels are integers.
     """
     if not isinstance(spot.node, ast.Name) or not spot.node.id.endswith("dtype"):
         return False
@@ -233,12 +233,12 @@ def _term(spot: _Spot) -> _Term:
 
 
 def _unique(spot: _Spot) -> str:
-    """A text that nothing else has: what stands there may be something else each time that it is read."""
+    """A text that no other expression has, because the expression may have another value each time it is read."""
     return f"{spot.scope.depth}:{spot.scope.function.index.path}:{spot.node.lineno}:{spot.node.col_offset}"
 
 
 def _meant(spot: _Spot) -> _Spot | str:
-    """The expression that a name stands for; a text where that is open."""
+    """The expression that a name is bound to; a text if unknown."""
     while isinstance(spot.node, ast.Name):
         found = _bound(spot, spot.node.id)
         if found is None:
@@ -250,7 +250,7 @@ def _meant(spot: _Spot) -> _Spot | str:
 
 
 def _bound(spot: _Spot, name: str) -> _Spot | str | None:
-    """What a name is bound to where it is read: an expression, a text if that stays the same; None if neither."""
+    """The binding of a name where it is read: an expression, a text if the value stays the same; None if neither."""
     function = spot.scope.function
     if name not in function.index.bound_names(function):
         return f"{spot.scope.depth}:{name}"
@@ -270,11 +270,11 @@ def _bound(spot: _Spot, name: str) -> _Spot | str | None:
 
 
 _OPEN = _Spot(ast.Constant(None), ast.Pass(), Scope(None))  # type: ignore[arg-type]
-"""Stands for a binding that cannot be told."""
+"""An unknown binding."""
 
 
 def _reaching(spot: _Spot, name: str) -> _Spot | None:
-    """The assignment whose value a name has where it is read; _OPEN if that cannot be told, None for none."""
+    """The assignment that reaches the place where a name is read; _OPEN if unknown, None for none."""
     index = spot.scope.function.index
     if name not in _assigned(spot.scope.function) and name not in index.rebound_elsewhere:
         return None
@@ -293,13 +293,13 @@ def _reaching(spot: _Spot, name: str) -> _Spot | None:
 
 
 def _assigned(function: FunctionInfo) -> frozenset[str]:
-    """The names that the function binds, but for those that are only parameters."""
+    """The names that the function binds, without those that are only parameters."""
     index, parameters = function.index, len(function.parameter_names)
     return index.note(("assigned", function), lambda: frozenset(index.bound_names(function)[parameters:]))
 
 
 def _last_binding(block: list[ast.stmt], name: str, scope: Scope) -> _Spot | None:
-    """What the statements of a block bind a name to last; None if they do not."""
+    """The last binding of a name in a block; None if the block does not bind it."""
     for statement in reversed(block):
         if not _binds(statement, name, scope.function.index):
             continue
@@ -319,7 +319,7 @@ def _last_binding(block: list[ast.stmt], name: str, scope: Scope) -> _Spot | Non
 
 
 def _binds(statement: ast.stmt, name: str, index: Any) -> bool:
-    """Whether the statement, or one that stands in it, binds the name."""
+    """Whether the statement, or one nested in it, binds the name."""
     bound = index.note(("binds", statement), lambda: frozenset(_bindings_in(statement)))
     return name in bound
 
@@ -341,7 +341,7 @@ def _bindings_in(statement: ast.stmt) -> set[str]:
 
 
 def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
-    """What a call gives for a parameter, by default what that is otherwise; None where it is not shown."""
+    """The argument or default that a call passes for a parameter; None if unknown."""
     arguments = function.arguments
     is_constructor = function.name == "__init__" and function.cls is not None
     if (
@@ -352,7 +352,7 @@ def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | N
         return None
     owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
     if function.cls is not None and not is_constructor and (owner is None or owner[:1].isupper()):
-        return None  # `Base.step(self, x)`, or called in a way that is not understood
+        return None  # `Base.step(self, x)`, or an unknown form of call
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value

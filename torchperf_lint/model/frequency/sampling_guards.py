@@ -1,4 +1,7 @@
-"""Conditions that hardly any step meets: every n steps, first steps, by time, a logging flag, NaN, another device."""
+"""Sampling guards: conditions that hardly any step meets: every n steps, first steps, time, a logging flag, NaN.
+
+A test for another device than the accelerator counts as well.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,10 @@ def is_sampling_guard(
     once: Callable[[ast.expr, bool], bool] = _never,
     depth: int = 0,
 ) -> bool:
-    """Whether the branch of `test` (the true one if `taken`) is entered only now and then.
+    """Whether the branch of `test` (the true one if `taken`) is entered only sometimes.
 
-    `lookup` gives the expressions that a local name is bound to, so that `log_now = step % 50 == 0` is seen; `once`
-    tells of a test without `and`, `or` and `not` whether the branch itself makes it fail from then on.
+    `lookup` returns the expressions that a local name is bound to, which shows `log_now = step % 50 == 0`; `once` says
+    of a test without `and`, `or` and `not` whether the branch itself makes it fail afterwards.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return is_sampling_guard(test.operand, not taken, lookup, once, depth)
@@ -60,7 +63,7 @@ def is_sampling_guard(
 
 
 def _is_rare(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]], depth: int) -> bool:
-    """The same of a test without `and`, `or` and `not`, by what it says."""
+    """The same for a test without `and`, `or` and `not`, by its own condition."""
     if isinstance(test, ast.Compare):
         return _is_for_other_device(test, taken) or _comparison(test, taken, lookup, depth)
     if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
@@ -76,7 +79,7 @@ def _is_rare(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]
 
 
 def _finds_broken_numbers(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]]) -> bool:
-    """`torch.isnan(x).any()`, `not torch.isfinite(x).all()`, also of a mask that has been bound before."""
+    """`torch.isnan(x).any()`, `not torch.isfinite(x).all()`, also of a mask bound earlier."""
     asked = last_name(test.func) if isinstance(test, ast.Call) else None
     nodes = list(subtree(test)) if isinstance(test, ast.Call) else []
     mask = _asked_of(test)
@@ -126,7 +129,7 @@ def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
 
 
 def _says_zero(operator: ast.cmpop, count: ast.expr, taken: bool) -> bool:
-    """Whether `n <operator> count`, true or not, says that n is zero."""
+    """Whether `n <operator> count`, true or not, implies that n is zero."""
     value = count.value if isinstance(count, ast.Constant) else None
     told: dict[tuple[object, object], bool] = {
         (ast.Eq, 0): True,
@@ -147,7 +150,7 @@ def _device_text(node: ast.expr) -> str | None:
 
 
 def _names_device(node: ast.expr) -> bool:
-    """`device`, `x.device.type`, `args.device`, `str(device)`, by the name alone."""
+    """`device`, `x.device.type`, `args.device`, `str(device)`, judged by name alone."""
     return any(
         "device" in (last_name(each) or "").lower()
         for each in subtree(node)
@@ -167,7 +170,7 @@ def _flag(test: ast.Name | ast.Attribute, taken: bool, lookup: Callable[[str], l
 
 
 def _is_option(test: ast.Name | ast.Attribute) -> bool:
-    """`args.do_distillation`: what the whole run is to do, in every step."""
+    """`args.do_distillation`: an option of the whole run, the same in every step."""
     if not isinstance(test, ast.Attribute) or not test.attr.startswith("do_"):
         return False
     return _OPTIONS.search((last_name(test.value) or "").lower()) is not None
@@ -224,7 +227,7 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
 
 
 def _counts_elements(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
-    """`x.size(0)`, `len(x)`, `x.numel()`, `x.shape[0]`: zero only for a batch that has nothing in it."""
+    """`x.size(0)`, `len(x)`, `x.numel()`, `x.shape[0]`: zero only for an empty batch."""
     if isinstance(node, ast.Call):
         name = last_name(node.func)
         counted = node.args[0] if name == "len" and node.args else None
@@ -235,7 +238,7 @@ def _counts_elements(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) ->
 
 
 def _begins_empty(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bool:
-    """Whether the program binds the name to a container without elements, which it fills itself: `seen = {}`."""
+    """Whether the program binds the name to an empty container, which it fills itself: `seen = {}`."""
     return isinstance(node, ast.Name) and any(
         (isinstance(bound, ast.Dict) and not bound.keys)
         or (isinstance(bound, (ast.List, ast.Tuple)) and not bound.elts)
@@ -245,12 +248,12 @@ def _begins_empty(node: ast.expr, lookup: Callable[[str], list[ast.expr]]) -> bo
 
 
 def _is_shape(node: ast.expr) -> bool:
-    """`x.shape`, `x.size()`: as many numbers as the tensor has dimensions."""
+    """`x.shape`, `x.size()`: one number per dimension of the tensor."""
     return last_name(node.func if isinstance(node, ast.Call) else node) in ("shape", "size")
 
 
 def _is_period(test: ast.BinOp) -> bool:
-    """`step % n` with a period that is not one and not the number of accumulated micro-batches."""
+    """`step % n` with a period that is neither one nor the number of accumulated micro-batches."""
     if isinstance(test.left, (ast.Constant, ast.JoinedStr)) and not isinstance(getattr(test.left, "value", None), int):
         return False
     period = test.right
