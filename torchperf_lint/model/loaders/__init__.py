@@ -1,1 +1,1 @@
-"""Where the batches of data loaders go, and what their samples are made of."""
+"""Where the batches of data loaders go, and how their samples are made."""

@@ -1,4 +1,4 @@
-"""Datasets: whether the making of one is in sight, and shows that its samples are on the host."""
+"""Datasets: whether visible code makes one, and shows that its samples are on the host."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _GIVES_ANOTHER = frozenset(
     "map filter shuffle select sort skip take with_transform set_transform cast cast_column remove_columns "
     "rename_column rename_columns train_test_split flatten select_columns".split()
 )
-"""Methods of Hugging Face's datasets that give one made of it."""
+"""Methods of Hugging Face datasets that return a dataset derived from this one."""
 
 _SETTINGS = re.compile(
     r"^_?(?:args?|opts?|options?|cfg|conf|config|configs|params|hparams|hyperparams|settings|flags)$"
     r"|path|root|(?:^|_)(?:dir|file|folder|fname|url|split|mode|name|seed|transform|tokenizer|processor|vocab)s?$"
     r"|_?(?:size|len|length|rate|ratio|prefix|suffix|num|count)$|^(?:num|max|min|n)_|dir$"
 )
-"""Names of what is no part of a dataset's samples: settings, places of files, what is done to samples."""
+"""Names of arguments that do not become part of samples: settings, file locations, transforms."""
 
 
 class Making:
-    """Follows the making of one dataset back to what it is made of."""
+    """Traces one dataset back to the data that it is made of."""
 
     def __init__(self, inference: ValueQuestions) -> None:
         self._inference = inference
@@ -42,10 +42,10 @@ class Making:
         self._seen: set[ast.expr] = set()
 
     def is_on_host(self, node: ast.expr, function: FunctionInfo) -> bool:
-        """Whether all that the expression, which stands in the function, may be is made in sight, and of host data."""
+        """Whether every value that the expression may have is made of host data by visible code."""
         self._steps += 1
         if node in self._seen:
-            return True  # `dataset = dataset.map(...)`: what it was before is asked elsewhere
+            return True  # `dataset = dataset.map(...)`: the earlier binding is checked elsewhere
         if self._steps > bounds.MOST_MAKING_STEPS:
             return False
         self._seen.add(node)
@@ -66,7 +66,7 @@ class Making:
         return isinstance(node, ast.Call) and self._is_made(node, function)
 
     def _bindings(self, name: str, function: FunctionInfo) -> Iterator[tuple[ast.expr, FunctionInfo] | None]:
-        """What the name is bound to, wherever that is; None for each binding that shows nothing."""
+        """The expressions that the name is bound to, in any enclosing function; None for each unknown binding."""
         if name in function.parameter_names:
             yield None
             return
@@ -85,7 +85,7 @@ class Making:
             yield from self._bindings(name, function.outer)
 
     def _is_kept(self, node: ast.Attribute, function: FunctionInfo) -> bool:
-        """`self.dataset`, as the methods of the class store it."""
+        """Whether `self.dataset` is on the host in every method of the class that stores it."""
         if not isinstance(node.value, ast.Name) or node.value.id != function.self_name or function.cls is None:
             return False
         stores = [
@@ -118,7 +118,7 @@ class Making:
     # -- classes of the project ------------------------------------------------------------------------------------
 
     def _reads_host_data(self, cls: ClassInfo, call: ast.Call, function: FunctionInfo) -> bool:
-        """Whether the object's samples are made of nothing that whoever calls the function may have put elsewhere."""
+        """Whether nothing in the object's samples may have been moved to a device before the function is called."""
         lineage = self._inference.lineage(cls)
         readers = [
             method for name in loading.DATASET_READERS if (method := self._inference.method(cls, name)) is not None
@@ -137,13 +137,13 @@ class Making:
             names = set(store.function.parameter_names[1:])
             names &= names if rests_on is None else rests_on.names
             if store.function.name != "__init__" and names:
-                return False  # somebody gives it the data later
+                return False  # the data is passed later
             wanted |= names
         made = self._inference.method(cls, "__init__")
         return all(self._tells(each, function) for each in _given_for(call, made, wanted))
 
     def _tells(self, node: ast.expr | None, function: FunctionInfo) -> bool:
-        """Whether an argument, which the samples are made of, is shown not to hold what lies on a device."""
+        """Whether an argument that the samples are made of is known not to hold data on a device."""
         if node is None:
             return False
         value = self._inference.frame_value(function, node)
@@ -167,9 +167,9 @@ class Making:
         return all(_SETTINGS.search(name) is not None for name in parameters)
 
     def _stays_on_host(self, codes: list[tuple[ast.AST, FunctionInfo]]) -> bool:
-        """Whether the code, each part with the function it stands in, and what it calls leave all tensors on the host.
+        """Whether the code, each part with its function, and everything it calls leave all tensors on the host.
 
-        What is imported from the project and is not in sight may put them anywhere.
+        Code imported from elsewhere in the project that is not visible may move them anywhere.
         """
         pending = [(code, function, 0) for code, function in codes]
         seen = {code for code, _ in codes}
@@ -190,7 +190,7 @@ class Making:
         return True
 
     def _run_by(self, named: Value) -> list[FunctionInfo]:
-        """The functions of the project that a call of it runs."""
+        """The functions of the project that a call of the value runs."""
         if named.kind in (Kind.FUNCTION, Kind.METHOD):
             return [] if named.function is None else [named.function]
         if named.kind is Kind.CLASS and named.cls is not None:
@@ -212,16 +212,16 @@ def _names_of_neighbours(index: Index) -> set[str]:
 
 
 def _loads_tensors(code: ast.AST) -> bool:
-    """Whether it calls `torch.load` and does not say that what it loads comes to the host.
+    """Whether the code calls `torch.load` without mapping the result to the host.
 
-    Else it gives tensors where they were when they were saved.
+    Otherwise the tensors return to the devices they were saved from.
     """
     calls = (node for node in subtree(code) if isinstance(node, ast.Call) and dotted(node.func) == "torch.load")
     return any(not any(map(_is_host, _places_given(call))) for call in calls)
 
 
 def _places_given(call: ast.Call) -> list[ast.expr]:
-    """What a call of `torch.load` is given for `map_location`."""
+    """The arguments for `map_location` of a `torch.load` call."""
     return [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "map_location")]
 
 
@@ -233,7 +233,7 @@ def _is_host(node: ast.expr) -> bool:
 
 
 def places_on_device(code: ast.AST) -> bool:
-    """Whether anything in the code may put a tensor on a device: `.cuda()`, `.to(...)`, `device=`."""
+    """Whether the code may put a tensor on a device: `.cuda()`, `.to(...)`, `device=`."""
     for node in subtree(code):
         if isinstance(node, ast.Call):
             if any(keyword.arg == "device" and not _is_host(keyword.value) for keyword in node.keywords):
@@ -250,7 +250,7 @@ def _is_dtype(node: ast.expr) -> bool:
 
 
 def _lies_on_device(value: Value) -> bool:
-    """Tensors on the accelerator, or a container of such."""
+    """Whether the value is a tensor on the accelerator, or a container of such."""
     if value.kind is Kind.CONTAINER:
         held = [item for _, item in value.items or ()]
         return any(map(_lies_on_device, held if value.element is None else [*held, value.element]))
@@ -258,14 +258,14 @@ def _lies_on_device(value: Value) -> bool:
 
 
 def _holds_host_data(value: Value) -> bool:
-    """A container of tensors on the host, or of what holds no tensors."""
+    """Whether the value is a host tensor, no tensor at all, or a container of such."""
     if value.kind is Kind.CONTAINER:
         return value.element is not None and _holds_host_data(value.element)
     return _is_plain(value) or (value.holds_tensors and value.device is Device.CPU)
 
 
 def _is_plain(value: Value) -> bool:
-    """Texts, numbers, arrays, functions: nothing of these is a tensor."""
+    """Whether the value is a string, number, array, function or the like, and so contains no tensor."""
     if value.kind is Kind.CONTAINER and value.element is not None:
         return _is_plain(value.element)
     kinds = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.NUMPY, Kind.FUNCTION, Kind.CLASS, Kind.LIBRARY, Kind.DTYPE)
@@ -273,7 +273,7 @@ def _is_plain(value: Value) -> bool:
 
 
 def _stored(function: FunctionInfo, target: ast.expr) -> ast.expr | None:
-    """What is assigned to the target."""
+    """The expression assigned to the target."""
     for statement in function.statements:
         if isinstance(statement, ast.Assign) and target in statement.targets:
             return statement.value
@@ -283,7 +283,7 @@ def _stored(function: FunctionInfo, target: ast.expr) -> ast.expr | None:
 
 
 def _attributes_read(method: FunctionInfo) -> set[str]:
-    """The attributes of its object that a method reads, but for those that it only calls: what is done to samples."""
+    """The attributes of its object that a method reads; those that it only calls are transforms."""
     called = {dotted(node.func) for node in method.nodes if isinstance(node, ast.Call)}
     return {
         node.attr
@@ -294,7 +294,7 @@ def _attributes_read(method: FunctionInfo) -> set[str]:
 
 
 def _given_for(call: ast.Call, made: FunctionInfo | None, wanted: set[str]) -> Iterator[ast.expr | None]:
-    """What the call of a class gives for parameters of its constructor; None where that cannot be told."""
+    """The arguments that the call of a class passes for its constructor's parameters; None if unknown."""
     if not wanted or made is None:
         yield from (None for _ in wanted)
         return

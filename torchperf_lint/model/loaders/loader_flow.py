@@ -1,4 +1,4 @@
-"""Loaders: how their batches come to the accelerator, and what kind of dataset they read."""
+"""Data flow of loaders: how their batches get to the accelerator, and what kind of dataset they read."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _ELSEWHERE = {
 
 
 class Loading:
-    """Answers about the loaders of one file; what takes a walk through the file is worked out when first asked for.
+    """Queries about the loaders of one file; results that need a walk through the file are computed on first use.
 
-    A loader is known by the call that builds it, wherever that stands: so each file tells the routes that lie in it,
-    for its own loaders and for those that come to it from others.
+    A loader is identified by the call that builds it, in any file. Each file reports the routes in it, for its own
+    loaders and for those that reach it from others.
     """
 
     def __init__(self, inference: ValueQuestions, code: Code, recorder: DependencyRecorder) -> None:
@@ -56,9 +56,9 @@ class Loading:
     # -- routes --------------------------------------------------------------------------------------------------
 
     def route(self, loader: ast.Call) -> Route | None:
-        """What shows that the batches of the loader built by this call go to an accelerator with pinned copies.
+        """Evidence that batches of the loader built by this call go to an accelerator by copies from pinned memory.
 
-        Asked is this file, then, where it shows nothing, the files that the loader may come to.
+        This file is searched first, then the files that the loader may reach.
         """
         own = self.routes_here.get(loader)
         if own is not None or self.runs_elsewhere or self._inference.program is None:
@@ -73,7 +73,7 @@ class Loading:
 
     @property
     def routes_here(self) -> dict[ast.Call, Route]:
-        """The routes that lie in this file."""
+        """The routes in this file."""
         return self._recorder.kept(self._found, None, self._find_routes)
 
     def _find_routes(self) -> dict[ast.Call, Route]:
@@ -83,17 +83,17 @@ class Loading:
                 for source in sources:
                     known = routes.get(source)
                     told = route if known is None or (route.explicit and not known.explicit) else known
-                    # What Accelerate moves lies on the device when the program moves it in its training loop, too.
+                    # What Accelerate moves is on the device even if the program's training loop moves it again.
                     routes[source] = told._replace(blocks=route.blocks or (known is not None and known.blocks))
         return routes
 
     def files(self, loader: ast.Call) -> Iterator[Index]:
-        """The files that the loader built by this call comes to, this one first."""
+        """The files that the loader built by this call reaches, this one first."""
         yield self._inference.index
         yield from (other.index for other in self._others(loader))
 
     def _others(self, loader: ast.Call) -> Iterator[LoaderQuestions]:
-        """The other files that the loader of this one comes to, the nearest first."""
+        """The other files that this file's loader reaches, the nearest first."""
         program, start = self._inference.program, self._builder(loader)
         if program is None or start is None:
             return
@@ -110,7 +110,7 @@ class Loading:
                     pending.append(further)
 
     def handed_on(self, loader: ast.Call, function: FunctionInfo) -> Iterator[FunctionInfo]:
-        """The functions that get the loader from this one, which stands in this file."""
+        """The functions that receive the loader from this function, which is in this file."""
         if self.runs_elsewhere:
             return
         inference = self._inference
@@ -144,7 +144,7 @@ class Loading:
         return loader in all_sources(self._inference.frame_value(function, target) for target in own)
 
     def _homes(self, value: Value) -> list[Index]:
-        """The files that the code of a function, or of a class and its bases, stands in."""
+        """The files that contain the code of a function, or of a class and its bases."""
         if value.function is not None:
             return [value.function.index]
         return [] if value.cls is None else [owner.index for owner in self._inference.lineage(value.cls)]
@@ -185,7 +185,7 @@ class Loading:
         yield from self._hooks()
 
     def _accelerate_goes_on(self) -> bool:
-        """Whether Accelerate is told not to wait for its copies, as it does otherwise, or to make none."""
+        """Whether Accelerate is configured for non-blocking copies, or not to place batches on the device."""
         calls = self._inference.index.calls
         configured = [*calls.get("DataLoaderConfiguration", ()), *calls.get("Accelerator", ())]
         told = {keyword.arg for record in configured for keyword in record.call.keywords}
@@ -195,7 +195,7 @@ class Loading:
         return Route((step,), False, False, self._code)
 
     def _moves(self, record: CallRecord) -> bool:
-        """Whether a helper that is called to move its argument does so, as far as its code is in sight."""
+        """Whether a helper named for moving its argument does so, as far as its code is visible."""
         helper = self._inference.frame_value(record.function, record.call.func).function
         if helper is None:
             return True
@@ -232,7 +232,7 @@ class Loading:
 
     @functools.cached_property
     def _needs_cuda(self) -> bool:
-        """Whether the file nowhere asks if there is an accelerator."""
+        """Whether the file never tests if there is an accelerator."""
         if self._code.names("is_available"):
             return False
         statements = self._inference.index.places
@@ -246,7 +246,7 @@ class Loading:
         if value.kind is Kind.INSTANCE and value.ref is not None:
             root, _, name = value.ref.rpartition(".")
             return name.lower() == owner and (owner != "trainer" or root.startswith("lightning."))
-        # An unknown `trainer` may be anybody's; an accelerator and a fabric are what they are called.
+        # An unknown `trainer` may be any object; the names `accelerator` and `fabric` are unambiguous.
         return owner != "trainer" and (last_name(func.value) or "").lower() == owner
 
     def _given(self, record: CallRecord) -> tuple[ast.Call, ...]:
@@ -270,7 +270,7 @@ class Loading:
     # -- samples -------------------------------------------------------------------------------------------------
 
     def samples(self, loader: ast.Call, function: FunctionInfo) -> Samples:
-        """What can be told of the samples that the loader, built in `function`, reads."""
+        """What is known of the samples that the loader, built in `function`, reads."""
         values = self._inference.frame(function).values
         keywords = {keyword.arg: keyword.value for keyword in loader.keywords if keyword.arg}
         node = loader.args[0] if loader.args else keywords.get("dataset")
@@ -289,7 +289,7 @@ class Loading:
         )
 
     def _files(self, values: Iterable[Value]) -> Iterator[Code]:
-        """This file and those that the code of these values stands in."""
+        """This file and those that contain the code of these values."""
         yield self._code
         program = self._inference.program
         for index in dict.fromkeys(index for value in values for index in self._homes(value)):
@@ -307,7 +307,7 @@ class Loading:
         )
 
     def _takes_work(self, dataset: Value) -> bool:
-        """A library's dataset of files, or a `__getitem__` here that calls more than cheap things."""
+        """Whether samples take work: a library's dataset of files, or a `__getitem__` with more than cheap calls."""
         if dataset.kind is Kind.CONTAINER and dataset.element is not None:
             return self._takes_work(dataset.element)
         if dataset.cls is None:
@@ -315,7 +315,7 @@ class Loading:
         return self._inference.method(dataset.cls, "__getitem__") is not None and not self._in_memory(dataset)
 
     def _has_no_tensors(self, dataset: Value) -> bool:
-        """An empty list, or a `__getitem__` that only hands out the index and fixed attributes (prompts, names)."""
+        """An empty list or one of strings, or a `__getitem__` that returns only the index and fixed attributes."""
         if dataset.kind is Kind.CONTAINER:
             return dataset.items == () or (dataset.element is not None and dataset.element.kind is Kind.STRING)
         reading = None if dataset.cls is None else self._inference.method(dataset.cls, "__getitem__")
@@ -336,11 +336,11 @@ class Loading:
         return True if node is not None and Making(self._inference).is_on_host(node, function) else None
 
     def _may_be_placed(self, dataset: Value) -> bool:
-        """Whether something shows that samples of the dataset may lie on the accelerator."""
+        """Whether there is evidence that samples of the dataset may be on the accelerator."""
         if dataset.kind is Kind.CONTAINER:
             return dataset.element is not None and self._may_be_placed(dataset.element)
         if dataset.device.on_accelerator and dataset.kind is not Kind.METHOD:
-            return True  # (an unknown attribute of a module counts as lying where the module lies)
+            return True  # (an unknown attribute of a module counts as being on the module's device)
         if dataset.cls is not None and any(
             places_on_device(owner.node) for owner in self._inference.lineage(dataset.cls)
         ):
@@ -348,7 +348,7 @@ class Loading:
         return any(value.device.on_accelerator for value in self._made_of(dataset))
 
     def _made_of(self, dataset: Value) -> list[Value]:
-        """The values of what the dataset's constructor was given."""
+        """The values of the dataset's constructor arguments."""
         made = dataset.created
         function = None if made is None else self._builder(made)
         if made is None or function is None:
@@ -358,7 +358,7 @@ class Loading:
         return [values.get(node, UNKNOWN) for node in nodes]
 
     def _builder(self, made: ast.Call) -> FunctionInfo | None:
-        """The function that the call stands in: one of this file, or of those around it."""
+        """The function that contains the call: in this file or its neighbours."""
         program, name = self._inference.program, last_name(made.func) or ""
         around = [] if program is None else program.neighbours(self._inference.index)
         for index in (self._inference.index, *(analyzed.index for analyzed in around)):
@@ -378,7 +378,7 @@ def _names_other_accelerator(code: Code) -> bool:
 
 
 def _places_by_default(code: Code) -> bool:
-    """Whether the file has new tensors, or the samples of a dataset, made on a device without naming it there."""
+    """Whether the file makes new tensors, or a dataset's samples, on a device without naming it there."""
     if code.calls("set_default_device"):
         return True
     types = (each for record in code.index.calls_named("set_default_tensor_type") for each in record.call.args)
@@ -394,7 +394,7 @@ def _collates_on_device(collate: ast.expr, value: Value) -> bool:
 
 
 def sources_of(value: Value) -> tuple[ast.Call, ...]:
-    """The loaders that a value, or what it holds or hangs on, comes from."""
+    """The loaders that a value, its elements or its owner come from."""
     if value.sources:
         return value.sources
     if value.kind is Kind.CONTAINER:
@@ -406,7 +406,7 @@ def sources_of(value: Value) -> tuple[ast.Call, ...]:
 
 
 def all_sources(values: Iterable[Value]) -> tuple[ast.Call, ...]:
-    """Those of several values."""
+    """The loaders of several values."""
     return tuple(dict.fromkeys(source for value in values for source in sources_of(value)))
 
 
