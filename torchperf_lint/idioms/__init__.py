@@ -1,1 +1,1 @@
-"""Idioms: what the patterns that rules judge look like in a program, as questions about sites to the model."""
+"""Idioms: the code patterns that rules judge, recognized at sites with queries to the model."""

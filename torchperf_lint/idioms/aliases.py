@@ -1,4 +1,4 @@
-"""Aliases: which expressions of a function may stand for the same memory."""
+"""Aliases: which expressions of a function may share memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MAY_BE_ITSELF = VIEW_METHODS | frozenset(
     "detach contiguous to cpu cuda type type_as float double half bfloat16 long int short bool numpy chunk split "
     "unbind diagonal expand_as unfold swapaxes real imag requires_grad_ from_numpy as_tensor asarray".split()
 )
-"""Methods and functions that may give a tensor itself, or one that shares its memory."""
+"""Methods and functions that may return a tensor itself, or one that shares its memory."""
 HANDS_OUT = frozenset("zip reversed list tuple iter next dict sorted".split())
-"""What gives the very objects that it is given, or that these hold."""
+"""Functions that return their arguments' own elements."""
 
 _SHARES = (
     MAY_BE_ITSELF
@@ -34,15 +34,15 @@ _SHARES = (
         "unsafe_split hsplit vsplit dsplit adjoint enumerate values items get Variable untyped_storage".split()
     )
 )
-"""The same, NumPy's functions among them, and what walks over the parts of a tensor."""
+"""All of these, NumPy's functions among them, and whatever iterates over the parts of a tensor."""
 _COPIES_BY_DEFAULT = frozenset({"array", "astype"})
 _VIEW_ATTRIBUTES = frozenset("data T H mT mH real imag flat".split())
 
 
 def memory_of(model: Model, function: FunctionInfo, node: ast.expr) -> Iterator[ast.expr]:
-    """An expression of the function, and the others whose memory it may be: what it is a view of, and its names are.
+    """An expression of the function, and all expressions whose memory it may share: what it views, and their names.
 
-    What lies on the accelerator is no view of what is on the host.
+    A tensor on the accelerator is no view of host memory.
     """
     bound = function.index.note(("bound", function), lambda: _bindings(function))
     pending, seen = [node], {node}
@@ -56,7 +56,7 @@ def memory_of(model: Model, function: FunctionInfo, node: ast.expr) -> Iterator[
 
 
 def _shared_by(model: Model, function: FunctionInfo, node: ast.expr) -> list[ast.expr]:
-    """The parts of an expression whose memory it may give."""
+    """The parts of an expression whose memory its result may share."""
     if isinstance(node, (ast.Subscript, ast.Starred, ast.NamedExpr)):
         return [node.value]
     if isinstance(node, ast.Attribute):
@@ -78,7 +78,7 @@ def _shared_by(model: Model, function: FunctionInfo, node: ast.expr) -> list[ast
 
 
 def _bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:
-    """What each name of the function is bound to, or to a part of."""
+    """The expressions that each name of the function is bound to, or to a part of."""
     found: dict[str, list[ast.expr]] = {}
     for node in function.nodes:
         for target, value in bound_by(node):
@@ -89,7 +89,7 @@ def _bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:
 
 
 def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names of a target, each with what it is bound to, or to a part of."""
+    """The names of a target, each with the expression that it is bound to, or to a part of."""
     if isinstance(target, (ast.Tuple, ast.List)):
         apart = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
         apart = apart and not any(isinstance(each, ast.Starred) for each in (*target.elts, *value.elts))  # type: ignore[union-attr]
@@ -103,7 +103,7 @@ def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.
 
 
 def bound_by(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """What a node binds, and what to."""
+    """The names that a node binds, with their values."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield target, node.value

@@ -1,4 +1,4 @@
-"""Arguments of a call as the file writes them, a literal `**kwargs` dictionary included."""
+"""Arguments of a call as written in the file, including a literal `**kwargs` dictionary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHANGES = frozenset("update setdefault pop popitem clear".split())
 
 
 class Given(NamedTuple):
-    """What a call passes for one parameter."""
+    """The argument for one parameter."""
 
     value: Value | None  # None: nothing is passed
     node: cst.BaseExpression | None = None  # the argument itself; None where a dictionary holds it
@@ -29,7 +29,7 @@ class Given(NamedTuple):
         return self.value is None
 
     def is_constant(self, constant: object) -> bool:
-        """Whether just this constant is written as the argument or in the dictionary (`0` is not `False`)."""
+        """Whether exactly this constant is written as the argument or in the dictionary (`0` is not `False`)."""
         if self.value is None or type(self.value.constant) is not type(constant):
             return False
         literal = self.node is None or shape.is_literal(self.node, repr(constant))
@@ -37,7 +37,7 @@ class Given(NamedTuple):
 
 
 def given(model: Model, call: cst.Call, name: str, position: int | None = None) -> Given | None:
-    """What is passed as `name=` or at the 0-based position; None where that cannot be told."""
+    """The argument passed as `name=` or at the 0-based position; None if unknown."""
     node = shape.argument(call, name, position)
     if isinstance(node, cst.BaseExpression):
         return Given(model.value(node), node)
@@ -53,7 +53,7 @@ def given(model: Model, call: cst.Call, name: str, position: int | None = None) 
 
 
 def _may_change(index: Index, name: str) -> bool:
-    """Whether the file takes items of what has the name, joins others to it, or calls a method that changes it."""
+    """Whether the file subscripts the name, merges others into it, or calls a method that changes it."""
     return index.note(("changes", name), lambda: any(_changes(node, name) for node in subtree(index.module.node)))
 
 
@@ -66,7 +66,7 @@ def _changes(node: ast.AST, name: str) -> bool:
 
 
 def _entries(model: Model, mapping: cst.BaseExpression) -> dict[object, Value] | None:
-    """The entries of a dictionary that is written out and nowhere changed."""
+    """The entries of a dictionary that is a literal and never changed."""
     value = model.value(mapping)
     if value.kind is not Kind.CONTAINER or value.ref != "dict" or value.items is None:
         return None

@@ -1,4 +1,4 @@
-"""Code that fills a cache: it runs in every step by its place, and yet only until what it makes is kept."""
+"""Code that fills a cache: it stands in code that runs in every step, but runs only until its result is stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAVES = (ast.Return, ast.Continue)
 
 
 def filled_once(model: Model, site: Site) -> bool:
-    """Whether the site fills an attribute or entry under a guard that asks for it, here or where it is called."""
+    """Whether the site fills an attribute or entry under a guard that tests for it, here or at the caller."""
     function = model.function_of(site)
     return _fills(model, model.statement_of(site.node), function, frozenset(), (function,))
 
@@ -38,14 +38,14 @@ def _fills(
 
 
 def runs_in_every_step(model: Model, record: CallRecord) -> bool:
-    """Whether a call, in whatever file of the project, runs in every step."""
+    """Whether a call, in any file of the project, runs in every step."""
     program, index = model.inference.program, record.function.index
     hot_path = model.frequency if program is None or index is model.index else program.file_of(index).frequency
     return hot_path.of(record.statement) is not None
 
 
 def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
-    """The attributes and containers that take what the statement makes, perhaps by way of a name."""
+    """The attributes and containers that store the statement's result, directly or through a name."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = {target.id for target in targets if isinstance(target, ast.Name)}
     for target in targets:
@@ -56,7 +56,7 @@ def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
 
 
 def _holders(function: FunctionInfo) -> dict[str, list[ast.expr]]:
-    """What else than a name is given what a name stands for, by that name: `self.mask` by `mask`."""
+    """The attributes and containers assigned from a name, by that name: `self.mask` by `mask`."""
     return function.index.note(("holders", function), lambda: _held(function))
 
 
@@ -74,7 +74,7 @@ def _container(target: ast.expr) -> str:
 
 
 def guards(statement: ast.stmt, function: FunctionInfo) -> Iterator[ast.expr]:
-    """What is asked before the statement runs: by an `if` around it, or by one that leaves the function before it."""
+    """The tests that guard the statement: of an `if` around it, or of one that leaves the function before it."""
     places = function.index.places
     current: ast.stmt | None = statement
     while current is not None:
@@ -86,7 +86,7 @@ def guards(statement: ast.stmt, function: FunctionInfo) -> Iterator[ast.expr]:
 
 
 def _leaving(function: FunctionInfo, place: Place) -> list[tuple[int, ast.expr]]:
-    """Of the place's block, the tests that leave the function or the pass, each with its position."""
+    """The tests in the place's block that leave the function or the pass, each with its position."""
     return function.index.note(
         ("leaving", id(place.block)),
         lambda: [
@@ -98,7 +98,7 @@ def _leaving(function: FunctionInfo, place: Place) -> list[tuple[int, ast.expr]]
 
 
 def _speaks_of(node: ast.AST, kept: str) -> bool:
-    """`self.mask`, or its name in `hasattr(self, "mask")`."""
+    """Whether the node is `self.mask`, or its name in `hasattr(self, "mask")`."""
     if isinstance(node, ast.Constant):
         return node.value == kept.rpartition(".")[2]
     if isinstance(node, ast.Subscript):

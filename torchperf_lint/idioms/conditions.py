@@ -1,4 +1,4 @@
-"""Conditions on the way to a site: which ones the program's user chooses, and which keep a step from running it."""
+"""Conditions around a site: those that the program's user controls, and those that skip it in some steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 
 
 def tests_around(statement: ast.stmt, index: Index, loop: ast.stmt | None) -> Iterator[ast.expr]:
-    """The tests of the branches that a statement stands in, within this loop around it or else its function."""
+    """The tests of the branches around a statement, within this loop or else within its function."""
     current = statement
     while (parent := index.places[current].parent) is not loop and parent is not None:
         if isinstance(parent, ast.If):
@@ -43,7 +43,7 @@ def tests_around(statement: ast.stmt, index: Index, loop: ast.stmt | None) -> It
 
 
 def is_for_every_run(test: ast.expr) -> bool:
-    """Whether a test only asks for the accelerator, the rank or the end of accumulation: no choice of the user's."""
+    """Whether a test checks only the accelerator, the rank or the end of accumulation, not a user's option."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.BoolOp):
@@ -57,7 +57,7 @@ def is_for_every_run(test: ast.expr) -> bool:
 
 
 def in_any_case(model: Model, site: Site) -> bool:
-    """Whether the hot site runs without a condition that the program's user chooses: no flag, no memory limit."""
+    """Whether the hot site runs without a condition that the program's user controls: no flag, no memory limit."""
     function = model.function_of(site)
     return _reached(model.frequency, model.statement_of(site.node), function, frozenset({function}))
 
@@ -81,7 +81,7 @@ def _reached(
 
 
 def in_every_run(model: Model, site: Site) -> bool:
-    """Whether the site runs in every run of the program, as far as its file and the calls of its function tell."""
+    """Whether the site runs in every run of the program, judged by its file and the calls of its function."""
     function = model.function_of(site)
     return _in_every_run(model.inference, model.statement_of(site.node), function, frozenset({function}))
 
@@ -105,7 +105,7 @@ def _in_every_run(
 
 
 def has_fallback(model: Model, site: Site) -> bool:
-    """Whether a `try` or a question about versions around the site chooses between it and something else."""
+    """Whether a `try` or a version check around the site chooses between it and an alternative."""
     statement = model.statement_of(site.node)
     current: ast.stmt | None = statement
     while current is not None:
@@ -116,7 +116,7 @@ def has_fallback(model: Model, site: Site) -> bool:
 
 
 def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | None:
-    """What shows that each step of training runs the site; None if a condition but that of a rank may prevent it."""
+    """Evidence that each training step runs the site; None if any condition but a rank check may prevent it."""
     analyzed, statement = model.analyzed, model.statement_of(site.node)
     start = analyzed.index.places[statement].function
     pending: deque[tuple[FileQuestions, ast.stmt, FunctionInfo, tuple[Because, ...]]] = deque(
@@ -147,7 +147,7 @@ def in_every_training_step(model: Model, site: Site) -> tuple[Because, ...] | No
 
 
 def _climbed(analyzed: FileQuestions, statement: ast.stmt, function: FunctionInfo) -> tuple[Because, ...] | None:
-    """The training loop around the statement; () where only the function itself is; None where a condition is."""
+    """The training loop around the statement; () if only the function is around it; None if a condition is."""
     current = statement
     while True:
         place = analyzed.index.places[current]
@@ -174,14 +174,14 @@ def _climbed(analyzed: FileQuestions, statement: ast.stmt, function: FunctionInf
 
 
 def _may_leave(statement: ast.stmt) -> bool:
-    """Whether an `if` ends the pass, or the function, before what stands behind it."""
+    """Whether an `if` ends the pass, or the function, before the statements after it."""
     return isinstance(statement, ast.If) and any(
         isinstance(node, _LEAVES) for part in (*statement.body, *statement.orelse) for node in subtree(part)
     )
 
 
 def chosen_for_device(model: Model, site: Site) -> bool:
-    """Whether the site stands in a branch of an `if` that asks whether, or which, accelerator is used."""
+    """Whether the site is in a branch of an `if` that tests whether, or which, accelerator is used."""
     current: ast.stmt | None = model.statement_of(site.node)
     while current is not None:
         current = model.index.places[current].parent

@@ -1,4 +1,4 @@
-"""What a file's program does anywhere that bears on its other lines: told by what its code names, not by its text."""
+"""Properties of a whole file that affect its individual lines, decided by the names in its code, not by its text."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def replays_graphs(code: Code) -> bool:
-    """Whether it records CUDA graphs, or has a compiler do so: each replay writes to the same memory."""
+    """Whether the code records CUDA graphs, or has a compiler do so: each replay writes to the same memory."""
     return code.speaks_of(*backend_flags.GRAPH_STEMS) or code.names("torch.cuda.graph")
 
 
 def orders_streams(code: Code) -> bool:
-    """Whether it works on streams of its own, or outside torch: there a wait may keep the order right."""
+    """Whether the code uses its own streams, or works outside torch: a wait there may enforce an order."""
     return code.speaks_of(*timing.ORDER_STEMS) or code.names("cuda.stream") or code.calls_ending_in("Stream")
 
 
 def measures_time(code: Code) -> bool:
-    """Whether it reads a clock."""
+    """Whether the code reads a clock."""
     is_clock = code.names("time.time") or code.calls("monotonic") or code.calls_ending_in("Timer")
     return is_clock or code.speaks_of(*timing.CLOCK_STEMS)
 
 
 def chooses_precision(code: Code) -> bool:
-    """Whether it chooses one by itself: it casts, scales, or names another dtype than float32."""
+    """Whether the code chooses a precision: it casts, scales, or names a dtype other than float32."""
     return code.speaks_of(*backend_flags.MIXED_STEMS) or code.calls(".half", ".double")
 
 
 def trains(*files: Code) -> bool:
-    """Whether one of the files goes backward, or gives a framework its step, its loaders or its loop."""
+    """Whether one of the files calls backward, or passes its step, loaders or loop to a framework."""
     return any(map(_trains, files))
 
 
@@ -48,7 +48,7 @@ def _trains(code: Code) -> bool:
 
 
 def steps_an_optimizer(code: Code) -> bool:
-    """Whether it goes backward, takes a step of what is called an optimizer, or hands both to a trainer."""
+    """Whether the code calls backward, steps something named like an optimizer, or passes both to a trainer."""
     return code.calls(".backward") or code.names("training_step", "optimizer.step") or code.calls_ending_in("Trainer")
 
 
@@ -58,7 +58,7 @@ def names_sparse(files: Iterable[Code]) -> bool:
 
 
 def tells_tuples(files: Iterable[Code]) -> bool:
-    """Whether one of the files tells tuples from other sequences: `isinstance(x, tuple)`, `(list, tuple)`."""
+    """Whether one of the files distinguishes tuples from other sequences: `isinstance(x, tuple)`, `(list, tuple)`."""
     return any(_tells_tuples(code.index) for code in files)
 
 

@@ -1,4 +1,4 @@
-"""Where edits put lines of code, move them or take them away: around a loop, out of its body, at the file's top."""
+"""Edits of whole lines: insert them around a loop or at the top of a file, move them out of a loop, delete them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def own_rows(model: Model, site: Site) -> tuple[int, int] | None:
-    """First and last row of the site's simple statement, if it has its rows to itself."""
+    """The first and last line of the site's simple statement, if it shares neither with other code."""
     statement = model.statement_of(site.node)
     rows = (statement.lineno, statement.end_lineno or statement.lineno)
     alone = rows == site.rows and has_rows_to_itself(statement, model.source)
@@ -25,7 +25,7 @@ def own_rows(model: Model, site: Site) -> tuple[int, int] | None:
 
 
 def after(model: Model, hot_path: HotPath, line: str) -> Edit | None:
-    """Insert a line directly after the loop of `heat`, at its indentation; None where the loop shares its rows."""
+    """Insert a line directly after the hot loop, at its indentation; None if the loop shares its lines."""
     source, loop = model.source, hot_path.loop
     indent = None if loop is None else _indent(source, loop)
     if loop is None or indent is None:
@@ -43,7 +43,7 @@ def after(model: Model, hot_path: HotPath, line: str) -> Edit | None:
 
 
 def before(model: Model, hot_path: HotPath, line: str) -> Edit | None:
-    """Insert a line directly before the loop of `heat`, at its indentation; None where the loop shares its row."""
+    """Insert a line directly before the hot loop, at its indentation; None if the loop shares its line."""
     indent = None if hot_path.loop is None else _indent(model.source, hot_path.loop)
     if hot_path.loop is None or indent is None:
         return None
@@ -52,7 +52,7 @@ def before(model: Model, hot_path: HotPath, line: str) -> Edit | None:
 
 
 def beside(model: Model, statement: ast.stmt, lines: Sequence[str], *, behind: bool) -> Edit | None:
-    """Insert lines in front of a statement, or behind it, at its indentation; None where it shares its rows."""
+    """Insert lines before or after a statement, at its indentation; None if it shares its lines."""
     source, indent = model.source, _indent(model.source, statement)
     row = (statement.end_lineno or statement.lineno) + 1 if behind else statement.lineno
     if indent is None or not has_rows_to_itself(statement, source) or row > len(source.line_starts):
@@ -62,7 +62,7 @@ def beside(model: Model, statement: ast.stmt, lines: Sequence[str], *, behind: b
 
 
 def lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | None:
-    """Move the site's one-row statement in front of the loop of `heat`; None if that leaves the body empty."""
+    """Move the site's one-line statement before the hot loop; None if that leaves the body empty."""
     rows, place = own_rows(model, site), model.index.places[model.statement_of(site.node)]
     if rows is None or rows[0] != rows[1] or len(place.block) < 2 or not site.tree.lossless:
         return None
@@ -74,7 +74,7 @@ def lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | No
 
 
 def deleted(model: Model, site: Site) -> Edit | None:
-    """Take the site's one-row statement away; None if that leaves a block empty, or takes a comment along."""
+    """Delete the site's one-line statement; None if that leaves a block empty, or deletes a comment."""
     rows = own_rows(model, site)
     block = model.index.places[model.statement_of(site.node)].block
     if rows is None or rows[0] != rows[1] or len(block) < 2 or not site.tree.lossless:
@@ -85,10 +85,10 @@ def deleted(model: Model, site: Site) -> Edit | None:
 
 
 def removed(model: Model, site: Site, others: Sequence[Site] = ()) -> Edit | None:
-    """Take out the site's statement, with an `if` about the accelerator that holds nothing else.
+    """Delete the site's statement, and an `if` about the accelerator that contains nothing else.
 
-    `others` are sites whose statements go, too. None where rows hold other code or a comment, or where the block must
-    not be empty.
+    `others` are sites whose statements are deleted, too. None if lines hold other code or a comment, or if the block
+    would be empty.
     """
     gone = {model.statement_of(other.node) for other in others}
     return _without(model, model.statement_of(site.node), gone)
@@ -113,10 +113,10 @@ def _without(model: Model, statement: ast.stmt, gone: set[ast.stmt]) -> Edit | N
 
 
 def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edit | None:
-    """Insert a line, and two empty ones, before the top-level statement around the site and the comments above that.
+    """Insert a line, and two empty ones, before the top-level statement around the site and the comments above it.
 
-    Where it is several lines, two empty ones stand above it, too. None where one of the names is not imported at the
-    top level before.
+    Two empty lines also go above several lines. None if one of the names is not imported earlier at the
+    top level.
     """
     source, row = model.source, site.rows[0]
     imported: set[str] = set()
@@ -139,7 +139,7 @@ def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edi
 
 
 def import_line(model: Model, module: str) -> Edit | None:
-    """Put `import module` in its order among the file's first imports; None where it has none at its top."""
+    """Insert `import module` in order among the file's first imports; None if it has none at its top."""
     group: list[ast.Import | ast.ImportFrom] = []
     for statement in model.index.module.body:
         is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
@@ -158,14 +158,14 @@ def import_line(model: Model, module: str) -> Edit | None:
 
 
 def has_rows_to_itself(statement: ast.stmt, source: Source) -> bool:
-    """Whether no other code stands on the statement's rows."""
+    """Whether no other code is on the statement's lines."""
     before = source.line(statement.lineno)[: statement.col_offset]
     after = source.line(statement.end_lineno or statement.lineno).encode()[statement.end_col_offset or 0 :].strip()
     return not before.strip() and (not after or after.startswith(b"#"))
 
 
 def _rows(source: Source, first: int, last: int) -> tuple[int, int]:
-    """Where rows begin and end, with their newlines; the newline before them where the file ends without one."""
+    """The offsets of lines, with their newlines; with the newline before them if the file ends without one."""
     start = source.line_starts[first - 1]
     if last < len(source.line_starts):
         return start, source.line_starts[last]
@@ -179,7 +179,7 @@ def _indent(source: Source, loop: ast.stmt) -> str | None:
 
 
 def _last_row_of_body(source: Source, row: int, column: int) -> int:
-    """The last row of a block that ends in `row`, with the comments below that are indented deeper than `column`."""
+    """The last line of a block that ends in `row`, including comments below indented deeper than `column`."""
     last = row
     while row < len(source.line_starts):
         row += 1

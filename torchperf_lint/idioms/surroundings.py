@@ -1,4 +1,4 @@
-"""What stands around a site: its loops, what they bind and walk over, and what may catch an exception."""
+"""The surroundings of a site: its loops, what they bind and iterate over, and what may catch an exception."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 
 
 class Walk(NamedTuple):
-    """A `for` loop: the names that it binds, the text of what it walks over, and whether that holds device tensors."""
+    """A `for` loop: the names it binds, the text of its iterable, and whether the iterable holds device tensors."""
 
     targets: set[str]
     iterated: str
@@ -28,7 +28,7 @@ class Walk(NamedTuple):
 
 
 def inner_walks(model: Model, site: Site) -> list[Walk]:
-    """The `for` loops around the site below its batch loop, innermost first."""
+    """The `for` loops around the site inside its batch loop, innermost first."""
     function = model.function_of(site)
     found: list[Walk] = []
     for loop in model.loops.enclosing(model.statement_of(site.node)):
@@ -55,7 +55,7 @@ def step_counter(model: Model, site: Site) -> str | None:
 
 
 def names_of_loop(model: Model, hot_path: HotPath) -> set[str]:
-    """The names and paths (`self.x`) that the loop of `heat` binds, its targets included."""
+    """The names and paths (`self.x`) that the hot loop binds, its targets included."""
     loop = hot_path.loop
     if loop is None:
         return set()
@@ -63,21 +63,21 @@ def names_of_loop(model: Model, hot_path: HotPath) -> set[str]:
 
 
 def binds_on_way(model: Model, hot_path: HotPath, path: str) -> bool:
-    """Whether the loop of `heat` binds what the path names, or something on the way there: `self.x` of `self.x.y`."""
+    """Whether the hot loop binds the path or a prefix of it: `self.x` of `self.x.y`."""
     parts, bound = path.split("."), names_of_loop(model, hot_path)
     return any(".".join(parts[: end + 1]) in bound for end in range(len(parts)))
 
 
 def always_in_loop(model: Model, site: Site, hot_path: HotPath) -> bool:
-    """Whether the site's statement stands directly in the body of the loop of `heat`."""
+    """Whether the site's statement is directly in the body of the hot loop."""
     place = model.index.places[model.statement_of(site.node)]
     return hot_path.loop is not None and place.parent is hot_path.loop and place.field == "body"
 
 
 def holds_whole_training(model: Model, site: Site) -> bool:
-    """Whether what is made at the site is on while a training loop runs to its end.
+    """Whether the object made at the site is active while a training loop runs to its end.
 
-    In a `with` around the loop, which may open it by a name, or from `x.start()` to `x.stop()`, all in one block.
+    Either in a `with` around the loop, perhaps by name, or from `x.start()` to `x.stop()` in one block.
     """
     statement, function = model.statement_of(site.node), model.function_of(site)
     if isinstance(statement, ast.With):
@@ -94,7 +94,7 @@ def holds_whole_training(model: Model, site: Site) -> bool:
 
 
 def _only_name(model: Model, statement: ast.stmt, function: FunctionInfo) -> str | None:
-    """The name that the statement gives a value, and no other statement of the function does."""
+    """The name that the statement alone binds in the function."""
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     if not isinstance(target, ast.Name) or target.id in model.index.rebound_elsewhere:
         return None
@@ -108,7 +108,7 @@ def _opens(statement: ast.stmt, name: str) -> bool:
 
 
 def _calls(statement: ast.stmt, name: str, method: str) -> bool:
-    """`name.method()`, a statement of its own."""
+    """`name.method()` as a statement."""
     return isinstance(statement, ast.Expr) and ast.unparse(statement.value) == f"{name}.{method}()"
 
 
@@ -124,7 +124,7 @@ def _trains(model: Model, statements: list[ast.stmt], function: FunctionInfo) ->
 
 
 def names_used(model: Model, site: Site) -> set[str]:
-    """The names, attributes and keywords in the function around the site, which may be the file, and its own name."""
+    """The names, attributes and keywords in the function (or file) around the site, and the function's own name."""
     function = model.function_of(site)
     found = {function.name}
     for node in function.nodes:
@@ -138,9 +138,9 @@ def names_used(model: Model, site: Site) -> set[str]:
 
 
 def ends_plainly(model: Model, hot_path: HotPath) -> bool:
-    """Whether what stands after the loop of `heat` is reached whenever the loop is left, and nowhere else.
+    """Whether the code after the hot loop runs whenever the loop is left, and at no other time.
 
-    It is not where the function may catch an exception (a `try`, a `suppress()`), or the loop has an else-branch.
+    It does not if the function may catch an exception (a `try`, a `suppress()`), or if the loop has an `else`.
     """
     return hot_path.loop is not None and not hot_path.loop.orelse and not _may_catch(hot_path.loop, model.index)
 
@@ -151,7 +151,7 @@ def may_be_caught(model: Model, site: Site) -> bool:
 
 
 def _may_catch(statement: ast.stmt, index: Index) -> bool:
-    """Whether an exception that leaves the statement may be caught in its function."""
+    """Whether an exception raised by the statement may be caught in its function."""
     current: ast.stmt | None = statement
     while current is not None:
         current = index.places[current].parent
@@ -163,7 +163,7 @@ def _may_catch(statement: ast.stmt, index: Index) -> bool:
 
 
 def _catches(item: ast.withitem, index: Index) -> bool:
-    """Whether a context manager may swallow an exception: a known one, or one of this file that is written to."""
+    """Whether a context manager may swallow an exception: a library's known for it, or one defined in this file."""
     call = item.context_expr
     if not isinstance(call, ast.Call):
         return any(_swallows(cls) for cls in index.classes)
@@ -184,7 +184,7 @@ def _swallows(cls: ClassInfo) -> bool:
 
 
 def reckoned_from(model: Model, name: str, site: Site) -> list[str]:
-    """The name, and those that the function around binds to what is reckoned from it: `left = max(x - 1, 0)`."""
+    """The name, and those that the function computes from it: `left = max(x - 1, 0)`."""
     function = model.function_of(site)
     made = model.remember(("reckonings", function), lambda: _reckonings(function))
     found = {name: None}
@@ -197,7 +197,7 @@ def reckoned_from(model: Model, name: str, site: Site) -> list[str]:
 
 
 def _reckonings(function: FunctionInfo) -> dict[str, list[str]]:
-    """By each name in arithmetic: the names that the function binds to what that gives."""
+    """By each name in arithmetic, the names that the function binds to the result."""
     found: dict[str, list[str]] = {}
     for node in function.nodes:
         if isinstance(node, ast.Assign) and _is_reckoning(node.value):
@@ -208,7 +208,7 @@ def _reckonings(function: FunctionInfo) -> dict[str, list[str]]:
 
 
 def _is_reckoning(value: ast.expr) -> bool:
-    """Whether an expression is arithmetic, which gives an index or a size where it is given such."""
+    """Whether an expression is arithmetic that returns an index or a size for an index or a size."""
     if isinstance(value, ast.Call):
         return last_name(value.func) in _RECKONS and all(_is_reckoning(each) for each in value.args)
     if isinstance(value, ast.BinOp):

@@ -1,4 +1,4 @@
-"""What a function does to its data: what it writes in place, takes back to the host, keeps, or uses as a tensor."""
+"""What a function does to its data: writes in place, moves back to the host, stores, or uses as a tensor."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _TENSOR_ONLY = frozenset(
     "size shape dim view view_as reshape float long half permute unsqueeze squeeze cuda flatten ndim dtype numel "
     "repeat expand new_zeros transpose sum mean pin_memory is_cuda nelement contiguous".split()
 )
-"""Attributes by which a program shows that it takes something for a tensor."""
+"""Attributes that only tensors have."""
 _TAKE_ANYTHING = frozenset({"torch.is_tensor", "torch.save", "torch.typename", "torch.is_storage"})
 _ONLY_KEEP = frozenset({"torch.autograd.Variable", "torch.utils.data.TensorDataset"})
 
 
 def written_in(function: FunctionInfo) -> tuple[tuple[ast.expr, int], ...]:
-    """What a function's statements write in place (`x[i] = v`, `x += v`, `x.mul_(v)`, `out=x`), with the row.
+    """What a function writes in place (`x[i] = v`, `x += v`, `x.mul_(v)`, `out=x`), with the line.
 
     Putting a moved tensor back under its key (`batch["x"] = batch["x"].to(device)`) writes a container, not a
-    tensor, and is not among them.
+    tensor, and is not included.
     """
     return function.index.note(("written in", function), lambda: tuple(_writes_within(function.node)))
 
 
 def writes_of(statement: ast.AST) -> Iterator[ast.expr]:
-    """What a statement or a function, and the statements inside it, write in place."""
+    """What a statement or a function, with all nested statements, writes in place."""
     return (written for written, _ in _writes_within(statement))
 
 
@@ -64,7 +64,7 @@ def _writes_within(around: ast.AST) -> Iterator[tuple[ast.expr, int]]:
 
 
 def _parts(targets: list[ast.expr]) -> Iterator[ast.expr]:
-    """What is bound or written by targets, those in tuples and lists included."""
+    """The parts of assignment targets, those in tuples and lists included."""
     for target in targets:
         yield from _parts(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else (target,)
 
@@ -75,7 +75,7 @@ def _stores_entry(target: ast.Subscript, value: ast.expr) -> bool:
 
 
 def writes_in_place(model: Model, path: str, site: Site) -> bool:
-    """Whether the function around the site writes in place to what `path` (`x`, `self.weights`) names."""
+    """Whether the function around the site writes in place to the value of `path` (`x`, `self.weights`)."""
     for written, _ in written_in(model.function_of(site)):
         base = written
         while isinstance(base, (ast.Subscript, ast.Call)):
@@ -106,7 +106,7 @@ def makes_afresh(model: Model, name: str, site: Site) -> bool:
 
 
 def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
-    """Whether the expression is arithmetic, a loss or a reduction, which gives a new tensor."""
+    """Whether the expression is arithmetic, a loss or a reduction, which returns a new tensor."""
     if isinstance(value, ast.BinOp):
         return True
     if not isinstance(value, ast.Call) or any(keyword.arg in ("out", None) for keyword in value.keywords):
@@ -125,7 +125,7 @@ def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
 
 
 def only_computes(ref: str, call: ast.Call) -> bool:
-    """Whether the call of a function of torch or NumPy, by its full name, writes to nothing and runs no other code."""
+    """Whether a call of a torch or NumPy function, by its full name, writes to nothing and runs no other code."""
     if any(keyword.arg in (None, "out", "inplace") for keyword in call.keywords):
         return False
     if ref in pure_functions.PURE_UNLESS_IN_PLACE:
@@ -134,7 +134,7 @@ def only_computes(ref: str, call: ast.Call) -> bool:
 
 
 def handed_to_writers(model: Model, function: FunctionInfo) -> tuple[tuple[ast.expr, int], ...]:
-    """What a function hands to functions of torch or NumPy that may write to it (`all_reduce(x)`), with the row."""
+    """What a function passes to torch or NumPy functions that may write to it (`all_reduce(x)`), with the line."""
     return model.remember(("handed to writers", function), lambda: tuple(_handed_to_writers(model, function)))
 
 
@@ -151,14 +151,14 @@ def _handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[a
 
 
 def handed_to_writer(model: Model, site: Site, path: str | None) -> bool:
-    """Whether the function around gives what the site makes, or `path`, to a function that may write to it."""
+    """Whether the function around the site passes its result, or `path`, to a function that may write to it."""
     made = model.ast_of(site.node)
     given = (each for each, _ in handed_to_writers(model, model.function_of(site)))
     return any(each is made or (path is not None and dotted(each) == path) for each in given)
 
 
 def gives_new(ref: str, call: ast.Call) -> bool:
-    """Whether it only computes, and what it gives shares no memory with what it is given."""
+    """Whether the call only computes, and its result shares no memory with its arguments."""
     return only_computes(ref, call) and ref.rpartition(".")[2] not in pure_functions.MAY_GIVE_ITS_ARGUMENT
 
 
@@ -192,13 +192,13 @@ def takes_models_away(model: Model, site: Site) -> bool:
 
 
 def is_host_batch(value: Value) -> bool:
-    """A loader's batch, or what is taken or made from it, that nothing shows to be on the accelerator."""
+    """Whether the value is a loader's batch, or derived from one, without evidence that it is on the accelerator."""
     held = value.element if value.kind is Kind.METHOD and value.element is not None else value
     return held.holds_tensors and value.origin is not None and not value.device.on_accelerator
 
 
 def host_batch_written_after(model: Model, site: Site) -> bool:
-    """Whether the function around the site writes in place to a batch on the host, on a later row or pass, or may."""
+    """Whether the function around the site may write in place to a host batch, on a later line or pass."""
     function = model.function_of(site)
     return any(
         is_host_batch(model.inference.frame_value(function, written))
@@ -207,7 +207,7 @@ def host_batch_written_after(model: Model, site: Site) -> bool:
 
 
 def is_written_after(model: Model, site: Site, moved: cst.BaseExpression) -> bool:
-    """Whether the function around the site writes to what is moved there, on a later row or pass, under its name."""
+    """Whether the function around the site writes by name to what is moved there, on a later line or pass."""
     node = model.ast_of(moved)
     name = ast.unparse(node) if node is not None else model.text(moved)
     behind = _behind(model, site, written_in(model.function_of(site)))
@@ -216,19 +216,19 @@ def is_written_after(model: Model, site: Site, moved: cst.BaseExpression) -> boo
 
 
 def _is_path(node: ast.expr) -> bool:
-    """`x`, `batch.x`, `batch["x"][0]`: no call, which may give other memory."""
+    """Whether the node is `x`, `batch.x`, `batch["x"][0]`: no call, which may return other memory."""
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return isinstance(node, ast.Name)
 
 
 def _is_part(part: str, whole: str) -> bool:
-    """`batch.x[0]` of `batch`, and of itself."""
+    """Whether `part` is `whole` or a part of it: `batch.x[0]` of `batch`."""
     return part == whole or part.startswith((f"{whole}.", f"{whole}["))
 
 
 def _behind(model: Model, site: Site, written: Iterable[tuple[ast.expr, int]]) -> Iterator[ast.expr]:
-    """Of what is written, by row, and what shares its memory, that which is so after the site, now or a pass later."""
+    """What is written after the site, in this pass or the next, and the expressions that share its memory."""
     function = model.function_of(site)
     loops = model.loops.enclosing(model.statement_of(site.node))
     for each, row in written:
@@ -238,7 +238,7 @@ def _behind(model: Model, site: Site, written: Iterable[tuple[ast.expr, int]]) -
 
 
 def _comes_again(model: Model, loop: ast.stmt, written: ast.expr, row: int) -> bool:
-    """Whether the loop's next pass writes at `row` to what this pass has seen, because it binds no other object."""
+    """Whether the loop's next pass writes at `row` to an object of this pass, because it binds no other object."""
     names = {node.id for node in subtree(written) if isinstance(node, ast.Name)}
     if not loop.lineno <= row <= (loop.end_lineno or 0):
         return False
@@ -246,7 +246,7 @@ def _comes_again(model: Model, loop: ast.stmt, written: ast.expr, row: int) -> b
 
 
 def collates_tensors(value: Value) -> bool:
-    """Whether a batch comes from a loader, built in this file, that makes tensors of its items by default."""
+    """Whether a batch comes from a loader built in this file that makes tensors of its items by default."""
     return bool(value.sources) and all(
         len(call.args) < 7 and not any(keyword.arg in ("collate_fn", None) for keyword in call.keywords)
         for call in value.sources
@@ -254,7 +254,7 @@ def collates_tensors(value: Value) -> bool:
 
 
 def has_blocking_mover(model: Model, name: str) -> bool:
-    """Whether a class of the file, or of one beside it, has a method of that name that takes no `non_blocking`."""
+    """Whether a class of this file, or of a neighbour, has a method of that name without `non_blocking`."""
     program, index = model.inference.program, model.index
     around = [] if program is None else [analyzed.index for analyzed in program.neighbours(index)]
     methods = [cls.methods[name] for each in (index, *around) for cls in each.classes if name in cls.methods]
@@ -266,7 +266,7 @@ def has_blocking_mover(model: Model, name: str) -> bool:
 
 
 def acts_as_tensor(model: Model, name: str, site: Site) -> bool:
-    """Whether the function around the site uses what `name` holds as only a tensor can be used."""
+    """Whether the function around the site uses the value of `name` as only a tensor can be used."""
     function = model.function_of(site)
     for node in function.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name:
@@ -286,7 +286,7 @@ def acts_as_tensor(model: Model, name: str, site: Site) -> bool:
 
 
 def _is_or_moves(argument: ast.expr, name: str) -> bool:
-    """`x`, or `x.to(...)`."""
+    """Whether the argument is `x`, or `x.to(...)`."""
     if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr in _MOVERS:
         argument = argument.func.value
     return isinstance(argument, ast.Name) and argument.id == name

@@ -1,1 +1,1 @@
-"""Idioms of computing: gradient modes, precision, settings of the process, layers, loops that one call replaces."""
+"""Compute idioms: gradient modes, precision, process-wide settings, layers, loops that one call replaces."""

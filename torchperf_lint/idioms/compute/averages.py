@@ -1,4 +1,4 @@
-"""Moving averages of parameters that a loop updates one parameter after the other."""
+"""Moving averages of parameters that a loop updates one parameter at a time."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _Names = tuple[str, str]
 
 
 class Average(NamedTuple):
-    """`for p, q in zip(...)`: the average is `decay` times itself and `weight` times the parameter.
+    """`for p, q in zip(...)`: the average is `decay` times itself plus `weight` times the parameter.
 
-    Without a decay it is a `lerp_` by the weight; with no weight it is of another form than a fix could take up, such
-    as one over the entries of `state_dict()`, which are buffers of any dtype as well.
+    Without a decay it is a `lerp_` by the weight. Without a weight it has a form that no fix supports, such as one
+    over the entries of `state_dict()`, which are also buffers of any dtype.
     """
 
     loop: ast.For
-    average: str  # what is written, as an expression of `target`
+    average: str  # the expression in `target`
     parameter: str
     target: str
     source: str
-    targets: str  # what is walked over
+    targets: str  # the iterable
     sources: str
     decay: str | None
     weight: str | None
 
 
 def averages(model: Model) -> Iterator[tuple[Site, Average]]:
-    """The loops that do nothing but update a moving average, each with the site of what it walks over."""
+    """The loops that only update a moving average, each with the site of its iterable."""
     for loop, function in model.index.loops:
         if not isinstance(loop, ast.For) or loop.orelse or not isinstance(loop.iter, ast.Call):
             continue
@@ -80,11 +80,11 @@ def _average_of_pairs(model: Model, loop: ast.For, call: ast.Call, function: Fun
 
 
 _ENTRY = "_entry_of_this_name"
-"""Stands for `averages[name]` while the update is looked at."""
+"""Replaces `averages[name]` while the update is parsed."""
 
 
 def _average_by_name(model: Model, loop: ast.For, call: ast.Call, function: FunctionInfo) -> Average | None:
-    """The average that a loop over `model.named_parameters()` updates, kept in a dict or module dict by name."""
+    """The average that a loop over `model.named_parameters()` updates, stored in a dict or module dict by name."""
     names = [each.id for each in loop.target.elts if isinstance(each, ast.Name)] if _is_pair(loop.target) else []
     if len(names) != 2 or not isinstance(call.func, ast.Attribute) or not _gives_names(call):
         return None
@@ -137,9 +137,9 @@ def _gives_states(call: ast.Call, part: str) -> bool:
 
 
 def _innermost(body: list[ast.stmt], names: set[str]) -> list[ast.stmt]:
-    """The statements within `with torch.no_grad():`, and within tests of one of these names that guard all of them.
+    """The statements inside `with torch.no_grad():`, and inside tests of one of these names that guard all of them.
 
-    `if v.dtype.is_floating_point:` leaves counters out, `if name in other:` what only one of the models has.
+    `if v.dtype.is_floating_point:` skips counters, `if name in other:` what only one of the models has.
     """
     while len(body) == 1:
         only = body[0]
@@ -162,7 +162,7 @@ def _ends(body: list[ast.stmt]) -> bool:
 
 
 def _stored_in_place(body: list[ast.stmt], key: str, own: str, function: FunctionInfo) -> list[ast.stmt]:
-    """`v.copy_(...)` for `new[name] = ...` of a dict that the function loads into a model afterwards."""
+    """`v.copy_(...)` for `new[name] = ...` in a dict that the function loads into a model afterwards."""
     only = body[0]
     if len(body) != 1 or not isinstance(only, ast.Assign) or not _is_entry(only.targets[0], key):
         return body
@@ -190,7 +190,7 @@ def _is_entry(node: ast.AST, key: str) -> TypeGuard[ast.Subscript]:
 
 
 class _Renamed(ast.NodeTransformer):
-    """Puts a plain name in the place of `averages[name]`."""
+    """Replaces `averages[name]` by a plain name."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -200,7 +200,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _gives_names(call: ast.Call) -> bool:
-    """`model.named_parameters()`, and `.items()` of a dict that was made of it or says that it holds parameters."""
+    """Whether the call is `model.named_parameters()`, or `.items()` of a dict built from it or named for parameters."""
     assert isinstance(call.func, ast.Attribute)
     if call.args or call.keywords:
         return False
@@ -216,7 +216,7 @@ def _is_on_host(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
 
 
 def _gives_parameters(node: ast.expr) -> bool:
-    """`model.parameters()`, or a name that says that it holds parameters."""
+    """Whether the node is `model.parameters()`, or a name for parameters."""
     if isinstance(node, ast.Call):
         return (last_name(node.func) == "parameters" and not node.args) or _gives_states(node, "values")
     return "param" in (dotted(node) or "").rpartition(".")[2].lower()
@@ -226,7 +226,7 @@ _Update = tuple[str, str, str | None, str | None]
 
 
 def _update(body: list[ast.stmt], average: str, parameter: str) -> _Update | None:
-    """The average, the parameter, decay and weight, where the statements are the update of an average."""
+    """The average, the parameter, decay and weight, if the statements update an average."""
     body = [_as_method(statement) for statement in body]
     if len(body) == 2:
         one, two = (each.value if isinstance(each, ast.Expr) else None for each in body)
@@ -257,7 +257,7 @@ def _update(body: list[ast.stmt], average: str, parameter: str) -> _Update | Non
 
 
 def _as_method(statement: ast.stmt) -> ast.stmt:
-    """`q.mul_(m)` for `q *= m`, `q.add_(p)` for `q += p`: of a tensor they are the same."""
+    """`q.mul_(m)` for `q *= m`, `q.add_(p)` for `q += p`, which are the same for tensors."""
     if not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, (ast.Mult, ast.Add)):
         return statement
     method = "mul_" if isinstance(statement.op, ast.Mult) else "add_"
@@ -324,7 +324,7 @@ def _reads(node: ast.expr, *names: str) -> bool:
 
 
 def names_live_on(model: Model, site: Site, loop: ast.For) -> bool:
-    """Whether something outside of the loop may read the names that it binds."""
+    """Whether code outside the loop may read the names that it binds."""
     bound = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
     inside = {id(node) for node in subtree(loop)}
     pending: list[tuple[ast.AST, set[str]]] = [(model.function_of(site).node, bound)]
@@ -340,7 +340,7 @@ def names_live_on(model: Model, site: Site, loop: ast.For) -> bool:
 
 
 def in_place_of_loop(model: Model, loop: ast.For, lines: list[str]) -> Edit | None:
-    """Put these lines in the place of the loop; None where there are comments in it, or it shares its rows."""
+    """Replace the loop by these lines; None if it contains comments or shares its lines."""
     source = model.source
     first, last = loop.lineno, loop.end_lineno or loop.lineno
     rows = [source.line(row) for row in range(first, last + 1)]

@@ -1,4 +1,4 @@
-"""How gradients are kept and recorded: filled with zeros in every step, recorded where a model only evaluates."""
+"""Gradient modes: gradients filled with zeros in every step, graphs recorded where a model only evaluates."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NEUTRAL = re.compile(
 )
 _NEUTRAL_DECORATORS = frozenset("staticmethod classmethod property override record".split())
 _NEEDS_GRADIENTS = ("attack", "adversar", "saliency", "GradCAM", "captum", "retain_grad", "jacobian", "functorch")
-"""In names of files that take gradients of something but parameters."""
+"""Parts of names in files that compute gradients of something other than parameters."""
 
 
 class Evaluation(NamedTuple):
-    """A call of an evaluated model in a loop over batches that records graphs; `decorate` switches that off."""
+    """A call of an evaluated model in a loop over batches that records graphs; `decorate` turns that off."""
 
     site: Site
     hot_path: HotPath
@@ -57,7 +57,7 @@ def filled_gradients(model: Model) -> Iterator[tuple[Site, HotPath]]:
 
 
 def recorded_evaluations(model: Model) -> Iterator[Evaluation]:
-    """One for each function and model, in source order."""
+    """Recorded evaluations, one for each function and model, in source order."""
     for function in model.index.functions:
         evaluated = list(_evaluated(model, function))
         if not evaluated or not _is_plain(model, function):
@@ -94,7 +94,7 @@ def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: st
 
 
 def _trains(model: Model, function: FunctionInfo, hops: int) -> bool:
-    """Whether a function, one that is made in it, or one that it calls goes backward or steps an optimizer."""
+    """Whether a function, a nested one or one it calls calls backward or steps an optimizer."""
     calls = [node for node in function.nodes if isinstance(node, ast.Call)]
     for call in calls:
         name = last_name(call.func) or ""
@@ -106,7 +106,7 @@ def _trains(model: Model, function: FunctionInfo, hops: int) -> bool:
 
 
 def _sent_backward_by_caller(model: Model, function: FunctionInfo) -> bool:
-    """Whether a caller sends backward what the function gives it: `loss = evaluate(...)`, `loss.backward()`."""
+    """Whether a caller calls backward on the function's result: `loss = evaluate(...)`, `loss.backward()`."""
     for record in calling.possible_callers(model.inference, function):
         bound = {node.id for node in subtree(record.statement) if isinstance(node, ast.Name) and _is_stored(node)}
         for each in record.function.calls_made:
@@ -120,7 +120,7 @@ def _is_stored(node: ast.Name) -> bool:
 
 
 def _evaluated(model: Model, function: FunctionInfo) -> Iterator[tuple[str, int]]:
-    """The paths of models with `model.eval()` in the function, and the rows."""
+    """The paths of models with `model.eval()` in the function, and the lines."""
     for record in function.calls_made:
         func = record.call.func
         if isinstance(func, ast.Attribute) and func.attr == "eval" and not record.call.args:
@@ -131,7 +131,7 @@ def _evaluated(model: Model, function: FunctionInfo) -> Iterator[tuple[str, int]
 
 
 def _runs(model: Model, record: CallRecord, function: FunctionInfo) -> str | None:
-    """The path of the module that a call runs: `model(x)`, or `loss_of(model, x)` where that calls it."""
+    """The path of the module that a call runs: `model(x)`, or `loss_of(model, x)` if that calls it."""
     path = dotted(record.call.func)
     if path is not None and model.inference.frame_value(function, record.call.func).kind is Kind.MODULE:
         return path
@@ -155,7 +155,7 @@ def _goes_backward(function: FunctionInfo) -> bool:
 
 
 def _is_plain(model: Model, function: FunctionInfo) -> bool:
-    """Whether nothing here asks for gradients of anything but parameters, and no framework calls the function."""
+    """Whether the file computes no gradients but of parameters, and no framework calls the function."""
     if (
         model.code.speaks_of(*_NEEDS_GRADIENTS)
         or model.code.names("autograd.grad")
@@ -184,7 +184,7 @@ def _switches_on(index: Index) -> bool:
 
 
 def _decorated(function: FunctionInfo) -> bool | None:
-    """Whether a decorator switches the recording; None where one may do anything."""
+    """Whether a decorator turns recording off or on; None if one may do anything."""
     names = [last_name(each.func if isinstance(each, ast.Call) else each) or "" for each in function.decorators]
     if any(map(_SETS_MODE.search, names)):
         return True
@@ -192,7 +192,7 @@ def _decorated(function: FunctionInfo) -> bool | None:
 
 
 def _guarded(statement: ast.stmt, function: FunctionInfo) -> bool:
-    """Whether a `with` around the statement switches the recording, or may do so."""
+    """Whether a `with` around the statement turns recording off or on, or may do so."""
     current: ast.stmt | None = statement
     while current is not None:
         if isinstance(current, (ast.With, ast.AsyncWith)):
@@ -205,7 +205,7 @@ def _guarded(statement: ast.stmt, function: FunctionInfo) -> bool:
 
 
 def _called_without(model: Model, function: FunctionInfo, hops: int) -> bool:
-    """Whether some caller switches the recording off, or is out of sight."""
+    """Whether some caller turns recording off, or the function is passed on to unknown callers."""
     if isinstance(function.node, ast.Module):
         return False
     if any(True for _ in calling.handed_over(model.inference, function)):
@@ -221,7 +221,7 @@ def _called_without(model: Model, function: FunctionInfo, hops: int) -> bool:
 
 
 def _back_to_training(function: FunctionInfo, path: str, at: int, row: int) -> bool:
-    """Whether the model is set to training again between the two rows."""
+    """Whether the model is set to training again between the two lines."""
     return any(
         isinstance(record.call.func, ast.Attribute)
         and record.call.func.attr == "train"
@@ -232,7 +232,7 @@ def _back_to_training(function: FunctionInfo, path: str, at: int, row: int) -> b
 
 
 def _decorator(model: Model, function: FunctionInfo) -> Edit | None:
-    """Put `@torch.no_grad()` over the function, where torch is imported before it."""
+    """Insert `@torch.no_grad()` above the function, if torch is imported before it."""
     node = function.node
     if not isinstance(node, ast.FunctionDef) or function.is_generator:
         return None

@@ -1,4 +1,4 @@
-"""Tensors that a loop makes longer by concatenating them with something new in each of its passes."""
+"""Tensors that a loop grows by concatenation in each pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Loop = ast.For | ast.AsyncFor | ast.While
 
 
 def growth(model: Model, site: Site, loop: _Loop) -> str | None:
-    """What the concatenation at the site adds to, if this innermost loop only gathers there; None if it is read."""
+    """The name that the concatenation at the site extends, if this innermost loop only collects it; else None."""
     statement = model.statement_of(site.node)
     call = model.ast_of(site.node)
     loops = model.loops.enclosing(statement)
@@ -34,7 +34,7 @@ def growth(model: Model, site: Site, loop: _Loop) -> str | None:
 
 
 def _target(statement: ast.stmt, call: ast.expr | None) -> str | None:
-    """The name that is bound to the concatenation alone, or to its first part where nothing is there yet."""
+    """The name bound to the concatenation alone, or to its first part while there is nothing yet."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     value = statement.value
@@ -67,7 +67,7 @@ def _stores(loop: _Loop, name: str) -> Iterator[ast.AST]:
 
 
 def _begins(model: Model, start: ast.AST, statement: ast.stmt) -> bool:
-    """Whether it binds the name where there is nothing yet to add to: in the other branch of an `if`."""
+    """Whether the statement initializes the name: in the other branch of an `if`."""
     if not isinstance(start, ast.Assign) or len(start.targets) != 1 or not isinstance(start.targets[0], ast.Name):
         return False
     places = model.index.places
@@ -76,7 +76,7 @@ def _begins(model: Model, start: ast.AST, statement: ast.stmt) -> bool:
 
 
 def _is_read(loop: _Loop, name: str, call: ast.Call) -> bool:
-    """Whether the loop reads what is gathered before it is left, other than to ask whether there is something yet."""
+    """Whether the loop reads the collected tensor before it ends, other than to test whether there is one yet."""
     allowed = {id(each) for each in subtree(call)}
     for node in subtree(loop):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and dotted(node.left) == name:

@@ -1,4 +1,4 @@
-"""Layers of modules that follow each other: in a Sequential, or by the way `forward` calls them."""
+"""Layers of modules that follow each other: in a Sequential, or by calls in `forward`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Pair(NamedTuple):
-    """The call that makes a layer, and the row of one that takes just what the first gives."""
+    """The call that makes a layer, and the line of a layer that takes exactly the first one's output."""
 
     first: Site
     row: int
 
 
 def followed(model: Model, firsts: frozenset[str], seconds: frozenset[str]) -> Iterator[Pair]:
-    """Pairs of a layer of one kind and a layer of another, by qualified names, in source order."""
+    """Pairs of consecutive layers of two kinds, given by qualified names, in source order."""
     found = [*_in_sequentials(model, firsts, seconds), *_in_classes(model, firsts, seconds)]
     yield from sorted(found, key=lambda pair: pair.first.start)
 
@@ -62,7 +62,7 @@ def _in_classes(model: Model, firsts: frozenset[str], seconds: frozenset[str]) -
 
 
 def _made(cls: ClassInfo) -> dict[str, tuple[ast.expr, ast.stmt, FunctionInfo]]:
-    """What the class's attributes are bound to, for those that are bound once."""
+    """The values of the class's attributes that are bound once."""
     found: dict[str, list[tuple[ast.expr, ast.stmt, FunctionInfo]]] = {}
     for function in cls.methods.values():
         for node in function.nodes:

@@ -1,4 +1,4 @@
-"""Mixed precision as the file sets it up: its autocast regions with their dtypes, and its gradient scalers."""
+"""Mixed precision in a file: its autocast regions with their dtypes, and its gradient scalers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Region(NamedTuple):
-    """A call of autocast for an accelerator: the dtype that it is given; None where that is unknown or left out."""
+    """A call of autocast for an accelerator, and its dtype; None if unknown or not given."""
 
     site: Site
     dtype: str | None
 
 
 def autocast_regions(model: Model) -> tuple[Region, ...]:
-    """The regions that may be on, those for the CPU left out."""
+    """The regions that may be enabled, without those for the CPU."""
     return model.remember("autocast regions", lambda: tuple(_regions(model)))
 
 
@@ -42,7 +42,7 @@ def _regions(model: Model) -> Iterator[Region]:
 
 
 def live_scalers(model: Model) -> Iterator[Site]:
-    """Gradient scalers that are made enabled whatever the program's settings."""
+    """Gradient scalers that are enabled whatever the program's settings."""
     for site in model.calls(*amp_api.SCALERS):
         enabled = given(model, site.node, "enabled")
         if enabled is not None and (enabled.absent or enabled.is_constant(True)):

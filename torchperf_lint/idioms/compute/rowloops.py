@@ -1,4 +1,4 @@
-"""Loops in Python over the rows of a device tensor that compute the same for each row."""
+"""Python loops over the rows of a device tensor that compute the same for each row."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _SIZES_VARY = frozenset(
     "nonzero unique unique_consecutive masked_select bincount histc where argwhere item tolist cpu numpy to".split()
 )
-"""Operations whose result may be of another size for each row, or leaves the device."""
+"""Operations whose result size may differ between rows, or whose result leaves the device."""
 
 
 def rows_of(model: Model, site: Site) -> str | None:
-    """The device tensor whose rows the loop over `range(...)` at the site takes one by one, if it does nothing else."""
+    """The device tensor whose rows the `range(...)` loop at the site processes one by one, if it does only that."""
     loop, call, function = model.statement_of(site.node), model.ast_of(site.node), model.function_of(site)
     if not isinstance(loop, ast.For) or loop.iter is not call or not isinstance(call, ast.Call) or loop.orelse:
         return None
@@ -64,7 +64,7 @@ def _computed(statement: ast.stmt, counter: str) -> tuple[str, ast.expr] | None:
 
 
 def _is_plain(model: Model, function: FunctionInfo, node: ast.AST, counter: str, written: str) -> bool:
-    """Whether a part of the expression is the same for each row, and rests on nothing that an earlier pass made."""
+    """Whether a part of the expression is the same for each row, and does not depend on an earlier pass."""
     inference = model.inference
     if isinstance(node, ast.Call):
         name = last_name(node.func) or ""

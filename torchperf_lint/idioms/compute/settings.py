@@ -1,4 +1,4 @@
-"""Settings of the whole process: what a file assigns to attributes of a library, and whether it is what trains."""
+"""Process-wide settings: library attributes that a file assigns, and whether that file trains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEEDS = re.compile(r"seed|determin|reproduc|repeatab", re.IGNORECASE)
 
 
 class Setting(NamedTuple):
-    """`torch.backends.cudnn.benchmark = False`: the site of the value, what is set, and to what."""
+    """`torch.backends.cudnn.benchmark = False`: the site of the value, the setting, and its value."""
 
     site: Site
     ref: str
@@ -60,14 +60,14 @@ def environment_set(model: Model, *names: str) -> Iterator[tuple[Site, str, str]
 
 
 def is_for_seeds(model: Model, site: Site) -> bool:
-    """Whether the function around the site is about repeating runs: by its name, or because it seeds generators."""
+    """Whether the function around the site makes runs reproducible: by its name, or because it seeds generators."""
     function = model.function_of(site)
     names = [record.call.func for record in function.calls_made]
     return _SEEDS.search(function.name) is not None or any(_SEEDS.search(ast.unparse(name)) for name in names)
 
 
 def training_call(model: Model) -> tuple[Site, HotPath] | None:
-    """The first call in the file that goes backward in a training loop of this very file, a script; None without."""
+    """The first call that runs backward in a training loop of this file, which must be a script; None without."""
     if not model.code.speaks_of("cuda", "device", "gpu", "accelerator"):
         return None
     for site in model.method_calls("backward"):
@@ -83,7 +83,7 @@ def training_call(model: Model) -> tuple[Site, HotPath] | None:
 
 
 def _runs_on_import(model: Model, function: FunctionInfo) -> bool:
-    """Whether the statements at the top of the file lead into the function: a script without a `__main__` guard."""
+    """Whether the file's top-level statements call the function: a script without a `__main__` guard."""
     pending, seen = [function], {function}
     while pending:
         current = pending.pop()
