@@ -1,1 +1,1 @@
-"""Idioms of loading data: workers, passes over a loader, code that makes samples."""
+"""Data loading idioms: workers, iteration over loaders, code that makes samples."""

@@ -1,6 +1,6 @@
-"""Pipelines of transforms: torchvision's `Compose`, and what descends from it, with the steps that it is given.
+"""Transform pipelines: torchvision's `Compose` and its subclasses, with their steps.
 
-What stands in a pipeline may be a pipeline itself, or a `Sequential`: its steps then count as steps of the outer one.
+A step may itself be a pipeline or a `Sequential`: its steps then count as steps of the outer pipeline.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Branch = tuple[tuple[ast.stmt, str], ...]
 
 
 class Element(NamedTuple):
-    """A step as it is written (None: it may be several, or none), and the branches that it stands in."""
+    """A step as written (None: possibly several, or none), and the branches around it."""
 
     node: cst.BaseExpression | None
     branch: Branch = ()
 
 
 class Pipeline(NamedTuple):
-    """The call that makes it, and its steps in order; with `movable` they stand in one list that nothing else uses."""
+    """The call that makes it, and its steps in order; `movable`: they are in one list that nothing else uses."""
 
     site: Site
     elements: list[Element]
@@ -39,7 +39,7 @@ class Pipeline(NamedTuple):
 
 
 def pipelines(model: Model) -> Iterator[Pipeline]:
-    """The pipelines whose steps are written out: in the call, or in a list that the same function builds for it."""
+    """The pipelines whose steps are literals: in the call, or in a list that the same function builds for it."""
     for site in model.calls(*transforms.PIPELINES):
         yield from _pipeline(model, site, plain=True)
     made = tuple(name for name in model.index.calls if name.lstrip("_")[:1].isupper() and name != "Compose")
@@ -52,7 +52,7 @@ def pipelines(model: Model) -> Iterator[Pipeline]:
 
 
 def _of_subclass(model: Model, record: CallRecord) -> ClassInfo | None:
-    """The class that the call makes an object of, if it descends from a `Compose`."""
+    """The class that the call instantiates, if it inherits from a `Compose`."""
     value = model.inference.frame_value(record.function, record.call.func)
     if value.kind is not Kind.CLASS or value.cls is None:
         return None
@@ -64,7 +64,7 @@ def _runs_it(model: Model, cls: ClassInfo) -> FunctionInfo | None:
 
 
 def _in_order(function: FunctionInfo) -> bool:
-    """Whether a method that runs the steps walks over all of them: `for t in self.transforms: x = t(x)`."""
+    """Whether the method that runs the steps iterates over all of them: `for t in self.transforms: x = t(x)`."""
     loops = [node for node in function.nodes if isinstance(node, ast.For)]
     walked = [
         name
@@ -93,7 +93,7 @@ def _pipeline(model: Model, site: Site, plain: bool) -> Iterator[Pipeline]:
 
 
 def _opened(model: Model, element: Element, depth: int) -> list[Element]:
-    """The steps of a pipeline that is a step itself; the step alone where it is none, or its steps are not in sight."""
+    """The steps of a nested pipeline; the step itself if it is none, or if its steps are unknown."""
     steps = _steps_within(model, element.node) if depth else None
     if steps is None:
         return [element]
@@ -101,7 +101,7 @@ def _opened(model: Model, element: Element, depth: int) -> list[Element]:
 
 
 def _steps_within(model: Model, node: cst.BaseExpression | None) -> list[Element] | None:
-    """What `Compose([...])` and `Sequential(...)` are given, where they are written out in a step's place."""
+    """The arguments of `Compose([...])` and `Sequential(...)` written as a step."""
     if not isinstance(node, cst.Call) or any(argument.star or argument.keyword for argument in node.args):
         return None
     callee = model.value(node.func)
@@ -117,7 +117,7 @@ def _element(element: cst.BaseElement, branch: Branch) -> Element:
 
 
 def _named(model: Model, site: Site, name: str) -> tuple[list[Element], bool] | None:
-    """The steps in a list that the function around binds once, and gives to nothing but the call at the site."""
+    """The steps in a list that the function around binds once and passes only to the call at the site."""
     function = model.function_of(site)
     bound = [
         statement
@@ -150,7 +150,7 @@ def _binds(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
 
 
 def _grows(record: CallRecord, name: str) -> bool:
-    """`name.append(step)`, a statement of its own."""
+    """`name.append(step)` as a statement."""
     func = record.call.func
     is_append = isinstance(func, ast.Attribute) and func.attr == "append" and ast.unparse(func.value) == name
     alone = isinstance(record.statement, ast.Expr) and record.statement.value is record.call
@@ -158,7 +158,7 @@ def _grows(record: CallRecord, name: str) -> bool:
 
 
 def _branch(model: Model, statement: ast.stmt) -> Branch:
-    """The compound statements around a statement, from the outermost, with the part of each that it stands in."""
+    """The compound statements around a statement, outermost first, with the part of each that contains it."""
     place = model.index.places[statement]
     return () if place.parent is None else (*_branch(model, place.parent), (place.parent, place.field))
 

@@ -1,4 +1,4 @@
-"""What becomes of a loader's batches while they are copied to the device."""
+"""Writes to a loader's batches while they are copied to the device."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def written_while_copied(model: Model, site: Site) -> bool:
-    """Whether the file writes to a batch of the loader built here behind a copy that does not wait, or may.
+    """Whether the file may write to a batch of the loader built here after a non-blocking copy.
 
-    From pageable memory such a copy has been staged by then; from pinned memory it may still be going on.
+    From pageable memory such a copy has been staged by then; from pinned memory it may still be in progress.
     """
     loader = model.ast_of(site.node)
     return any(

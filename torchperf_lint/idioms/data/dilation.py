@@ -1,4 +1,4 @@
-"""Masks that are grown by their neighbours: by a convolution, a maximum over windows, a morphological dilation."""
+"""Mask dilation: by a convolution, a maximum over windows, or a morphological dilation."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _TWO = ("1", "(1,1)", "[1,1]")
 
 
 class Growth(NamedTuple):
-    """A mask that grows at a site."""
+    """A mask that is dilated at a site."""
 
-    whole: cst.BaseExpression  # what gives the grown mask: the call, or the question around it where it is not zero
-    part: str  # what is taken of the grown mask before it is asked: `[0, 0]`
+    whole: cst.BaseExpression  # what yields the dilated mask: the call, or the non-zero test around it
+    part: str  # the part of the dilated mask that is tested: `[0, 0]`
     mask: cst.BaseExpression
-    shifts: tuple[tuple[int, int], ...]  # of the mask with a border of one: where the rows and columns begin
+    shifts: tuple[tuple[int, int], ...]  # of the mask padded by one: the first rows and columns
     of_torch: bool
-    fixed_kernel: bool  # it is written out, or has a name that keeps it
-    exact_sum: bool  # for a boolean mask the call cannot miss a pixel, nor find one too many
-    asked_later: bool = False  # where the result is not zero is asked by another statement
+    fixed_kernel: bool  # it is a literal, or a name that is never rebound
+    exact_sum: bool  # for a boolean mask the call finds exactly the right pixels
+    asked_later: bool = False  # another statement makes the non-zero test
 
 
 def growth_at(model: Model, site: Site) -> Growth | None:
-    """The mask that grows at the site of one of CALLS; None if that is not certain."""
+    """The mask that is dilated at the site of one of CALLS; None if uncertain."""
     ref = model.value(site.node.func).ref
     if any(each.star for each in site.node.args):
         return None
@@ -106,7 +106,7 @@ def _weighted(model: Model, site: Site) -> Growth | None:
 
 
 def _weight(model: Model, node: cst.BaseExpression) -> Kernel | None:
-    """The kernel of a tensor that is made on the spot, or at the top of the file and then only handed on."""
+    """The kernel tensor made in the call, or at the top of the file if it is only passed on."""
     made, function = model.ast_of(node), model.function_of(model.site(node))
     if isinstance(made, ast.Name):
         name, function = made.id, model.index.module
@@ -160,14 +160,14 @@ def _bare(model: Model, node: cst.BaseExpression) -> str:
 
 
 def _without_cast(node: cst.BaseExpression | None) -> cst.BaseExpression | None:
-    """`mask` of `mask.float()`; None for all else."""
+    """`mask` of `mask.float()`; None for anything else."""
     if isinstance(node, cst.Call) and not node.args and shape.method_name(node) == "float":
         return shape.receiver(node)
     return None
 
 
 def _asked(model: Model, site: Site) -> tuple[cst.BaseExpression, str] | None:
-    """The expression around the call that only asks where its result is not zero, and what part it takes of that."""
+    """The expression around the call that only tests its result for non-zero, and the part that it takes."""
     part: cst.BaseExpression = site.node
     text = ""
     parent = model.parent(part)
@@ -191,7 +191,7 @@ def _asked(model: Model, site: Site) -> tuple[cst.BaseExpression, str] | None:
 
 
 def _kernel(model: Model, site: Site, name: str, position: int) -> tuple[Kernel, bool] | None:
-    """The kernel's rows, three by three zeros and ones, and whether they are sure to be these."""
+    """The kernel's rows, three by three zeros and ones, and whether they are certain."""
     node = _plain(model, site, name, position)
     if node is None:
         return None
@@ -223,7 +223,7 @@ def _checked(rows: list[list[object]], fixed: bool) -> tuple[Kernel, bool] | Non
 
 
 def _keeps_its_rows(model: Model, node: cst.BaseExpression) -> bool:
-    """Whether a name at the top of this file is given the rows that are written out there, and nothing changes them."""
+    """Whether a name at the top of this file is bound to literal rows that nothing changes."""
     text = model.text(node)
     bound = model.index.bound_names(model.index.module)
     written = any(
@@ -240,7 +240,7 @@ def _shifts(rows: Kernel, *, turned: bool) -> tuple[tuple[int, int], ...]:
     return tuple(sorted((2 - row, 2 - column) for row, column in places) if turned else places)
 
 
-# -- what the mask is, and when it is worked out -----------------------------------------------------------------------
+# -- what the mask is, and when it is computed -------------------------------------------------------------------------
 
 _LOGICAL = frozenset("logical_and logical_or logical_not logical_xor isnan isfinite isinf isin isclose".split())
 _COMPARES = (ast.Eq, ast.NotEq, ast.Gt, ast.GtE, ast.Lt, ast.LtE)
@@ -275,13 +275,13 @@ def _is_boolean(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
 
 
 def lines_before(model: Model, growth: Growth, lines: Sequence[str]) -> Edit | None:
-    """Put lines that work out the mask in front of the statement; None where that may be another time to do so."""
+    """Insert lines that compute the mask before the statement; None if it might then be computed at another time."""
     can_come_first = _can_come_first(model, growth)
     return beside(model, model.statement_of(growth.whole), lines, behind=False) if can_come_first else None
 
 
 def _can_come_first(model: Model, growth: Growth) -> bool:
-    """Whether the statement always comes to the mask, and neither binds nor calls anything before."""
+    """Whether the statement always evaluates the mask, and neither binds nor calls anything before it."""
     node, statement = model.ast_of(growth.whole), model.statement_of(growth.whole)
     if node is None or not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)):
         return False
@@ -297,4 +297,4 @@ _EVALUATES_ALL = (
     *(ast.Call, ast.keyword, ast.Attribute, ast.Subscript, ast.Tuple, ast.List, ast.Dict),
     *(ast.BinOp, ast.UnaryOp, ast.Starred),
 )
-"""What works out all of its parts, whatever these are."""
+"""Nodes that evaluate all of their parts."""

@@ -1,4 +1,4 @@
-"""Which loops walk over a loader again and again, or build it again: each of its passes begins anew."""
+"""Loops that iterate over a loader repeatedly, or rebuild it: each iteration starts its workers again."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _Loop = ast.For | ast.AsyncFor | ast.While
 
 
 class Rewalk(NamedTuple):
-    """A loop over a loader, and the one that comes to it again and again."""
+    """A loop over a loader, and the loop that repeats it."""
 
     because: tuple[Because, ...]
-    changes_dataset: bool  # the repeating loop changes what the loader's dataset gives, or somebody the loader itself
+    changes_dataset: bool  # the repeating loop changes the loader's dataset, or other code the loader itself
 
 
 def rewalks(model: Model, site: Site) -> Iterator[Rewalk]:
@@ -54,7 +54,7 @@ def rewalks(model: Model, site: Site) -> Iterator[Rewalk]:
 
 
 def rebuilding_loop(model: Model, site: Site) -> Because | None:
-    """The loop over epochs around the site, if the loader built there is the same in each of its passes."""
+    """The loop over epochs around the site, if the loader built there is the same in each pass."""
     analyzed, loader, function = model.analyzed, model.ast_of(site.node), model.function_of(site)
     if not isinstance(loader, ast.Call):
         return None
@@ -89,7 +89,7 @@ def _paths_in(node: ast.expr) -> list[str]:
 def _repeated(
     there: FileQuestions, loader: ast.Call, given: ast.expr, statement: ast.stmt, function: FunctionInfo, calls_up: int
 ) -> Rewalk | None:
-    """The loop that runs the statement again with the loader that `given` names: around it, or around a call."""
+    """The loop that repeats the statement with the loader that `given` names: around it, or around a call."""
     path = _kept_in(there.inference(), loader, given, function)
     if path is None:
         return None
@@ -123,9 +123,9 @@ def _repeated(
 
 
 def _kept_in(inference: ValueQuestions, loader: ast.Call, node: ast.expr, function: FunctionInfo) -> str | None:
-    """The name or attribute that keeps the loader (or its owner) where an expression gives it, wrapped or not.
+    """The name or attribute that stores the loader (or its owner) in an expression, wrapped or not.
 
-    None where the expression makes the loader, or what walks over it, only now.
+    None if the expression itself makes the loader, or its iterator.
     """
     for _ in range(4):
         if isinstance(node, ast.Call):
@@ -161,20 +161,20 @@ def _bindings(function: FunctionInfo, name: str) -> list[ast.expr]:
 
 
 def _binds(loop: _Loop, path: str) -> bool:
-    """Whether the loop binds the name, or an attribute on the way: then each pass may have a loader of its own."""
+    """Whether the loop binds the name or a prefix of the path: then each pass may have its own loader."""
     bound = names_bound_in(loop) | paths_bound_in(loop)
     parts = path.split(".")
     return any(".".join(parts[: end + 1]) in bound for end in range(len(parts)))
 
 
 def _chooses(loop: _Loop, given: ast.expr) -> bool:
-    """`for phase in ("train", "val"): for batch in loaders[phase]`: each pass takes another loader."""
+    """`for phase in ("train", "val"): for batch in loaders[phase]`: each pass selects another loader."""
     bound = set() if isinstance(loop, ast.While) else set(names_in(loop.target))
     return any(isinstance(each, ast.Subscript) and bound & set(names_in(each.slice)) for each in subtree(given))
 
 
 def _ends_at_once(loop: _Loop) -> bool:
-    """Whether the loop has one pass at most, as far as it is written."""
+    """Whether the loop has one pass at most, judged by its syntax."""
     if isinstance(loop.body[-1], (ast.Break, ast.Return)):
         return True
     counts = loop.iter if isinstance(loop, (ast.For, ast.AsyncFor)) else None
@@ -188,7 +188,7 @@ def _receiver(record: CallRecord) -> ast.expr | None:
 
 
 def _argument(inference: ValueQuestions, record: CallRecord, loader: ast.Call) -> ast.expr | None:
-    """The argument that gives the loader."""
+    """The argument that passes the loader."""
     given = [
         each for each in given_to(record.call) if loader in all_sources([inference.frame_value(record.function, each)])
     ]
@@ -200,7 +200,7 @@ def _of_file(analyzed: FileQuestions, index: Index) -> FileQuestions:
 
 
 def _changes_dataset(loop: _Loop, loader: ast.Call) -> bool:
-    """Whether a loop sets something of the loader's dataset: workers that live on would not hear of it."""
+    """Whether a loop sets an attribute of the loader's dataset: persistent workers would not see it."""
     first = [*loader.args[:1], *(each.value for each in loader.keywords if each.arg == "dataset")]
     named = dotted(first[0]) if first else None
     for node in subtree(loop):
@@ -218,12 +218,12 @@ _SETTINGS = frozenset(
     "collate_fn worker_init_fn generator timeout prefetch_factor num_workers multiprocessing_context pin_memory "
     "pin_memory_device".split()
 )
-"""What may be set on a loader after it is made, and is read when its workers start."""
+"""Loader attributes that may be set after construction, and are read when its workers start."""
 _ONLY_OF_LOADERS = ("collate_fn", "worker_init_fn")
 
 
 def is_set_later(analyzed: FileQuestions, loader: ast.Call) -> bool:
-    """Whether a file that knows the loader sets what its workers read when they start, and never again."""
+    """Whether a file that has the loader sets what its workers read only when they start."""
     for index in analyzed.loading.files(loader):
         inference = _of_file(analyzed, index).inference()
         for function in index.functions:
@@ -239,7 +239,7 @@ def is_set_later(analyzed: FileQuestions, loader: ast.Call) -> bool:
 
 
 def _own_nodes(function: FunctionInfo) -> Iterator[ast.AST]:
-    """What stands in the function itself, and in no function or class inside it."""
+    """The nodes of the function itself, without nested functions and classes."""
     pending: list[ast.AST] = list(function.body)
     for node in pending:
         yield node
@@ -248,7 +248,7 @@ def _own_nodes(function: FunctionInfo) -> Iterator[ast.AST]:
 
 
 def _set_on(node: ast.AST) -> ast.expr | None:
-    """The object of `loader.collate_fn = f` and of `setattr(loader, name, value)`."""
+    """The object in `loader.collate_fn = f` and in `setattr(loader, name, value)`."""
     if isinstance(node, ast.Attribute):
         return node.value if isinstance(node.ctx, ast.Store) and node.attr in _SETTINGS else None
     is_setter = isinstance(node, ast.Call) and last_name(node.func) == "setattr" and node.args
@@ -256,7 +256,7 @@ def _set_on(node: ast.AST) -> ast.expr | None:
 
 
 def _does_something_to(node: ast.AST, named: str | None) -> bool:
-    """`data.append(x)`, `refill(data)`, `data[0] = x`: what would be of no use if it left the data as they are."""
+    """`data.append(x)`, `refill(data)`, `data[0] = x`: statements that are useless unless they change the data."""
     if isinstance(node, ast.Subscript):
         return not isinstance(node.ctx, ast.Load) and dotted(node.value) == named
     call = node.value if isinstance(node, ast.Expr) else None
@@ -268,7 +268,7 @@ def _does_something_to(node: ast.AST, named: str | None) -> bool:
 
 
 def _walked_within_itself(loop: _Loop, path: str) -> bool:
-    """Whether two passes over the loader run at once: workers that stay serve one pass only."""
+    """Whether two iterations over the loader run at once: persistent workers serve only one."""
     for walk in subtree(loop):
         if not isinstance(walk, (ast.For, ast.AsyncFor)) or path not in _paths_in(walk.iter):
             continue
@@ -285,11 +285,11 @@ _ONLY_LOOK = frozenset("len print enumerate isinstance id str repr type info deb
 
 
 _CHANGES = ("set", "update", "resample", "shuffle", "reset", "next_", "step", "add", "remove", "refresh")
-"""How the names of methods begin that change what a dataset gives."""
+"""Prefixes of methods that change what a dataset returns."""
 
 
 def _by_lightning(analyzed: FileQuestions, loader: ast.Call) -> Iterator[Rewalk]:
-    """Lightning walks over the loaders of its training hooks, and over those given to `fit`, in every epoch."""
+    """Lightning iterates over the loaders of its training hooks, and over those passed to `fit`, in every epoch."""
     inference = analyzed.inference()
     trainers = [
         record for record in analyzed.index.calls_named("Trainer") if _is_trainer(inference, record, record.call.func)
@@ -319,7 +319,7 @@ _FEW_EPOCHS = ("max_epochs", "max_steps", "fast_dev_run", "reload_dataloaders_ev
 
 
 def _is_few(keyword: ast.keyword) -> bool:
-    """Whether a Trainer's argument leaves at most one epoch, or makes new loaders for each."""
+    """Whether a Trainer's argument limits it to one epoch, or makes new loaders for each."""
     return keyword.arg != "max_epochs" or (isinstance(keyword.value, ast.Constant) and keyword.value.value in _ONE)
 
 

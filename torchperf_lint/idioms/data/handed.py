@@ -1,4 +1,4 @@
-"""What becomes of an object: to whom alone it is handed, and whether it is only read."""
+"""Escape analysis of one object: which calls receive it, and whether it is only read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def takers(model: Model, site: Site, keyword: str) -> list[CallRecord]:
-    """The calls that are given what is made at the site as `keyword=`; none if it is used in any other way."""
+    """The calls that receive the object made at the site as `keyword=`; empty if it has any other use."""
     made, statement = model.ast_of(site.node), model.statement_of(site.node)
     function = model.function_of(site)
     direct = [record for record in function.calls_made if _given(record.call, keyword) is made is not None]
@@ -38,7 +38,7 @@ def takers(model: Model, site: Site, keyword: str) -> list[CallRecord]:
 
 
 def handed_only_to(model: Model, site: Site, keyword: str, refs: Collection[str], without: str) -> bool:
-    """Whether only calls of these library objects get what is made at the site, none with the keyword `without`."""
+    """Whether only calls of these library objects receive the object made at the site, none with keyword `without`."""
     records = takers(model, site, keyword)
     called = [model.inference.frame_value(record.function, record.call.func).ref for record in records]
     plain = not any(each.arg in (without, None) for record in records for each in record.call.keywords)
@@ -50,15 +50,15 @@ def _given(call: ast.Call, keyword: str) -> ast.expr | None:
 
 
 def reckons(model: Model, call: cst.Call) -> bool:
-    """Whether the call gives something new, made of what it is given, and writes to nothing."""
+    """Whether the call returns something new computed from its arguments, and writes to nothing."""
     node = model.ast_of(call)
     return isinstance(node, ast.Call) and gives_new(model.value(call.func).ref or "", node)
 
 
 def only_read(model: Model, site: Site, path: str) -> bool:
-    """Whether the function around the site binds a name once, and neither writes what it holds nor gives it away.
+    """Whether the function around the site binds a name once, and neither writes its value nor passes it on.
 
-    It may bind it again to another view of the same: `weights = weights.expand(3, -1)`.
+    It may rebind it to another view of the same: `weights = weights.expand(3, -1)`.
     """
     function = model.function_of(site)
     again = [node for node in function.nodes if isinstance(node, ast.Assign) and _views_itself(node, path)]
@@ -77,7 +77,7 @@ VIEWS = frozenset(
     "view reshape unsqueeze squeeze expand expand_as broadcast_to expand_dims flatten permute swapaxes t "
     "transpose".split()
 )
-"""Methods, and functions of torch and NumPy, that give another view of a tensor or array."""
+"""Methods, and functions of torch and NumPy, that return another view of a tensor or array."""
 
 
 def _views_itself(statement: ast.Assign, name: str) -> bool:
@@ -99,7 +99,7 @@ def _views_itself(statement: ast.Assign, name: str) -> bool:
 
 
 def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
-    """Whether what an expression holds, or a view of it, ends in an operation that gives something new."""
+    """Whether the expression's value, or a view of it, is only used in operations that return something new."""
     parent = parents[node]
     if isinstance(parent, (ast.BinOp, ast.Compare)):
         return True

@@ -1,4 +1,4 @@
-"""Code that a loader's worker processes run, and what in it uses the accelerator."""
+"""Code that a loader's worker processes run, and its uses of the accelerator."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _Passed = dict[str, Value]
 
 
 def device_use(model: Model, site: Site) -> _Way | None:
-    """The way from the loader built at the site to a line of its workers that uses the accelerator.
+    """The call path from the loader built at the site to a line of its workers that uses the accelerator.
 
-    Only samples and batches count, not what a worker's `worker_init_fn` does.
+    Only samples and batches count, not the `worker_init_fn`.
     """
     for current, way, passed in _functions_of_workers(model, site):
         for record in current.calls_made:
@@ -43,9 +43,9 @@ def device_use(model: Model, site: Site) -> _Way | None:
 
 
 def functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionInfo, _Way]]:
-    """The functions that the workers of the loader built at the site run, each with the way to it.
+    """The functions that the workers of the loader built at the site run, each with the call path to it.
 
-    Left out are those that ask whether they run in a worker.
+    Functions that test whether they run in a worker are left out.
     """
     found: dict[FunctionInfo, _Way] = {}
     for function, way, _ in _functions_of_workers(model, site):
@@ -54,7 +54,7 @@ def functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionInf
 
 
 def _functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionInfo, _Way, _Passed]]:
-    """The same, with what is passed of devices on that way, whatever others pass."""
+    """The same, with the device arguments passed on that path, whatever other callers pass."""
     inference, loader = model.inference, model.ast_of(site.node)
     if not isinstance(loader, ast.Call):
         return
@@ -79,7 +79,7 @@ def _functions_of_workers(model: Model, site: Site) -> Iterator[tuple[FunctionIn
 
 
 def _left_out(function: FunctionInfo, given: Collection[str | None]) -> _Passed:
-    """The parameters that are None where what is given leaves them out."""
+    """The parameters that are None if a call leaves them out."""
     return {
         name: NONE
         for name, default in function.defaults.items()
@@ -88,7 +88,7 @@ def _left_out(function: FunctionInfo, given: Collection[str | None]) -> _Passed:
 
 
 def _passed(inference: ValueQuestions, record: CallRecord, callee: FunctionInfo, passed: _Passed) -> _Passed:
-    """What the call passes of devices, in a function to which `passed` was passed."""
+    """The device arguments of the call, in a function that received `passed`."""
     call = record.call
     if any(isinstance(given, ast.Starred) for given in call.args) or any(each.arg is None for each in call.keywords):
         return {}
@@ -102,7 +102,7 @@ def _passed(inference: ValueQuestions, record: CallRecord, callee: FunctionInfo,
 
 
 def _value(inference: ValueQuestions, record: CallRecord, node: ast.expr, passed: _Passed) -> Value:
-    """The value of an expression in the call, on the way on which that was passed to the function around it."""
+    """The value of an expression in the call, if the enclosing function received `passed`."""
     function = record.function
     if isinstance(node, ast.Name) and node.id in passed and function.index.bound_names(function).count(node.id) == 1:
         return passed[node.id]
@@ -135,7 +135,7 @@ def _transforms(
 ) -> Iterator[FunctionInfo]:
     """The project's functions and objects that a library's dataset, or a transform in it, is made with.
 
-    Of what a dataset of the project is made with, those that it takes as transforms.
+    For a dataset of the project, those that it takes as transforms.
     """
     if dataset.kind is Kind.CONTAINER:
         for _, item in dataset.items or ():
@@ -154,7 +154,7 @@ def _all_given(made: ast.Call) -> Iterator[ast.expr]:
 
 
 def _taken_as_transforms(inference: ValueQuestions, cls: ClassInfo, made: ast.Call) -> Iterator[ast.expr]:
-    """What the call that made an object of the class gives for parameters such as `transform`."""
+    """The arguments for parameters such as `transform` in the call that made an object of the class."""
     constructor = inference.method(cls, "__init__")
     names = [] if constructor is None else constructor.parameter_names[1:]
     named = [*zip(names, made.args, strict=False), *((each.arg or "", each.value) for each in made.keywords)]
@@ -164,7 +164,7 @@ def _taken_as_transforms(inference: ValueQuestions, cls: ClassInfo, made: ast.Ca
 
 
 def _called(inference: ValueQuestions, value: Value) -> list[FunctionInfo]:
-    """What runs when the value is called: a function of the project, or the method of an object."""
+    """The function that runs when the value is called: a function of the project, or an object's method."""
     if value.function is not None:
         return [value.function]
     if value.cls is None or value.kind not in (Kind.INSTANCE, Kind.MODULE):
@@ -173,7 +173,7 @@ def _called(inference: ValueQuestions, value: Value) -> list[FunctionInfo]:
 
 
 def _use(inference: ValueQuestions, record: CallRecord, passed: _Passed) -> str | None:
-    """What a call does with the accelerator, if it is shown to do something where that was passed."""
+    """What a call does with the accelerator, if the arguments `passed` prove it."""
     call, func = record.call, record.call.func
     named = [each.value for each in call.keywords if each.arg == "device"]
     if isinstance(func, ast.Attribute) and func.attr == "cuda":
@@ -184,7 +184,7 @@ def _use(inference: ValueQuestions, record: CallRecord, passed: _Passed) -> str 
     for node in [*(call.args[:1] if moves else ()), *named]:
         value = _value(inference, record, node, passed)
         device = as_device(value)
-        # What is a device by its name alone may well be the CPU in a worker.
+        # A device known by its name alone may be the CPU in a worker.
         by_name_only = any(isinstance(step, ByName) for step in value.because)
         if device is not None and device.on_accelerator and not by_name_only:
             return (

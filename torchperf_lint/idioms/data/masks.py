@@ -1,4 +1,4 @@
-"""Parts of a mask's dilation that stand in other statements: a kernel with a name, a result that is asked later."""
+"""Parts of a mask dilation in other statements: a named kernel, a result that is tested later."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ARRAYS = ("numpy.array", "numpy.asarray")
 
 
 def named_array(model: Model, site: Site, name: str) -> tuple[list[list[object]], bool] | None:
-    """The rows of `KERNEL = np.array([[0, 1, 0], ...])`, and whether they are sure to be these, of no dtype asked for.
+    """The rows of `KERNEL = np.array([[0, 1, 0], ...])`, and whether they are certain, with no dtype given.
 
-    None where the name is bound elsewhere, too, or what it holds is written to.
+    None if the name is also bound elsewhere, or its value is written to.
     """
     function = model.function_of(site)
     owner = function if name in model.index.bound_names(function) else model.index.module
@@ -37,7 +37,7 @@ def named_array(model: Model, site: Site, name: str) -> tuple[list[list[object]]
 
 
 def _is_taken_apart(model: Model, name: str) -> bool:
-    """Whether the file names a part of the array, a method of it, or the array as what a function writes to."""
+    """Whether the file uses a part of the array, one of its methods, or the array as an output argument."""
     parts = [
         node.value
         for node in subtree(model.index.module.node)
@@ -47,7 +47,7 @@ def _is_taken_apart(model: Model, name: str) -> bool:
 
 
 def may_change(model: Model, name: str) -> bool:
-    """Whether the file does anything with what a name holds but to hand it to functions of libraries that only read."""
+    """Whether the file does anything with the name's value but pass it to library functions that only read it."""
     handed: list[ast.expr] = []
     for record in model.index.handed.get(name, ()):
         ref = model.inference.frame_value(record.function, record.call.func).ref or ""
@@ -59,7 +59,7 @@ def may_change(model: Model, name: str) -> bool:
 
 
 def is_asked_later(model: Model, site: Site) -> bool:
-    """Whether the call gives a name what is then only asked where it is not zero: `out.astype(bool)`, `out > 0`."""
+    """Whether the call binds a name that is only tested for non-zero: `out.astype(bool)`, `out > 0`."""
     statement, function = model.statement_of(site.node), model.function_of(site)
     if not isinstance(statement, ast.Assign) or statement.value is not model.ast_of(site.node):
         return False

@@ -1,4 +1,4 @@
-"""OpenCV in the workers of loaders: which of its calls run there, and where a line keeps them to one thread."""
+"""OpenCV in loader workers: which of its calls run there, and where to limit them to one thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class InWorkers(NamedTuple):
-    """A call that workers make, how many there are, and the function of this file that each of them begins with."""
+    """A call that workers make, the number of workers, and the function of this file that each worker starts with."""
 
     site: Site
     because: tuple[Because, ...]
@@ -30,7 +30,7 @@ class InWorkers(NamedTuple):
 
 
 def in_workers(model: Model, sites: Sequence[Site]) -> InWorkers | None:
-    """The first of the calls that workers of a loader make, in this file or in one beside it."""
+    """The first of the calls that workers of a loader make, in this file or a neighbour."""
     by_function: dict[FunctionInfo, Site] = {}
     for site in sites:
         by_function.setdefault(model.function_of(site), site)
@@ -55,7 +55,7 @@ def in_workers(model: Model, sites: Sequence[Site]) -> InWorkers | None:
 
 
 def _is_told_one_thread(model: Model) -> bool:
-    """Whether the file keeps OpenCV to one thread by the environment, or by a training library's option for that."""
+    """Whether the file limits OpenCV to one thread by the environment, or by a training library's option."""
     set_to = (value for _, _, value in environment_set(model, "OPENCV_FOR_THREADS_NUM"))
     return any(value in ("0", "1") for value in set_to) or model.code.speaks_of("opencv_num_threads")
 
@@ -69,7 +69,7 @@ def _starter(model: Model, there: Model, loader: Site) -> FunctionInfo | None:
 
 
 def without_threads(model: Model, used: InWorkers) -> Edit | None:
-    """`cv2.setNumThreads(0)` where the workers begin, else behind the imports of the file."""
+    """Insert `cv2.setNumThreads(0)` where the workers start, else after the file's imports."""
     module = model.index.module
     imports = [each for each in module.body if isinstance(each, (ast.Import, ast.ImportFrom))]
     name = next(_names_of_opencv(imports), None)
@@ -92,7 +92,7 @@ def _names_of_opencv(imports: Sequence[ast.stmt]) -> Iterator[str]:
 
 
 def _behind_imports(model: Model, name: str, line: str) -> Edit | None:
-    """Put the line, with an empty one before it, behind the imports that follow that of `name`."""
+    """Insert the line, after an empty one, after the imports that follow that of `name`."""
     body, source = model.index.module.body, model.source
     last: ast.stmt | None = None
     for statement in body:

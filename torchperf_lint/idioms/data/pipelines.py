@@ -1,4 +1,4 @@
-"""Pipelines of transforms: which loader's samples go through one, and where the program moves their batches."""
+"""Transform pipelines: which loader's samples use one, and where the program moves their batches."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _FOR_LABELS = ("target", "label", "mask")
-"""In the name of a parameter: what it takes transforms no image."""
+"""Parts of parameter names: their arguments do not transform images."""
 
 
 class Fed(NamedTuple):
-    """A loader whose samples go through a pipeline, and what shows that its batches go to the accelerator."""
+    """A loader whose samples go through a pipeline, and evidence that its batches go to the accelerator."""
 
     loader: CallRecord
     because: tuple[Because, ...]
 
 
 class Move(NamedTuple):
-    """The statement that moves the images of a batch, and the loop over the loader around it."""
+    """The statement that moves a batch's images, and the loop over the loader around it."""
 
     name: str
     site: Site
@@ -38,7 +38,7 @@ class Move(NamedTuple):
 
 
 def fed_loader(model: Model, site: Site) -> Fed | None:
-    """The loader whose dataset is handed the pipeline made at the site, if its batches go to the accelerator."""
+    """The loader whose dataset receives the pipeline made at the site, if its batches go to the accelerator."""
     pipeline = model.ast_of(site.node)
     program = model.inference.program
     analyzed_files = [model.analyzed, *([] if program is None else program.neighbours(model.index))]
@@ -59,7 +59,7 @@ def fed_loader(model: Model, site: Site) -> Fed | None:
 
 
 def _transforms_of(model: Model, record: CallRecord, files: list[Index]) -> Iterator[ast.Call]:
-    """The calls that made what the loader's dataset is given for its images; none where batches are made by hand."""
+    """The calls that made the dataset arguments for images; empty if batches are collated by hand."""
     loader = record.call
     keywords = {each.arg: each.value for each in loader.keywords}
     if len(loader.args) > 6 or "collate_fn" in keywords or None in keywords:
@@ -82,9 +82,9 @@ def _function_around(made: ast.Call, files: list[Index]) -> FunctionInfo | None:
 
 
 def move_of_images(model: Model, loader: CallRecord) -> Move | None:
-    """Where this file moves the images of the loader's batches by `images = images.to(device)`.
+    """The statement of this file that moves the images of the loader's batches: `images = images.to(device)`.
 
-    The images are what the loop over the loader binds first.
+    The images are the first name that the loop over the loader binds.
     """
     for record in (*model.index.calls_named("to"), *model.index.calls_named("cuda")):
         func, statement = record.call.func, record.statement
@@ -114,7 +114,7 @@ def _first_name(loop: ast.For) -> str | None:
 
 
 def _keeps_name(statement: ast.stmt, call: ast.Call, name: str) -> bool:
-    """Whether what the call gives is bound to the name again, alone or beside others."""
+    """Whether the call's result is bound to the name again, alone or beside others."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     target, value = statement.targets[0], statement.value

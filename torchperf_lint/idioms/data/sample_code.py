@@ -1,4 +1,4 @@
-"""Code that runs for each sample or batch while a loader makes its batches: on the host, between the steps."""
+"""Code that makes samples or batches in a loader: it runs on the host, between the steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PIPELINES = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
 
 
 def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
-    """What shows that the site runs for each sample, or for each batch that is collated; None if nothing does."""
+    """Evidence that the site runs for each sample, or for each collated batch; None without evidence."""
     inference, function = model.inference, model.function_of(site)
     pending: deque[tuple[FunctionInfo, tuple[Because, ...]]] = deque([(function, ())])
     seen = {function}
@@ -44,7 +44,7 @@ def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
 
 
 def _is_entry(inference: ValueQuestions, function: FunctionInfo) -> Because | None:
-    """A dataset's `__getitem__`, a transform in a pipeline, a function that a loader or a dataset is given."""
+    """A dataset's `__getitem__`, a transform in a pipeline, a function passed to a loader or a dataset."""
     if isinstance(function.node, ast.Module):
         return None
     row, path = function.node.lineno, function.index.path
@@ -79,7 +79,7 @@ def _is_entry(inference: ValueQuestions, function: FunctionInfo) -> Because | No
 
 
 def _held(inference: ValueQuestions, function: FunctionInfo) -> Iterator[Because]:
-    """What shows that an object with this method is handed over by a name: `collate_fn=collate`."""
+    """Evidence that an object with this method is passed by name: `collate_fn=collate`."""
     cls, own = function.cls, inference.home(function.index)
     assert cls is not None
     for home in (*([] if own is None else [own]), *inference.making(cls, "DataLoader")):
@@ -93,12 +93,12 @@ def _held(inference: ValueQuestions, function: FunctionInfo) -> Iterator[Because
 
 
 def _in_lists(nodes: list[ast.expr]) -> list[ast.expr]:
-    """The expressions, and of lists that are written out what stands in them."""
+    """The expressions, and the elements of literal lists among them."""
     return [each for node in nodes for each in (node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node])]
 
 
 def _taken(records: list[CallRecord], name: str) -> Iterator[ast.Call]:
-    """The calls that are given what is called `name` to run it for samples: `DataLoader(..., collate_fn=name)`."""
+    """The calls that receive `name` to run it for samples: `DataLoader(..., collate_fn=name)`."""
     for record in records:
         keywords = {each.arg: each.value for each in record.call.keywords}
         named = any(last_name(keywords[each]) == name for each in _KEYWORDS if each in keywords)

@@ -1,4 +1,4 @@
-"""How many worker processes a loader has, as far as the file tells."""
+"""The number of a loader's worker processes, if the file shows it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class Workers(NamedTuple):
     """The worker processes of a loader."""
 
-    number: int  # by default, where the command line may change it
-    text: str | None  # the expression that holds the number; None where the number itself is written
+    number: int  # the default if the command line may change it
+    text: str | None  # the expression with the number; None if the number itself is written
 
 
 def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Workers | None:
-    """The workers of the loader that a call builds; None where it has none, or where that cannot be told."""
+    """The workers of the loader that a call builds; None if it has none or the number is unknown."""
     position = loading.position(model.value(site.node.func).ref or "", keyword) if keyword == "num_workers" else None
     passed = given(model, site.node, keyword, position)
     if passed is None or passed.value is None or passed.value.kind is Kind.NONE:
@@ -39,7 +39,7 @@ def workers_of(model: Model, site: Site, keyword: str = "num_workers") -> Worker
 
 
 def none_by_default(model: Model, site: Site) -> bool:
-    """Whether the loader that a call builds has no workers unless the command line asks for some."""
+    """Whether the loader that a call builds has no workers unless the command line sets some."""
     passed = given(
         model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
     )
@@ -49,7 +49,7 @@ def none_by_default(model: Model, site: Site) -> bool:
 
 
 def _option(model: Model, node: cst.BaseExpression) -> int | None:
-    """The default of the command line's option that an expression like `args.workers` reads."""
+    """The default of the command line option that an expression like `args.workers` reads."""
     name = (shape.dotted(node) or "").rpartition(".")
     if not name[0]:
         return None
@@ -67,7 +67,7 @@ def _option(model: Model, node: cst.BaseExpression) -> int | None:
 
 
 def takes_every_cpu(model: Model, site: Site) -> bool:
-    """Whether a loader gets as many workers as the host has CPUs: `os.cpu_count()`, perhaps by way of a name."""
+    """Whether a loader gets as many workers as the host has CPUs: `os.cpu_count()`, directly or through a name."""
     passed = given(
         model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
     )

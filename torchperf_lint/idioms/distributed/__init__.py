@@ -1,1 +1,1 @@
-"""Idioms of several processes: collectives, reductions, and a script as what such a process runs."""
+"""Distributed idioms: collectives, reductions, and the script that each process runs."""

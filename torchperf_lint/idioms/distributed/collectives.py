@@ -1,4 +1,4 @@
-"""Collectives of several processes in code that runs for every batch."""
+"""Collectives in code that runs for every batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOCKS = frozenset("time perf_counter monotonic process_time perf_counter_ns el
 
 
 def asks_only_for_others(model: Model, site: Site) -> bool:
-    """Whether the tests around the site, within its function, only ask whether there are other processes."""
+    """Whether the tests around the site, within its function, only check whether there are other processes."""
     return all(
         collectives.ASKS_FOR_OTHERS.search(ast.unparse(test).lower()) is not None for test in _tests_around(model, site)
     )
@@ -35,7 +35,7 @@ def _tests_around(model: Model, site: Site) -> Iterator[ast.expr]:
 
 
 def stands_beside_a_clock(model: Model, site: Site) -> bool:
-    """Whether the statement before or behind the site's reads a clock: then the wait is what the program wants."""
+    """Whether the statement before or after the site's reads a clock: then the program wants to wait."""
     place = model.index.places[model.statement_of(site.node)]
     beside = place.block[max(place.position - 1, 0) : place.position + 2]
     return any(
@@ -44,7 +44,7 @@ def stands_beside_a_clock(model: Model, site: Site) -> bool:
 
 
 def parameter_walk(model: Model, site: Site) -> Because | None:
-    """The loop over parameters whose gradients the collective at the site takes one by one."""
+    """The loop over parameters whose gradients the collective at the site reduces one by one."""
     call, statement = model.ast_of(site.node), model.statement_of(site.node)
     loops = model.loops.enclosing(statement)
     loop = loops[0] if loops else None
@@ -71,7 +71,7 @@ def parameter_walk(model: Model, site: Site) -> Because | None:
 
 
 def _asks_for_gradient(test: ast.expr) -> bool:
-    """`p.grad is not None`, `p.requires_grad`: most parameters have one."""
+    """`p.grad is not None`, `p.requires_grad`: true for most parameters."""
     asked = {node.attr for node in subtree(test) if isinstance(node, ast.Attribute)}
     calls = any(isinstance(node, ast.Call) for node in subtree(test))
     return not calls and (bool(asked) or isinstance(test, ast.Compare)) and asked <= {"grad", "requires_grad"}

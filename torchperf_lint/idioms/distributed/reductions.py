@@ -1,4 +1,4 @@
-"""Losses that are reduced across processes only to be shown, and gradients that are reduced before they are needed."""
+"""Losses that are reduced across processes only for display, and gradients that are reduced too early."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _KEEPS_LOSS = frozenset("detach clone data repeat expand mean sum unsqueeze view
 
 
 def reduced_loss(model: Model, site: Site, *, in_place: bool) -> str | None:
-    """The name of the loss whose copy the collective at the site takes, when the loss itself has gone backward.
+    """The loss whose copy the collective at the site reduces, if backward has run on the loss itself.
 
-    A collective that works in place is only given away by a copy, or by standing behind the backward pass.
+    An in-place collective counts only on a copy, or after the backward pass.
     """
     call, function = model.ast_of(site.node), model.function_of(site)
     if not isinstance(call, ast.Call) or not call.args:
@@ -40,7 +40,7 @@ def reduced_loss(model: Model, site: Site, *, in_place: bool) -> str | None:
 
 
 def _sent_backward(function: FunctionInfo) -> dict[str, int]:
-    """The names that the function sends backward, each with the last row that does."""
+    """The names that the function calls backward on, each with the last line that does."""
     found: dict[str, int] = {}
     for record in function.calls_made:
         func = record.call.func
@@ -54,7 +54,7 @@ def _sent_backward(function: FunctionInfo) -> dict[str, int]:
 
 
 def _root(node: ast.expr) -> tuple[str | None, bool]:
-    """`loss` of `loss.detach().clone()`, and whether it is detached on the way or copied."""
+    """`loss` of `loss.detach().clone()`, and whether it is detached or copied in between."""
     copied = False
     while True:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS_LOSS:
@@ -69,7 +69,7 @@ def _root(node: ast.expr) -> tuple[str | None, bool]:
 
 
 def reduces_too_often(model: Model, site: Site) -> tuple[Because, ...] | None:
-    """What shows that gradients are reduced by each `backward()` at the site, and used only after several of them."""
+    """Evidence that each `backward()` at the site reduces gradients that are used only after several of them."""
     function, statement = model.function_of(site), model.statement_of(site.node)
     loops = [each for each in model.loops.enclosing(statement) if isinstance(each, (ast.For, ast.While))]
     if not loops:
@@ -82,7 +82,7 @@ def reduces_too_often(model: Model, site: Site) -> tuple[Because, ...] | None:
 
 
 def _later_step(model: Model, statement: ast.stmt, function: FunctionInfo, loop: ast.For | ast.While) -> int | None:
-    """The row of the only optimizer step in the loop, if that is under a test of a remainder and `backward` is not."""
+    """The line of the loop's only optimizer step, if a remainder test guards it and not `backward`."""
     steps = []
     for record in function.calls_made:
         func = record.call.func
@@ -118,7 +118,7 @@ def _is_remainder(test: ast.expr) -> bool:
 
 
 def _wrapped_here(model: Model, function: FunctionInfo, loop: ast.stmt) -> Because | None:
-    """Where the model that the loop calls is wrapped: in the function, or in one that hands it to the function."""
+    """Where the model that the loop calls is wrapped: in the function, or in a caller that passes it."""
     called = {record.call.func.id for record in function.calls_made if isinstance(record.call.func, ast.Name)}
     for record in model.index.calls_named("DistributedDataParallel"):
         if model.inference.frame_value(record.function, record.call.func).ref not in _WRAPPERS:
@@ -137,7 +137,7 @@ _WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.dis
 
 
 def _received_as(model: Model, function: FunctionInfo, caller: FunctionInfo, name: str) -> set[str]:
-    """The parameters of the function that the caller hands the name to."""
+    """The parameters of the function that receive the name from the caller."""
     found = set()
     for record in caller.calls_made:
         if last_name(record.call.func) == function.name and function.cls is None:

@@ -1,4 +1,4 @@
-"""A training script as a whole: the block that it runs in, its loop over epochs, and where lines of code go in it."""
+"""A training script as a whole: its block, its loop over epochs, and where to insert lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDe
 class Script(NamedTuple):
     """A block that builds what it trains: the body of a function, of `if __name__ == "__main__":`, or of the file.
 
-    `epochs` is the one loop over epochs in it that uses the loader asked about, `epoch` the name that it counts in.
+    `epochs` is its only loop over epochs that uses the given loader, `epoch` the name of the loop's counter.
     """
 
     source: Source
@@ -30,11 +30,11 @@ class Script(NamedTuple):
     epoch: str
 
     def begin(self, *lines: str) -> Edit:
-        """Put lines of code before all that the block does."""
+        """Insert lines before everything else in the block."""
         return self._before(self._first(), lines)
 
     def end(self, line: str) -> Edit:
-        """Put a line of code behind all that the block does, before its `return`."""
+        """Insert a line at the end of the block, before its `return`."""
         last = self.block[-1]
         if isinstance(last, ast.Return):
             return self._before(last, (line,))
@@ -47,7 +47,7 @@ class Script(NamedTuple):
         return Edit(place, place, f"{self.source.newline}{text}".encode())
 
     def in_each_epoch(self, line: str) -> Edit:
-        """Put a line of code at the beginning of each epoch."""
+        """Insert a line at the start of each epoch."""
         return self._before(self.epochs.body[0], (line,))
 
     def _first(self) -> ast.stmt:
@@ -62,10 +62,10 @@ class Script(NamedTuple):
 
 
 def script_around(model: Model, site: Site, loader: str) -> Script | None:
-    """The script that the site stands in, which runs once and trains from the loader of that name.
+    """The script around the site, which runs once and trains from the loader of that name.
 
-    None where its shape is another: nothing leaves the block or its loop over epochs early, each of their statements
-    has its rows to itself, and no function divides what it has summed up in training by the number of all samples.
+    None for other shapes: nothing may leave the block or its loop over epochs early, each of their statements must
+    have its own lines, and no function may divide a training sum by the number of all samples.
     """
     index, source = model.index, model.source
     statement, function = model.statement_of(site.node), model.function_of(site)
@@ -92,7 +92,7 @@ def script_around(model: Model, site: Site, loader: str) -> Script | None:
 
 
 def always_runs(model: Model, site: Site, but_for: str) -> bool:
-    """Whether the site runs whenever its script does, but for tests that ask `but_for()`."""
+    """Whether the site runs whenever its script does, except for tests on `but_for()`."""
     return _always_runs(model.statement_of(site.node), model.index, but_for)
 
 
@@ -129,13 +129,13 @@ def _within(node: ast.expr, statement: ast.stmt) -> bool:
 
 
 def _counts_epochs(loop: ast.For) -> bool:
-    """`for epoch in range(...)`, perhaps under a progress bar."""
+    """`for epoch in range(...)`, perhaps in a progress bar."""
     counted = any(isinstance(node, ast.Name) and node.id in ("range", "trange") for node in subtree(loop.iter))
     return counted and isinstance(loop.target, ast.Name) and loop.target.id != "_" and not loop.orelse
 
 
 def _leaves_early(block: Block) -> bool:
-    """Whether a `return` other than the last statement, a `break` or an exception may end the script."""
+    """Whether a `return` other than the last statement, a `break` or an exception may end the script early."""
     inner = [node for statement in block for node in subtree(statement) if node is not block[-1]]
     return any(isinstance(node, (ast.Return, ast.Break, ast.Raise, ast.Try, ast.Yield)) for node in inner)
 
@@ -146,7 +146,7 @@ def _lengths(block: Block) -> list[ast.Call]:
 
 
 def _averages_over_set(function: FunctionInfo) -> bool:
-    """Whether a function that trains divides by the length of a set: `total / len(loader.dataset)`."""
+    """Whether a function that trains divides by a dataset's length: `total / len(loader.dataset)`."""
     if not any(last_name(record.call.func) == "backward" for record in function.calls_made):
         return False
     divisors = [

@@ -1,4 +1,4 @@
-"""What shows that a wrapped model is trained: the place in its file that does, the one next to it first."""
+"""Evidence that a wrapped model is trained: a place in its file that trains, the nearest first."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _GIVES_ITSELF = frozenset("eval cuda cpu to float half".split())
 
 
 def training_place(model: Model, site: Site) -> Because | None:
-    """Where the model that is wrapped at the site is trained, as far as its file shows.
+    """Where the model wrapped at the site is trained, judged by its file.
 
-    None where nothing in the file trains, and where all that is done with the wrapped model is shown to record no
-    gradients. A place in the same function comes first, then one of the same class.
+    None if nothing in the file trains, or if the wrapped model is provably only used without gradients. A place in
+    the same function comes first, then one in the same class.
     """
     places = model.remember("training_places", lambda: _training_places(model.index))
     here = model.function_of(site)
@@ -35,7 +35,7 @@ def training_place(model: Model, site: Site) -> Because | None:
 
 
 class _Place(NamedTuple):
-    """A step that trains: a backward pass before the step of an optimizer, a trainer, or what one calls."""
+    """A place that trains; backward passes sort before optimizer steps, trainers and `training_step` methods."""
 
     is_indirect: bool
     row: int
@@ -117,7 +117,7 @@ def _is_guarded(statement: ast.stmt, index: Index) -> bool:
 
 
 def is_unwrapped(model: Model, name: str) -> bool:
-    """`model = model.module`: the file undoes the wrapping of what has the name."""
+    """`model = model.module`: the file unwraps the model of that name."""
     return any(
         isinstance(statement, ast.Assign)
         and dotted(statement.value) == f"{name}.module"

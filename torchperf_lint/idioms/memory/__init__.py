@@ -1,1 +1,1 @@
-"""Idioms of memory: autograd graphs that outlive their use."""
+"""Memory idioms: autograd graphs that outlive their use."""

@@ -1,4 +1,4 @@
-"""Autograd graphs that outlive their step: what is sent backward in every pass and also added to what lives on."""
+"""Autograd graphs that outlive their step: a loss that is trained on and also stored across steps."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 class Kept(NamedTuple):
-    """An expression with a graph that a running sum, a list or a meter keeps from step to step.
+    """An expression with a graph that a running sum, a list or a meter keeps across steps.
 
-    `site` is what `detach()` has to follow; `kept` is the text of the statement. `ends_as_number` says that all that
-    is ever done with the sum or the list is to make numbers of it.
+    `site` is where `detach()` goes; `kept` is the statement's text. `ends_as_number` says that the sum or the list
+    is only ever converted to numbers.
     """
 
     site: Site
@@ -45,16 +45,16 @@ class Kept(NamedTuple):
 
 
 class _Backward(NamedTuple):
-    """A backward pass: the names whose graphs it frees, where, and the loop whose every pass makes it."""
+    """A backward pass: the names whose graphs it frees, its place, and the loop whose every pass makes it."""
 
-    names: dict[str, int]  # with the row where each is used for it
+    names: dict[str, int]  # with the line where each is used in it
     statement: ast.stmt
     loop: ast.stmt | None
     says: str
 
 
 def kept_graphs(model: Model) -> tuple[Kept, ...]:
-    """The places where each step's graph is kept, in source order."""
+    """The places where each step's graph is stored, in source order."""
     return model.remember("kept_graphs", lambda: tuple(_kept_graphs(model)))
 
 
@@ -77,11 +77,11 @@ def _kept_graphs(model: Model) -> Iterator[Kept]:
                 )
 
 
-# -- where something is kept ----------------------------------------------------------------------------------------
+# -- where something is stored --------------------------------------------------------------------------------------
 
 
 def _adds_without_recording(statement: ast.stmt, function: FunctionInfo) -> bool:
-    """`total += loss` under `torch.no_grad()`: the sum has no graph. A list would still keep that of its entry."""
+    """`total += loss` under `torch.no_grad()`: the sum has no graph. A list would still keep its entry's graph."""
     current: ast.stmt | None = None if isinstance(statement, ast.Expr) else statement
     while current is not None:
         if isinstance(current, (ast.With, ast.AsyncWith)):
@@ -120,7 +120,7 @@ def _path(node: ast.expr) -> str | None:
 
 
 def _lives_on(sink: str, loop: ast.stmt | None, function: FunctionInfo, model: Model) -> bool:
-    """Whether what grows is there before the loop, is never emptied in it, and is not bounded."""
+    """Whether the growing object exists before the loop, is never emptied in it, and is unbounded."""
     if loop is None:
         if not sink.startswith(f"{function.self_name}."):
             return False
@@ -150,7 +150,7 @@ def _empties(node: ast.AST, sink: str) -> bool:
 
 
 def _grown(loop: ast.stmt) -> set[str]:
-    """The names that the loop binds by plain statements, not as the targets of `for` or `with`."""
+    """The names that the loop binds by plain statements, not as targets of `for` or `with`."""
     assigned = [node for node in subtree(loop) if isinstance(node, (ast.Assign, ast.AugAssign))]
     targets = [
         target for node in assigned for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
@@ -159,7 +159,7 @@ def _grown(loop: ast.stmt) -> set[str]:
 
 
 def _feeds_backward(sink: str, function: FunctionInfo) -> bool:
-    """Whether what grows, or something that is made of it, is itself sent backward."""
+    """Whether backward runs on the growing object, or on something computed from it."""
     for backward in _backwards(function):
         if sink in backward.names:
             return True
@@ -179,7 +179,7 @@ def _feeds_backward(sink: str, function: FunctionInfo) -> bool:
 def _carried(
     model: Model, stored: ast.expr, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo
 ) -> Iterator[tuple[ast.Name | ast.Call, Because]]:
-    """The parts of what is stored that carry a graph which a backward pass of the same step frees."""
+    """The parts of the stored value with a graph that a backward pass of the same step frees."""
     for node in _leaves(stored):
         if isinstance(node, ast.Name):
             shown = _freed(node.id, statement, loop, function) or _given_by_step(model, node, statement, loop, function)
@@ -190,7 +190,7 @@ def _carried(
 
 
 def _leaves(node: ast.expr) -> Iterator[ast.Name | ast.Call]:
-    """The names and calls that an expression is made of by arithmetic, and by methods that keep the graph."""
+    """The names and calls that an expression combines by arithmetic and by methods that keep the graph."""
     if isinstance(node, ast.Name):
         yield node
     elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
@@ -204,7 +204,7 @@ def _leaves(node: ast.expr) -> Iterator[ast.Name | ast.Call]:
 
 
 def _freed(name: str, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) -> Because | None:
-    """The backward pass that goes through what the name holds at the statement, whenever that is reached."""
+    """The backward pass that always goes through the name's value at the statement."""
     for backward in _backwards(function):
         row = backward.names.get(name)
         if row is None or backward.loop is not loop:
@@ -216,7 +216,7 @@ def _freed(name: str, statement: ast.stmt, loop: ast.stmt | None, function: Func
 
 
 def _binding(name: str, row: int, loop: ast.stmt | None, function: FunctionInfo) -> int | None:
-    """The row where the name gets what it holds at `row`, seen through `x = x / n`; None if that is not in the loop."""
+    """The line that binds the name's value at `row`, traced through `x = x / n`; None if outside the loop."""
     around: ast.AST = function.node if loop is None else loop
     stores = sorted(
         (statement.lineno, _is_made_of_itself(name, statement))
@@ -240,14 +240,14 @@ def _is_made_of_itself(name: str, statement: ast.Assign | ast.AugAssign | ast.An
 def _given_by_step(
     model: Model, name: ast.Name, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo
 ) -> Because | None:
-    """`loss = train_step(batch)`, where `train_step` sends backward what it returns."""
+    """`loss = train_step(batch)`, where `train_step` calls backward on what it returns."""
     row = _binding(name.id, statement.lineno, loop, function)
     made = [each for each in model.frequency.bindings(function, name.id) if each.lineno == row]
     return _returns_loss(model, made[0], function) if len(made) == 1 and isinstance(made[0], ast.Call) else None
 
 
 def _returns_loss(model: Model, call: ast.Call, function: FunctionInfo) -> Because | None:
-    """What shows that a function of the project gives back a tensor that it has sent backward."""
+    """Evidence that a function of the project returns a tensor after calling backward on it."""
     callee = model.inference.frame_value(function, call.func).function
     if callee is None or callee.decorators or callee.is_generator:
         return None
@@ -285,7 +285,7 @@ def _find_backwards(function: FunctionInfo) -> Iterator[_Backward]:
 
 
 def _made_of(sent: ast.expr, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) -> dict[str, int]:
-    """The names in what is sent backward, and those that these were added up from in the same pass."""
+    """The names in the argument of backward, and those that they were summed from in the same pass."""
     names: dict[str, int] = {}
     pending = [(sent, statement)]
     while pending:
@@ -318,7 +318,7 @@ def _loop_of(statement: ast.stmt, function: FunctionInfo) -> ast.stmt | None:
 
 
 def _guards(statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) -> frozenset[tuple[int, str]]:
-    """The branches below the loop that a statement stands in."""
+    """The branches inside the loop around a statement."""
     found = set()
     current = statement
     places = function.index.places
@@ -332,11 +332,11 @@ def _guards(statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) 
     return frozenset(found)
 
 
-# -- what becomes of it ---------------------------------------------------------------------------------------------
+# -- how it is used -------------------------------------------------------------------------------------------------
 
 
 def _ends_as_number(sink: str, statement: ast.stmt, function: FunctionInfo) -> bool:
-    """Whether the function makes numbers of the sum or the list wherever it uses it, and nobody else sees it."""
+    """Whether the function converts the sum or the list to numbers at every use, and no other code sees it."""
     if not sink.isidentifier() or sink in function.parameter_names or isinstance(function.node, ast.Module):
         return False
     parents = function.parents
@@ -352,7 +352,7 @@ def _ends_as_number(sink: str, statement: ast.stmt, function: FunctionInfo) -> b
 
 
 def _may_have_another_name(sink: str, bound: ast.Assign) -> bool:
-    """`total = sums[0]`, `history = losses = []`: what is added in place is seen under the other name, too."""
+    """`total = sums[0]`, `history = losses = []`: in-place additions are visible under the other name, too."""
     if not any(isinstance(target, ast.Name) and target.id == sink for target in bound.targets):
         return False
     if isinstance(bound.value, (ast.Name, ast.Attribute, ast.Subscript)):

@@ -1,4 +1,4 @@
-"""Backward passes that keep their graph for another one, where no other can come."""
+"""Backward passes that retain their graph although no other pass can use it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LastBackward(NamedTuple):
 
 
 def needlessly_retained(model: Model) -> Iterator[LastBackward]:
-    """In source order; silent where anything but numbers is carried from pass to pass."""
+    """Needlessly retained graphs, in source order; none if a pass passes anything but numbers to the next."""
     for function in model.index.functions:
         records = [record for record in function.calls_made if last_name(record.call.func) in _BACKWARD]
         retaining = [record for record in records if _retains(record.call)]
@@ -55,7 +55,7 @@ def _retains(call: ast.Call) -> bool:
 
 
 def _follows_all(last: CallRecord, records: list[CallRecord], function: FunctionInfo) -> bool:
-    """Whether every other backward pass stands in the block of the last one: none in a loop, a branch, or after it."""
+    """Whether every other backward pass is in the last one's block: none in a loop, a branch, or after it."""
     block = function.index.places[last.statement].block
     return all(record.statement in block for record in records)
 
@@ -67,12 +67,12 @@ def _is_part_of_step(model: Model, last: CallRecord, function: FunctionInfo) -> 
 
 
 def _gives_back(function: FunctionInfo) -> bool:
-    """Whether the function returns anything: its caller may give it to the next step."""
+    """Whether the function returns anything, which its caller may pass to the next step."""
     return any(isinstance(node, ast.Return) and node.value is not None for node in function.nodes)
 
 
 def _carries(model: Model, loop: ast.stmt | None, function: FunctionInfo) -> bool:
-    """Whether a pass may find tensors of the one before: in names that it reads first and then binds, in attributes."""
+    """Whether a pass may see tensors of the previous one: in names that it reads before binding, or in attributes."""
     bound: set[str] = set()
     carried: set[str] = set()
     body = loop.body if isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) else function.body
@@ -106,7 +106,7 @@ def _stores(node: ast.AST) -> Iterator[str]:
 
 
 def _in_order(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement in the order of evaluation, as far as an assignment goes: value first."""
+    """The nodes of a statement in evaluation order, for assignments: value first."""
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()
@@ -115,7 +115,7 @@ def _in_order(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a block, those of a `with` in its place."""
+    """The statements of a block, with those of `with` bodies inlined."""
     for statement in block:
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             yield from _flat(statement.body)
@@ -124,6 +124,6 @@ def _flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _unconditional(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of what runs whenever the statement does."""
+    """The nodes that always run when the statement does."""
     if not isinstance(statement, (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try)):
         yield from subtree(statement)
