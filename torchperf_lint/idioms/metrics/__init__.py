@@ -1,1 +1,1 @@
-"""Idioms of metrics: torchmetrics updates and states, scores worked out on the host, average meters."""
+"""Metric idioms: torchmetrics updates and states, scores computed on the host, average meters."""

@@ -1,6 +1,6 @@
-"""Updates of torchmetrics aggregators that run in every step: which metric, fed what, with which weight.
+"""Updates of torchmetrics aggregators in every step: which metric, its arguments and its weight.
 
-The rules of the metrics group share this room.
+The rules of the metrics group share this module.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _ALL_ONES = frozenset({"torch.ones_like", "torch.ones"})
 
 
 class Update(NamedTuple):
-    """An update of an aggregator that lives on the device, in code that runs in every step."""
+    """An update of an aggregator on the device, in code that runs in every step."""
 
     site: Site  # the call: `metric.update(loss)` or `metric(loss)`
-    metrics: tuple[Value, ...]  # the metrics that it may reach: one, or the members of a collection or dict
+    metrics: tuple[Value, ...]  # the metrics that it may update: one, or the members of a collection or dict
     value: cst.BaseExpression
     weight: cst.BaseExpression | shape.Unclear | None
-    reads: tuple[HostRead, ...]  # device scalars that are read to be its arguments
+    reads: tuple[HostRead, ...]  # device scalars that are read for its arguments
     hot_path: HotPath
-    direct: bool  # the metric itself is called, not a collection that hands on what it is given
-    because: tuple[Because, ...]  # what shows that the metric lives on the device, and what it is
+    direct: bool  # the metric itself is called, not a collection that passes its arguments on
+    because: tuple[Because, ...]  # evidence that the metric is on the device, and of its class
 
     @property
     def averages(self) -> bool:
-        """Whether every metric that it may reach takes a weight."""
+        """Whether every metric that it may update takes a weight."""
         return all(class_name(metric) in torchmetrics_api.AVERAGES for metric in self.metrics)
 
     def read_of(self, argument: object) -> HostRead | None:
-        """The read that is this argument, whole."""
+        """The read that is exactly this argument."""
         return next((read for read in self.reads if read.site.node is argument), None)
 
 
@@ -54,7 +54,7 @@ def shown_name(metric: Value) -> str:
 
 
 def hot_updates(model: Model) -> tuple[Update, ...]:
-    """The updates of device-resident aggregators that run in every step, in source order."""
+    """The updates of aggregators on the device in every step, in source order."""
     return model.remember("hot_updates", lambda: tuple(_hot_updates(model)))
 
 
@@ -89,14 +89,14 @@ def _receiver(model: Model, call: cst.Call) -> cst.BaseExpression:
 
 
 def _reached(model: Model, site: Site, receiver: cst.BaseExpression) -> tuple[Value, ...]:
-    """The aggregators that a call on the receiver may update; none if it may reach anything else."""
+    """The aggregators that a call on the receiver may update; empty if it may reach anything else."""
     value = model.value(receiver)
     found = [value]
     if isinstance(receiver, cst.Subscript) and value.created is None:
         holder = model.value(receiver.value)
         found = [item for _, item in holder.items or ()] or found
     elif value.created is None and value.ref is not None:
-        # One name for several metrics, such as a parameter: those whose way leads here.
+        # One name for several metrics, such as a parameter: those whose call paths lead here.
         found = [metric for metric in _made(model, value.ref) if _comes_to(model, metric, site)] or found
     elif value.ref == torchmetrics_api.COLLECTION:
         found = [item for _, item in value.items or ()] or ([] if value.element is None else [value.element])
@@ -104,7 +104,7 @@ def _reached(model: Model, site: Site, receiver: cst.BaseExpression) -> tuple[Va
 
 
 def _made(model: Model, ref: str) -> Iterator[Value]:
-    """Every metric of the class that the file makes, or of one that descends from it."""
+    """Every metric that the file makes of this class or a subclass."""
     for site in model.calls(ref, ref.replace("torchmetrics.", "torchmetrics.aggregation.")):
         yield model.value(site.node)
     for each in made(model):
@@ -117,7 +117,7 @@ def _comes_to(model: Model, metric: Value, site: Site) -> bool:
 
 
 def nan_strategy(model: Model, metric: Value) -> str | None:
-    """The strategy that the metric is made with (`warn` if by default); None if it is no string that is known."""
+    """The metric's NaN strategy (`warn` by default); None if it is not a known string."""
     site = model.creation(metric)
     if site is None or tests_itself(model, metric):
         return None
@@ -136,12 +136,12 @@ def strategy_argument(site: Site, metric: Value) -> cst.BaseExpression | shape.U
 
 
 def drops_nan(model: Model, metric: Value) -> bool:
-    """Whether NaN values are not imputed: imputing writes into the caller's tensors."""
+    """Whether NaN values are dropped and not imputed, which writes into the caller's tensors."""
     return nan_strategy(model, metric) in ("warn", "ignore", "error", "disable")
 
 
 def graded(model: Model, update: Update, safety: Safety) -> Safety:
-    """The grade of a fix that changes what the metrics are fed: a test of their own may see the difference."""
+    """The grade of a fix that changes the metrics' arguments: a NaN check of their own may see the difference."""
     return Safety.SHOWN if any(tests_itself(model, metric) for metric in update.metrics) else safety
 
 
@@ -157,7 +157,7 @@ def is_weight(model: Model, weight: cst.BaseExpression | shape.Unclear | None) -
 
 
 def weighted_or_unseen(model: Model, metric: Value) -> tuple[bool, Because | None]:
-    """Whether some update of the metric passes a weight, and from where updates may go unseen."""
+    """Evidence that some update of the metric passes a weight, or of where updates may be unseen."""
     calls, escape = model.object_calls(metric)
     for name, site in calls:
         if name in _UPDATES and is_weight(model, shape.argument(site.node, "weight", 1)):
@@ -166,10 +166,10 @@ def weighted_or_unseen(model: Model, metric: Value) -> tuple[bool, Because | Non
 
 
 def is_number(model: Model, node: object) -> bool:
-    """Whether an argument is meant to be a Python number; `Model.certain_number` tells whether it must be one."""
+    """Whether an argument is probably a Python number; `Model.certain_number` proves that it is one."""
     return isinstance(node, cst.BaseExpression) and model.value(node).kind is Kind.NUMBER
 
 
 def keeps_default_types(model: Model) -> bool:
-    """Whether nothing in the file changes the dtype or device of new tensors, or a metric's dtype."""
+    """Whether the file never changes the default dtype or device, or a metric's dtype."""
     return not model.code.names("set_dtype", "set_default_dtype", "set_default_device", "set_default_tensor_type")

@@ -1,4 +1,4 @@
-"""Scores of libraries that compute on the host, worked out of tensors that are fetched from the device for them."""
+"""Scores of host libraries, computed from tensors that are fetched from the device for them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LIBRARIES = ("sklearn.metrics.", "skimage.metrics.")
 _NO_SCORES = ("pairwise", "distances", "kernel", "scorer", "similarity.", "make_", "get_", "check_")
 _FETCHES = frozenset({"cpu", "numpy", "tolist"})
 _KEPT_BY_NAME = 6
-"""How many names an argument is followed through."""
+"""How many names an argument is traced through."""
 
 
 class HostMetric(NamedTuple):
-    """A call of such a score in code that runs in every step."""
+    """A call of a host score in code that runs in every step."""
 
     site: Site
     function: str  # `sklearn.metrics.f1_score`
@@ -38,12 +38,12 @@ class HostMetric(NamedTuple):
 
 
 def host_metrics(model: Model) -> tuple[HostMetric, ...]:
-    """The calls of scores of the host, in every step, on what comes from the device, in source order."""
+    """The calls of host scores, in every step, on data from the device, in source order."""
     return model.remember("host_metrics", lambda: tuple(_host_metrics(model)))
 
 
 def feeds_host_metric(model: Model, site: Site) -> bool:
-    """Whether the call at the site stands in what fetches a tensor for a score or a metric of the host."""
+    """Whether the call at the site is part of fetching a tensor for a score or a metric on the host."""
     for metric in (*host_metrics(model), *mismatches(model)):
         for fetch in metric.fetches:
             first = model.source.offset(fetch.lineno, fetch.col_offset)
@@ -79,7 +79,7 @@ def _fetched_at(fetch: ast.Call) -> Because:
 
 
 def mismatches(model: Model) -> tuple[HostMetric, ...]:
-    """The updates, in every step, of metrics of the host with tensors that are fetched for nothing else."""
+    """The updates, in every step, of host metrics with tensors that are fetched for nothing else."""
     return model.remember("mismatches", lambda: tuple(_mismatches(model)))
 
 
@@ -109,7 +109,7 @@ def _mismatches(model: Model) -> Iterator[HostMetric]:
 
 
 def _keeps_numbers(model: Model, each: MetricCall) -> bool:
-    """Whether all that the metric keeps is a few numbers or a matrix of the classes, which the device has room for."""
+    """Whether the metric's state is a few numbers or a confusion matrix, which fits on the device."""
     site = model.creation(each.metric)
     if site is None or shape.argument(site.node, "compute_on_cpu") is not None:
         return False
@@ -121,7 +121,7 @@ def _keeps_numbers(model: Model, each: MetricCall) -> bool:
 
 
 def _only_read_by(calls: list[ast.Call], function: FunctionInfo, name: str) -> bool:
-    """Whether nothing but the updates reads the name."""
+    """Whether only the updates read the name."""
     inside = {id(part) for call in calls for part in subtree(call)}
     loads = (
         node
@@ -149,7 +149,7 @@ class _Fetches:
         self.calls: list[ast.Call] = []
 
     def look_into(self, node: ast.expr) -> None:
-        """Note the calls in the expression, and in what its names are bound to."""
+        """Record the calls in the expression, and in the values that its names are bound to."""
         for part in subtree(node):
             if isinstance(part, ast.Call) and self._fetches(part):
                 if not any(_holds(known, part) for known in self.calls):

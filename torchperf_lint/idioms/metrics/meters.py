@@ -1,4 +1,4 @@
-"""Whether a method of an average meter would do with a tensor what it does with a number: add up and store."""
+"""Average meters: whether a method would treat a tensor like a number, only adding it up and storing it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast
 
 
 def is_meter(value: Value, name: str) -> bool:
-    """Whether a value is an average meter: its class keeps a sum and a count, or meters; else by the names."""
+    """Whether a value is an average meter: its class stores a sum and a count, or meters; else by the names."""
     if value.cls is not None:
         kept = set(value.cls.attributes)
         return {"sum", "count"} <= kept or {"total", "count"} <= kept or "meters" in kept
@@ -28,10 +28,10 @@ def is_meter(value: Value, name: str) -> bool:
 
 
 def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) -> bool:
-    """Whether a method of the value's class, and all that it calls, only reckons with the parameter and stores it.
+    """Whether a method of the value's class, and all that it calls, only computes with the parameter and stores it.
 
-    The parameter is given by its name or by its position behind `self`. Refused are calls of anything but the
-    class's own methods, and branches on, comparisons of and texts made of what is given or was stored before.
+    The parameter is given by its name or by its position after `self`. Rejected are calls of anything but the
+    class's own methods, and branches on, comparisons of and strings from the argument or stored values.
     """
     cls = value.cls
     function = None if cls is None else model.inference.method(cls, method)
@@ -46,15 +46,15 @@ def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) 
 
 
 class _Walk:
-    """A walk over one method and the methods of its class that it calls."""
+    """A traversal of one method and the methods of its class that it calls."""
 
     def __init__(self, inference: ValueQuestions, cls: ClassInfo) -> None:
         self._inference = inference
         self._cls = cls
-        self._stored: set[str] = set()  # attributes that hold what was given
+        self._stored: set[str] = set()  # attributes that store the argument
 
     def passes(self, function: FunctionInfo, given: set[str]) -> bool:
-        """Whether every use of what is given is harmless; again, until no further attribute holds it."""
+        """Whether every use of the argument is harmless; repeated until no further attribute stores it."""
         while True:
             known = len(self._stored)
             if not self._method_passes(function, given, {function}):
@@ -80,9 +80,9 @@ class _Walk:
         return True
 
     def _is_shared(self, function: FunctionInfo, given: set[str]) -> bool:
-        """Whether something that is added to in place may be kept under another name as well.
+        """Whether an object that is added to in place may also be stored under another name.
 
-        `self.before = self.sum; self.sum += value` keeps two numbers, but one tensor.
+        `self.before = self.sum; self.sum += value` stores two numbers, but one tensor.
         """
         shared: set[str] = set()
         grown: set[str] = set()
@@ -98,14 +98,14 @@ class _Walk:
         return bool(shared & grown)
 
     def _own(self, node: ast.AST, function: FunctionInfo) -> FunctionInfo | None:
-        """The method of the class that `self.name` names, if it does."""
+        """The method of the class that `self.name` names, if any."""
         is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         if not is_own or node.value.id != function.self_name:  # type: ignore[attr-defined]
             return None
         return self._inference.method(self._cls, node.attr)  # type: ignore[attr-defined]
 
     def _follow(self, function: FunctionInfo, given: set[str]) -> None:
-        """Add to `given`, and to the attributes, the names that are bound to what is given."""
+        """Add to `given`, and to the attributes, the names bound to values from the argument."""
         for node in function.nodes:
             value = getattr(node, "value", None)
             if not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) or value is None:
@@ -120,7 +120,7 @@ class _Walk:
                         self._stored.add(inner.attr)
 
     def _holds(self, node: ast.AST, function: FunctionInfo, given: set[str]) -> bool:
-        """Whether an expression has in it what is given, an attribute that keeps it, or a result of an own method."""
+        """Whether an expression contains the argument, an attribute that stores it, or a result of an own method."""
         return isinstance(node, (ast.expr, ast.keyword)) and any(
             (isinstance(inner, ast.Name) and inner.id in given)
             or (isinstance(inner, ast.Attribute) and inner.attr in self._stored)
@@ -143,7 +143,7 @@ class _Walk:
 
 
 def _choices(value: ast.expr) -> list[ast.expr]:
-    """The expressions that one may turn out to be, as the elements of a tuple and the branches of `a if b else c`."""
+    """The expressions whose value it may be: the elements of a tuple and the branches of `a if b else c`."""
     if isinstance(value, ast.IfExp):
         return [*_choices(value.body), *_choices(value.orelse)]
     if isinstance(value, (ast.Tuple, ast.List)):

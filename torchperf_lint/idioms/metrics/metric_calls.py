@@ -1,4 +1,4 @@
-"""Calls of torchmetrics metrics of any class that run in every step, and the calls that make metrics."""
+"""Calls of torchmetrics metrics of any class in every step, and the calls that make metrics."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class MetricCall(NamedTuple):
     """`metric(...)`, `metric.update(...)`, `metric.compute()` in code that runs in every step."""
 
     site: Site
-    name: str  # of the method; `__call__` of a call of the metric itself
+    name: str  # the method; `__call__` for a call of the metric itself
     receiver: cst.BaseExpression
     metric: Value
     hot_path: HotPath
-    because: tuple[Because, ...]  # what shows where the metric lives, and what it is
+    because: tuple[Because, ...]  # evidence of the metric's device and class
 
     @property
     def call(self) -> cst.Call:
@@ -38,17 +38,17 @@ class MetricCall(NamedTuple):
 
     @property
     def class_name(self) -> str:
-        """`MulticlassAccuracy`, `MetricCollection`; `metric` where the class is not known."""
+        """`MulticlassAccuracy`, `MetricCollection`; `metric` if the class is unknown."""
         return (self.metric.ref or "").rpartition(".")[2] or "metric"
 
 
 def tests_itself(model: Model, metric: Value) -> bool:
-    """Whether the metric is of a class in the project that tests its values for NaN in a way of its own, or not."""
+    """Whether the metric's class is in the project and overrides the NaN check."""
     return model.has_method(metric, torchmetrics_api.NAN_CHECK)
 
 
 def descent(model: Model, metric: Value) -> tuple[Because, ...]:
-    """What shows that the metric is an aggregator, where another file has its class."""
+    """Evidence that the metric is an aggregator, if another file defines its class."""
     cls = metric.cls
     if cls is None or cls.index is model.index:
         return ()
@@ -56,7 +56,7 @@ def descent(model: Model, metric: Value) -> tuple[Because, ...]:
 
 
 def aggregates(model: Model, metric: Value) -> bool:
-    """Whether it is a torchmetrics aggregator that copies what numbers it is fed, and takes tensors as well."""
+    """Whether it is a torchmetrics aggregator that copies the numbers it is updated with, and also takes tensors."""
     name = class_name(metric)
     if metric.kind is not Kind.METRIC or name not in torchmetrics_api.AGGREGATORS:
         return False
@@ -65,17 +65,17 @@ def aggregates(model: Model, metric: Value) -> bool:
 
 
 def class_name(metric: Value) -> str:
-    """`MeanMetric` of a metric, be it of a class that descends from that one."""
+    """The torchmetrics class of a metric, even if it is of a subclass: `MeanMetric`."""
     return (metric.ref or "").rpartition(".")[2]
 
 
 def hot_metric_calls(model: Model) -> tuple[MetricCall, ...]:
-    """The calls of metrics of a known class that run in every step, in source order."""
+    """The calls of metrics of a known class in every step, in source order."""
     return tuple(each for each in hot_calls_of_any(model) if each.metric.ref is not None)
 
 
 def hot_calls_of_any(model: Model) -> tuple[MetricCall, ...]:
-    """The same, with those of what may be one of several classes."""
+    """The same, including metrics that may have one of several classes."""
     return model.remember("hot_metric_calls", lambda: tuple(_hot_metric_calls(model)))
 
 
@@ -88,7 +88,7 @@ def _hot_metric_calls(model: Model) -> Iterator[MetricCall]:
         if isinstance(call.func, cst.Attribute) and model.value(call.func).kind is not Kind.METRIC:
             receiver, name = call.func.value, call.func.attr.value
         metric = model.value(receiver)
-        if not model.has_method(metric, "compute"):  # a class of the project's may work its values out otherwise
+        if not model.has_method(metric, "compute"):  # a class of the project may override `compute`
             yield MetricCall(site, name, receiver, metric, hot_path, (*metric.because, *descent(model, metric)))
 
 
@@ -105,7 +105,7 @@ class Made(NamedTuple):
 
 
 def made_with(model: Model, keyword: str) -> Iterator[Made]:
-    """The calls that make a metric and name this argument, in source order."""
+    """The calls that make a metric with this argument, in source order."""
     named = {
         name
         for name, records in model.index.calls.items()
@@ -136,7 +136,7 @@ def _is_made(model: Model, record: CallRecord) -> Value | None:
 
 
 def members(metric: Value) -> list[Value]:
-    """The metrics of a collection; a metric alone is its own member."""
+    """The metrics of a collection; a single metric is its own member."""
     if metric.ref != torchmetrics_api.COLLECTION:
         return [metric]
     return [item for _, item in metric.items or ()] or ([] if metric.element is None else [metric.element])

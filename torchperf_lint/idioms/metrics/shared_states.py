@@ -1,4 +1,4 @@
-"""Metrics that keep the same state and are updated with the same arguments, each for itself."""
+"""Metrics that have the same state and are updated separately with the same arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Shared(NamedTuple):
-    """Two metrics or more with one state, and where the first of them is updated in every step."""
+    """Two or more metrics with one state, and where the first of them is updated in every step."""
 
     site: Site
     names: tuple[str, ...]  # of their classes
@@ -37,7 +37,7 @@ class _Fed(NamedTuple):
 
 
 def shared_states(model: Model) -> Iterator[Shared]:
-    """The groups of metrics on the device that one `MetricCollection` would update at once, in source order."""
+    """The groups of metrics on the device that one `MetricCollection` would update together, in source order."""
     groups: dict[object, list[_Fed]] = {}
     for each in made(model):
         state = _state(model, each)
@@ -55,7 +55,7 @@ def shared_states(model: Model) -> Iterator[Shared]:
 
 
 def _state(model: Model, each: Made) -> object | None:
-    """What tells one metric's state from another's: its family and the arguments that shape it; None if not known."""
+    """The identity of a metric's state: its family and the arguments that shape it; None if unknown."""
     name = each.class_name
     task = next((task for task in torchmetrics_api.TASKS if name.startswith(task)), "")
     kind = name.removeprefix(task)
@@ -77,19 +77,19 @@ def _state(model: Model, each: Made) -> object | None:
     for place, parameter in zip(range(len(positional)), _parameters(task), strict=False):
         named[parameter] = positional[place]
     known = len(positional) <= len(_parameters(task))
-    # The confusion matrix is the same whatever the average is; the counts are not.
+    # The confusion matrix does not depend on the average; the counts do.
     if family != 0:
         named.pop("average", None)
     return (family, task, tuple(sorted(named.items()))) if known else None
 
 
 def _parameters(task: str) -> tuple[str, ...]:
-    """The parameters that come first in all classes of a task."""
+    """The leading parameters of all classes of a task."""
     return {"Binary": (), "Multiclass": ("num_classes",), "Multilabel": ("num_labels",)}.get(task, ("task",))
 
 
 def _fed(model: Model, each: Made) -> Iterator[_Fed]:
-    """The calls that feed the metric in every step, by itself and not through a collection."""
+    """The calls that update the metric in every step, directly and not through a collection."""
     for name, site in model.object_calls(each.metric)[0]:
         call, hot_path = site.node, model.hot_path(site)
         assert isinstance(call, cst.Call)

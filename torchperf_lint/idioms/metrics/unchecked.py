@@ -1,4 +1,4 @@
-"""A subclass of an aggregator without the test for NaN: what to write where torchmetrics cannot switch the test off."""
+"""A subclass of an aggregator without the NaN check, for releases of torchmetrics that cannot turn the check off."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Metric(NamedTuple):
 
 
 def subclassed(model: Model, metric: Metric, others: Sequence[Metric]) -> tuple[Edit, ...] | None:
-    """Define a subclass without the test above all of `others`, and make the metric of it.
+    """Define a subclass without the check before all of `others`, and make the metric of it.
 
-    All metrics of a class get the same definition. None where the releases that may run differ in what such a class
-    has to do, where its base is not known at the top of the file, or where someone may read the class's name.
+    All metrics of a class get the same definition. None if such a class differs between the releases that may run,
+    if its base is unknown at the top of the file, or if some code may read the class's name.
     """
     kind, base = class_name(metric.value), _base(model, metric)
     text = _definition(model, kind, base) if base else None
@@ -55,7 +55,7 @@ def _name(kind: str) -> str:
 
 
 def _base(model: Model, metric: Metric) -> str | None:
-    """The class as the call names it, if an import at the top of the file says what that is."""
+    """The class as the call names it, if an import at the top of the file defines it."""
     assert isinstance(metric.site.node, cst.Call)
     path = shape.dotted(metric.site.node.func)
     root = (path or "").partition(".")[0]
@@ -72,7 +72,7 @@ def _base(model: Model, metric: Metric) -> str | None:
 
 
 def _definition(model: Model, kind: str, base: str) -> str | None:
-    """The subclass: it casts as the release does, which torchmetrics gives a private method of its own for."""
+    """The subclass: it casts as the release does, in a private method that torchmetrics calls for this."""
     target = model.target
     if kind not in torchmetrics_api.CASTS_ITSELF or not target.torchmetrics_is(torchmetrics_api.CASTS_WEIGHTS_TOO):
         return None
@@ -88,7 +88,7 @@ def _definition(model: Model, kind: str, base: str) -> str | None:
         "",
         "    def _cast_and_nan_check_input(self, x, weight=None):",
     ]
-    if kind in torchmetrics_api.AVERAGES:  # it has made tensors of both before
+    if kind in torchmetrics_api.AVERAGES:  # both are tensors already
         body += [f"        return {cast.format('x')}, {cast.format('weight')}"]
     else:
         body += [
@@ -110,6 +110,6 @@ def _stands_above(model: Model, kind: str, text: str, site: Site) -> bool:
 
 
 def _names_matter(model: Model) -> bool:
-    """Whether the class's own name is read, or may be: a collection names the metrics of a list by it."""
+    """Whether code may read the class's own name: a collection names the metrics of a list by it."""
     reads = model.code.names(".__name__", ".__qualname__", ".__class__", "_get_name")
     return reads or model.code.calls_plainly("type") or model.code.speaks_of("MetricCollection")

@@ -1,4 +1,4 @@
-"""Metrics that a loop or comprehension takes out of a dict or list, one after the other: which they are."""
+"""Metrics that a loop or comprehension takes from a dict or list one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COPIES = frozenset({"list", "tuple", "enumerate", "sorted", "reversed"})
 
 
 def walked(model: Model, each: MetricCall) -> list[Value]:
-    """The metrics that the receiver of the call stands for, one per pass; none where that is not known of all."""
+    """The metrics that the call's receiver may be, one per pass; empty unless all are known."""
     if not isinstance(each.receiver, cst.Name):
         return []
     held = next((_held(model, each, node) for node in _walked_over(model, each, each.receiver.value)), None)
@@ -30,7 +30,7 @@ def walked(model: Model, each: MetricCall) -> list[Value]:
 
 
 def _walked_over(model: Model, each: MetricCall, name: str) -> Iterator[ast.expr]:
-    """What the comprehensions and loops around the call walk over that bind the name, innermost first."""
+    """The iterables of the comprehensions and loops around the call that bind the name, innermost first."""
     call, statement = model.ast_of(each.call), model.statement_of(each.call)
     around = []
     for node in subtree(statement) if call is not None else ():
@@ -44,7 +44,7 @@ def _walked_over(model: Model, each: MetricCall, name: str) -> Iterator[ast.expr
 
 
 def _held(model: Model, each: MetricCall, node: ast.expr) -> Value:
-    """The dict or list that is walked over: `metrics` of `metrics.items()`, `list(metrics.values())`."""
+    """The dict or list that is iterated: `metrics` of `metrics.items()`, `list(metrics.values())`."""
     while isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS and not node.args:
             node = node.func.value

@@ -1,1 +1,1 @@
-"""Idioms of waiting for the device: reads, truth tests, indices, sizes, norms, texts."""
+"""Synchronization idioms: reads, truth tests, indices, sizes, norms, strings."""

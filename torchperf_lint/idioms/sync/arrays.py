@@ -1,4 +1,4 @@
-"""Lists of NumPy arrays: what is in them, and where a program reads them for every sample or batch."""
+"""Lists of NumPy arrays: their elements, and where a program reads them for every sample or batch."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LISTS = frozenset("list List tuple Tuple Sequence".split())
 
 
 class Arrays(NamedTuple):
-    """The arrays in a list: the dtype that all are shown to have, if they are."""
+    """The arrays in a list, and their common dtype if it is known."""
 
     dtype: str | None
 
 
 def arrays_in(model: Model, node: cst.BaseExpression) -> Arrays | None:
-    """What is known of a list that is shown to hold arrays (no scalars of NumPy) and nothing else."""
+    """What is known of a list that provably holds only arrays (no NumPy scalars)."""
     meaning = model.ast_of(node)
     if meaning is None:
         return None
@@ -44,7 +44,7 @@ class _Reader:
         self._stored = [each for each in function.nodes if isinstance(each, ast.Name)]
 
     def held(self, node: ast.expr, walked: dict[str, ast.expr], hops: int) -> Arrays | None:
-        """The arrays of a list; `walked` says what the names that a comprehension binds walk over."""
+        """The arrays of a list; `walked` has the iterables of the names that a comprehension binds."""
         if isinstance(node, (ast.List, ast.Tuple)):
             return self._all(node.elts, walked, hops) if node.elts else None
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
@@ -93,7 +93,7 @@ class _Reader:
         return bool(first) and all(self._is_array(each, walked, hops - 1) for each in first)
 
     def _dtype(self, node: ast.expr) -> str | None:
-        """The dtype that an expression gives its array, where it says so."""
+        """The dtype that an expression gives its array, if stated."""
         if not isinstance(node, ast.Call):
             return None
         if isinstance(node.func, ast.Attribute) and node.func.attr == "astype" and node.args:
@@ -116,14 +116,14 @@ class _Reader:
         return self._model.inference.frame_value(self._function, node).ref or ""
 
     def _bindings(self, name: str) -> list[ast.expr] | None:
-        """All that the function binds the name to; None for a parameter, or where not all of it is known."""
+        """All values that the function binds the name to; None for a parameter, or if some are unknown."""
         bindings = self._model.frequency.bindings(self._function, name)
         stores = [each for each in self._stored if each.id == name and isinstance(each.ctx, ast.Store)]
         is_parameter = name in self._function.parameter_names
         return bindings if bindings and len(stores) == len(bindings) and not is_parameter else None
 
     def _appended(self, name: str) -> list[ast.expr] | None:
-        """What the function appends to a list of that name; None if it changes the list in another way."""
+        """The values that the function appends to a list of that name; None if it changes the list otherwise."""
         found: list[ast.expr] = []
         for record in self._function.calls_made:
             func = record.call.func
@@ -135,7 +135,7 @@ class _Reader:
         return found
 
     def _annotated(self, name: str, *, of_lists: bool) -> bool:
-        """Whether the name is a parameter's that is said to be an array, or a list of arrays."""
+        """Whether the name is a parameter annotated as an array, or a list of arrays."""
         arguments = self._function.arguments
         stored = any(each.id == name and isinstance(each.ctx, ast.Store) for each in self._stored)
         if arguments is None or stored:
@@ -155,7 +155,7 @@ def _reads(node: ast.expr, name: str) -> bool:
 
 
 def runs_for_data(model: Model, site: Site) -> tuple[str, tuple[Because, ...]] | None:
-    """When the site runs, if that is for every step, sample or batch, and what shows it."""
+    """Evidence that the site runs for every step, sample or batch, and for which."""
     hot_path = model.hot_path(site)
     if hot_path is not None:
         return hot_path.where, hot_path.because

@@ -1,4 +1,4 @@
-"""Reads that a statement binds to a name, `value = loss.item()`, and how to read only where the name is needed."""
+"""Reads bound to a name, `value = loss.item()`, and how to read only where the name is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bound_name(read: HostRead) -> str | None:
 
 
 def read_where_needed(model: Model, read: HostRead) -> Fix | None:
-    """Bind the tensor, and read it at its uses where each of them is throttled or behind the loop."""
+    """Bind the tensor, and read it at its uses if each is behind a sampling guard or after the loop."""
     name = bound_name(read)
     if name is None or read.by_helper:
         return None
@@ -46,5 +46,5 @@ def read_where_needed(model: Model, read: HostRead) -> Fix | None:
 
 
 def _reading(reader: str, name: str) -> str:
-    """The read as it was, of the name: `item()` gives a float, an int or a bool, as the tensor's dtype is."""
+    """The original read, of the name: `item()` returns a float, an int or a bool, as the tensor's dtype is."""
     return f"{name}.item()" if reader == "item" else f"{reader}({name})"

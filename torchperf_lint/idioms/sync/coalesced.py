@@ -1,4 +1,4 @@
-"""Several reads of one block as one: `a, b = torch.stack([x, y]).tolist()` at the place of the last of them."""
+"""Several reads of one block as one: `a, b = torch.stack([x, y]).tolist()` in place of the last of them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NOT_ALIKE = (
     *("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "distribute_tensor"),
     *("complex", "fft"),
 )
-"""In names of files where a loss may be no plain tensor, or complex."""
+"""Names in files where a loss may not be a plain tensor, or may be complex."""
 
 
 def _may_differ(model: Model) -> bool:
-    """Whether a loss of the file may be no plain tensor, or not the one that its function gives by default."""
+    """Whether a loss of the file may not be a plain tensor, or not the one that its function returns by default."""
     return model.code.speaks_of(*_NOT_ALIKE) or model.code.assigns("reduction") or model.code.calls_plainly("setattr")
 
 
 def is_one_read(model: Model, site: Site) -> bool:
-    """Whether `a, b = torch.stack([x, y]).tolist()` brings as many numbers to the host as it names, or a tuple."""
+    """Whether `a, b = torch.stack([x, y]).tolist()` reads as many numbers as it binds, or a tuple."""
     stacked, given = shape.receiver(site.node), model.parent(site.node)
     if shape.method_name(site.node) != "tolist" or not isinstance(stacked, cst.Call) or len(stacked.args) != 1:
         return False
@@ -52,7 +52,7 @@ def is_one_read(model: Model, site: Site) -> bool:
 
 
 class _Member(NamedTuple):
-    """A read, and what is known of its tensor: `scalar` is None where it only seems to be a float of no dimension."""
+    """A read, and its tensor; `scalar` is None if the tensor only seems to be a zero-dimensional float."""
 
     later: Delayed
     kind: str
@@ -60,7 +60,7 @@ class _Member(NamedTuple):
 
 
 def coalesced_fixes(model: Model) -> dict[int, Fix]:
-    """By the start of each read that can be brought to the host with others of its block: the fix for all of them."""
+    """By the start of each read that can be combined with others of its block: the fix for all of them."""
     return model.remember("coalesced_fixes", lambda: dict(_fixes(model)))
 
 
@@ -98,7 +98,7 @@ def _delayed(model: Model, reads: list[HostRead]) -> Iterator[Delayed]:
 
 
 def _known(model: Model, read: HostRead) -> tuple[str, Scalar | None] | None:
-    """Whether the read gives a float or a whole number, and the proof of it, if there is one."""
+    """Whether the read returns a float or an integer, and the proof, if there is one."""
     node, function = model.ast_of(read.tensor), model.function_of(read.site)
     if node is None:
         return None
@@ -111,7 +111,7 @@ def _known(model: Model, read: HostRead) -> tuple[str, Scalar | None] | None:
 
 
 class _Group:
-    """Reads of one kind such that each may wait for the last of them."""
+    """Reads of one kind that can all wait for the last of them."""
 
     def __init__(self) -> None:
         self.members: list[_Member] = []
@@ -131,7 +131,7 @@ class _Group:
 
 
 def _groups(model: Model, members: list[_Member]) -> Iterator[list[_Member]]:
-    """The groups of several reads, in which at most bounds.MOST_READ_AT_ONCE are read at once."""
+    """The groups of several reads; at most bounds.MOST_READ_AT_ONCE are combined."""
     by_statement = {id(member.later.statement): member for member in members}
     statements = statements_around(model, members[0].later.statement)
     found: list[_Group] = []

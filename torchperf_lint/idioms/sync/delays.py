@@ -1,4 +1,4 @@
-"""Reads that are put off within their block: what may run before them without a difference to what they give."""
+"""Reads that are delayed within their block: what may run before them without changing their results."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _TAKES_AND_LEAVES = frozenset(
 class Delayed(NamedTuple):
     """A read `name = t.item()` that is to run later in its block.
 
-    `tensor` is the name that is looked at then, if `t` is a plain one. `private` says that nothing but the function's
-    own arithmetic sees the tensor until then, `hidden` that only the function's own statements see `name`.
+    `tensor` is the name that is read then, if `t` is a plain one. `private` says that only the function's
+    own arithmetic uses the tensor until then, `hidden` that only the function's own statements use `name`.
     """
 
     read: HostRead
@@ -42,7 +42,7 @@ class Delayed(NamedTuple):
 
 
 def delayed(model: Model, read: HostRead) -> Delayed | None:
-    """The read as one that may be put off; None unless a statement of its own binds it to a plain name."""
+    """The read as one that may be delayed; None unless a statement of its own binds it to a plain name."""
     statement = model.statement_of(read.site.node)
     given = read.parent
     if read.by_helper or not isinstance(given, cst.Assign) or given.value is not read.site.node:
@@ -61,13 +61,13 @@ def delayed(model: Model, read: HostRead) -> Delayed | None:
 
 
 def _sees_all_names(model: Model) -> bool:
-    """Whether some code may see the names at the top of the file without naming them."""
+    """Whether some code may read the names at the top of the file without naming them."""
     reads = model.code.calls_plainly("globals", "locals", "vars", "eval", "exec")
     return reads or model.code.names("__dict__", "__main__", "*")
 
 
 def _has_its_row(model: Model, statement: ast.stmt) -> bool:
-    """Whether nothing else stands on the statement's row, be it code or a suppression."""
+    """Whether nothing else is on the statement's line, neither code nor a suppression."""
     line = model.source.line(statement.lineno).encode()
     around = line[: statement.col_offset] + line[statement.end_col_offset :]
     before, after = line[: statement.col_offset], line[statement.end_col_offset :].strip()
@@ -80,13 +80,13 @@ def _has_its_row(model: Model, statement: ast.stmt) -> bool:
 
 
 def _is_new(model: Model, tensor: cst.BaseExpression) -> bool:
-    """Whether the expression makes a tensor that nobody else has."""
+    """Whether the expression makes a tensor that no other code holds."""
     made = model.ast_of(tensor)
     return isinstance(made, ast.Call) and writes.is_made(model, model.function_of(model.site(tensor)), made)
 
 
 def _is_private(model: Model, read: HostRead) -> bool:
-    """Whether the function makes the tensor and only computes with it: nothing else can write to it, or keeps it."""
+    """Whether the function makes the tensor and only computes with it: no other code can write to it or store it."""
     assert isinstance(read.tensor, cst.Name)
     name, function = read.tensor.value, model.function_of(read.site)
     others = model.remember(("other uses", name, function), lambda: _other_uses(model, name, function))
@@ -95,7 +95,7 @@ def _is_private(model: Model, read: HostRead) -> bool:
 
 
 def _other_uses(model: Model, name: str, function: FunctionInfo) -> list[ast.Name] | None:
-    """The reads of a name that do not only compute with a tensor; None where it is not shown to be made here."""
+    """The uses of a name other than computing with its tensor; None unless the function provably makes the tensor."""
     bound = model.frequency.bindings(function, name)
     around = function.parents
     uses = _uses(function).get(name, [])
@@ -108,7 +108,7 @@ def _other_uses(model: Model, name: str, function: FunctionInfo) -> list[ast.Nam
 
 
 def _uses(function: FunctionInfo) -> dict[str, list[ast.Name]]:
-    """The places of the function's names, by name."""
+    """The positions of the function's names, by name."""
     return function.index.note(("uses", function), lambda: _by_name(function))
 
 
@@ -121,7 +121,7 @@ def _by_name(function: FunctionInfo) -> dict[str, list[ast.Name]]:
 
 
 def _is_bound_anew(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    """Whether the expression makes a tensor that nobody else has, or is a read that gives a number in its place."""
+    """Whether the expression makes a tensor that no other code holds, or reads a number from it."""
     if is_read(node) or isinstance(node, ast.Compare) or writes.is_made(model, function, node):
         return True
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _NEW:
@@ -130,7 +130,7 @@ def _is_bound_anew(model: Model, function: FunctionInfo, node: ast.expr) -> bool
 
 
 def _is_number(model: Model, function: FunctionInfo, use: ast.Name) -> bool:
-    """Whether the name stands for the number by then that has been read from the tensor."""
+    """Whether the name is already bound to the number read from the tensor."""
     value = model.inference.frame_value(function, use)
     return value.kind is Kind.NUMBER and not value.mixed
 
@@ -157,7 +157,7 @@ def _only_computes(model: Model, function: FunctionInfo, node: ast.AST, around: 
 
 
 def relies_on_waits(model: Model) -> bool:
-    """Whether the file copies to the host without waiting: any read may be what such a copy is waited for with."""
+    """Whether the file copies to the host without waiting: any read may be the wait for such a copy."""
     for record in (*model.index.calls_named("to"), *model.index.calls_named("copy_"), *model.index.calls_named("cpu")):
         flags = [keyword.value for keyword in record.call.keywords if keyword.arg in ("non_blocking", None)]
         flags += record.call.args[1:]

@@ -1,4 +1,4 @@
-"""Reads that stand well before their first use in the step, with work for the device launched in between."""
+"""Reads long before their first use in the step, with device work launched in between."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LAUNCHES = frozenset("backward manual_backward".split())
 
 
 class Early(NamedTuple):
-    """A read, what it binds, the statement that first needs that, and how the read is written in front of that."""
+    """A read, what it binds, the statement that first needs that, and the text of the read to put there."""
 
     read: HostRead
     name: str
@@ -38,7 +38,7 @@ class Early(NamedTuple):
 
 
 def early_reads(model: Model) -> Iterator[Early]:
-    """The reads of a step that could wait for their first use in the same block, behind work for the device."""
+    """The reads of a step that could wait for their first use in the same block, after device work."""
     if relies_on_waits(model):
         return
     for read in sorted((*_numbers(model), *_copies(model)), key=lambda read: read.site.start):
@@ -74,7 +74,7 @@ def _copies(model: Model) -> Iterator[HostRead]:
 
 
 def _first_use(model: Model, later: Delayed) -> ast.stmt | None:
-    """The statement of the block that first uses the name; None if the read cannot, or need not, wait for it."""
+    """The block's first statement that uses the name; None if the read cannot, or need not, wait for it."""
     place, statements = model.index.places[later.statement], statements_around(model, later.statement)
     needed = statements.next_mention(later.name, place.position)
     if needed is None or not statements.may_wait(later, place.position + 1, needed):
@@ -86,7 +86,7 @@ def _first_use(model: Model, later: Delayed) -> ast.stmt | None:
 
 
 def _launches(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool:
-    """Whether the statement gives the device a lot to do: a module's call, a backward pass, an optimizer's step."""
+    """Whether the statement launches much device work: a module's call, a backward pass, an optimizer's step."""
     for node in subtree(statement):
         if not isinstance(node, ast.Call):
             continue
@@ -102,7 +102,7 @@ def _launches(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
 
 
 def _moved(model: Model, later: Delayed, needed: ast.stmt) -> tuple[Edit, ...] | None:
-    """Put the read in front of the statement that needs it; what it computes first is computed where it stands."""
+    """Move the read to the statement that needs it; what it computes first is computed where it stands now."""
     source, row, read = model.source, first_row(needed), later.read
     indent = source.line(needed.lineno)[: needed.col_offset]
     if indent.strip() or source.line(row)[: len(indent)] != indent:

@@ -1,4 +1,4 @@
-"""Helpers of the project whose call is what they do: they only read their argument, or only show what they get."""
+"""Helper functions of the project that only read their argument, or only display what they receive."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _BRANCHES = (ast.If, ast.IfExp)
 
 
 class HelperRead(NamedTuple):
-    """A call of a function that does nothing but read its argument on the host."""
+    """A call of a function that only reads its argument on the host."""
 
     site: Site
     argument: cst.BaseExpression
-    copies: bool  # it brings a whole tensor over, and not one number
+    copies: bool  # it copies a whole tensor, not one number
     because: Because
 
 
 def helper_reads(model: Model) -> tuple[HelperRead, ...]:
-    """The calls of such functions that run in every step, in source order."""
+    """The calls of such functions in every step, in source order."""
     return model.remember("helper_reads", lambda: tuple(_helper_reads(model)))
 
 
@@ -55,7 +55,7 @@ def _helper_reads(model: Model) -> Iterator[HelperRead]:
 
 
 def _reader(model: Model, record: CallRecord) -> ast.Call | None:
-    """The read in the function that a call calls, if that does nothing else with the first argument."""
+    """The read in the called function, if it does nothing else with its first argument."""
     if not record.call.args or isinstance(record.call.args[0], ast.Starred):
         return None
     function = model.inference.seen_alone(record.function, record.call.func).function
@@ -64,12 +64,12 @@ def _reader(model: Model, record: CallRecord) -> ast.Call | None:
 
 
 def stands_in_reader(model: Model, site: Site) -> bool:
-    """Whether the site stands in such a function: then its calls are what is reported."""
+    """Whether the site is in such a function: then its calls are reported instead."""
     return _only_read(model, model.function_of(site)) is not None
 
 
 def _only_read(model: Model, function: FunctionInfo) -> ast.Call | None:
-    """The call by which a function that does nothing else reads its first parameter; None if it is no such function."""
+    """The call by which a function reads its first parameter, doing nothing else; None for other functions."""
     return model.remember(("only_read", function), lambda: _find_read(function))
 
 
@@ -95,7 +95,7 @@ def _find_read(function: FunctionInfo) -> ast.Call | None:
 
 
 def _is_plain(function: FunctionInfo, others: list[str]) -> bool:
-    """Whether there is nothing in the function but branches on what the first parameter is, and what reads it."""
+    """Whether the function only branches on its first parameter and reads it."""
     if any(last_name(getattr(each, "func", each)) not in _HARMLESS_DECORATORS for each in function.decorators):
         return False
     pending: list[ast.AST] = list(function.body)
@@ -126,7 +126,7 @@ def _is_part_of_read(call: ast.Call, own_name: str) -> bool:
 
 
 def _held_in(node: ast.expr | None, held: set[str]) -> bool:
-    """Whether the expression is what one of the names holds, detached, copied or converted."""
+    """Whether the expression is the value of one of the names, detached, copied or converted."""
     while node is not None and not isinstance(node, ast.Name):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             node = node.func.value
@@ -138,12 +138,12 @@ def _held_in(node: ast.expr | None, held: set[str]) -> bool:
 
 
 def display_names(model: Model) -> list[str]:
-    """The names of functions that the file calls and that may be such as only show what they are given."""
+    """The names of functions that the file calls and that may only display their arguments."""
     return [name for name in model.index.calls if any(word in name.lower() for word in DISPLAY_WORDS)]
 
 
 def only_shows(model: Model, function: FunctionInfo) -> bool:
-    """Whether a function does nothing but print or log what it is given, in this process or in another."""
+    """Whether a function only prints or logs its arguments, in this process or in another."""
     return model.remember(("only_shows", function), lambda: _find_display(function))
 
 

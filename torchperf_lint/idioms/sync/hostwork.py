@@ -1,4 +1,4 @@
-"""Whether the program works on the host, within the step, on what it copied there, or in a function that it calls."""
+"""Whether the program works on the host, in the same step, on data that it copied there, directly or in calls."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _COLLECTS = frozenset({"append", "extend", "add", "insert", "update", "appendlef
 
 
 def worked_on_at_once(model: Model, site: Site, hot_path: HotPath) -> bool:
-    """Whether the step goes on to work on the host on what the site copies.
+    """Whether the same step works on the host on what the site copies.
 
-    The copy is followed through names, inner loops and containers, and into the functions of the project.
+    The copy is traced through names, inner loops and containers, and into the project's functions.
     """
     copy = model.ast_of(site.node)
     if copy is None:
@@ -42,14 +42,14 @@ def worked_on_at_once(model: Model, site: Site, hot_path: HotPath) -> bool:
 
 
 class _Held:
-    """The expressions, names and paths that stand for what was copied, or hold it."""
+    """The expressions, names and paths that are the copy, or contain it."""
 
     def __init__(self, nodes: set[ast.expr], names: Iterable[str] = ()) -> None:
         self.nodes = nodes
         self.names = set(names)
 
     def has(self, node: ast.AST) -> bool:
-        """Whether it stands in the expression, and not only its length or shape."""
+        """Whether the expression uses the copy, not only its length or shape."""
         if node in self.nodes:
             return True
         if isinstance(node, (ast.Name, ast.Attribute)) and dotted(node) in self.names:
@@ -61,7 +61,7 @@ class _Held:
         return any(self.has(child) for child in children(node) if not isinstance(child, ast.stmt))
 
     def spread(self, statements: list[ast.stmt]) -> None:
-        """Follow it through the statements, until no other name holds it."""
+        """Trace the copy through the statements, until no other name holds it."""
         known = -1
         while known < len(self.names):
             known = len(self.names)
@@ -83,13 +83,13 @@ class _Held:
                 self._collect(node)
 
     def _collect(self, call: ast.Call) -> None:
-        """What `kept.append(x)` puts it into."""
+        """Record the container in `kept.append(x)`."""
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr in _COLLECTS and any(map(self.has, _given(call))):
             self._bind(func.value)
 
     def _walk_over(self, target: ast.expr, source: ast.expr) -> None:
-        """The names of a loop's item: of `for i, (x, y) in enumerate(zip(xs, ys))` each by its own source."""
+        """The names of a loop's item: in `for i, (x, y) in enumerate(zip(xs, ys))` each from its own source."""
         parts = target.elts if isinstance(target, ast.Tuple) else []
         name = last_name(source.func) if isinstance(source, ast.Call) else None
         if isinstance(source, ast.Call) and name == "enumerate" and len(parts) == 2 and source.args:
@@ -113,7 +113,7 @@ class _Held:
 
 
 def _needs_host(inference: ValueQuestions, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
-    """Whether a call in the function works on the host on what it is given of that."""
+    """Whether a call in the function works on the host on the copy in its arguments."""
     given = [place for place, each in enumerate(_given(call)) if held.has(each)]
     if not given:
         return False
@@ -151,7 +151,7 @@ def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
 
 
 def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
-    """What a statement consists of, without the statements inside it."""
+    """The nodes of a statement, without nested statements."""
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()
@@ -160,7 +160,7 @@ def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _statements(block: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a block and those inside them, without those of functions and classes."""
+    """The statements of a block and those nested in them, without those of functions and classes."""
     for statement in block:
         if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield statement

@@ -1,4 +1,4 @@
-"""Subscripts of tensors that run in every step: what stands in the brackets, and whether it is read or written."""
+"""Subscripts of tensors in every step: their indices, and whether they read or write."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADERS_ONLY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import
 
 
 class Use(enum.Enum):
-    """What is done to the elements that a subscript chooses."""
+    """How the selected elements are used."""
 
     READ = "read"
     WRITTEN = "written"
@@ -29,7 +29,7 @@ class Use(enum.Enum):
 
 
 class Indexed(NamedTuple):
-    """A subscript that runs in every step; `parts` are the indices in the brackets, `given` what is written."""
+    """A subscript that runs in every step; `parts` are the indices in the brackets, `given` the value written."""
 
     site: Site
     node: ast.Subscript
@@ -42,14 +42,14 @@ class Indexed(NamedTuple):
     hot_path: HotPath
 
     def value(self, node: ast.expr) -> Value:
-        """What an expression of its statement is."""
+        """The value of an expression in its statement."""
         return self.values.get(node, UNKNOWN)
 
 
 def hot_subscripts(
     model: Model, wanted: Callable[[ast.Subscript, Mapping[ast.expr, Value]], bool]
 ) -> Iterator[Indexed]:
-    """The subscripts that run in every step, in source order, of which `wanted` holds for the node and its values."""
+    """The subscripts in every step for which `wanted` holds, given the node and its values, in source order."""
     if model.inference.cpu_only:
         return
     for statement, place in model.index.places.items():
@@ -76,7 +76,7 @@ def parts_of(node: ast.Subscript) -> tuple[ast.expr, ...]:
 
 
 def _may_choose(node: ast.Subscript) -> bool:
-    """Whether there is more in the brackets than literals and slices between them; annotations choose nothing."""
+    """Whether the brackets hold more than literals and slices of them; annotations select nothing."""
     return any(not _is_literal(part) for part in parts_of(node)) or not isinstance(node.ctx, ast.Load)
 
 
@@ -98,9 +98,9 @@ def _use(statement: ast.stmt, node: ast.Subscript) -> tuple[Use, ast.expr | None
 
 
 def hot_masks(model: Model) -> Iterator[tuple[Indexed, ast.expr]]:
-    """Subscripts, run in every step, by a mask on the accelerator whose count the host has to know; and the mask.
+    """Subscripts, in every step, by a mask on the accelerator whose count the host needs; and the mask.
 
-    A number that is written through a mask is filled in by the device, which counts nothing.
+    A number that is written through a mask is filled in by the device, which needs no count.
     """
     for indexed in hot_subscripts(model, _has_mask):
         mask = next(part for part in indexed.parts if is_mask(indexed.value(part)))
@@ -110,15 +110,15 @@ def hot_masks(model: Model) -> Iterator[tuple[Indexed, ast.expr]]:
                 continue
         held = indexed.value(indexed.node.value)
         if held.kind is Kind.TENSOR and held.device is Device.CPU:
-            continue  # A mask on the accelerator chooses nothing from the host: then the mask is there, too.
-        # Nothing but tensors is indexed by a comparison; an attribute may be a list of layers.
+            continue  # A mask on the accelerator cannot index a host tensor: then the mask is on the host, too.
+        # Only tensors are indexed by a comparison; an attribute may be a list of layers.
         is_held_there = held.holds_tensors and held.device.on_accelerator
         if (is_held_there or is_shown(model, indexed.function, mask)) and not _is_empty(model, indexed.statement, mask):
             yield indexed, mask
 
 
 def _is_empty(model: Model, statement: ast.stmt, mask: ast.expr) -> bool:
-    """Whether the statement runs only where nothing is chosen: in the other arm of `if mask.any():`."""
+    """Whether the statement runs only if nothing is selected: in the other branch of `if mask.any():`."""
     wanted = {f"{ast.unparse(mask)}.any()", f"torch.any({ast.unparse(mask)})"}
     place = model.index.places[statement]
     while place.parent is not None:
@@ -139,12 +139,12 @@ def _has_mask(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool:
 
 
 def is_mask(value: Value) -> bool:
-    """Whether a tensor on the accelerator chooses elements by true and false."""
+    """Whether a tensor on the accelerator selects elements by true and false."""
     return value.kind is Kind.TENSOR and value.dtype in ("bool", "uint8") and value.device.on_accelerator
 
 
 def compared_with_number(model: Model, indexed: Indexed) -> bool:
-    """Whether the one mask in the brackets has been made by comparing the very tensor with a number.
+    """Whether the only mask in the brackets compares the same tensor with a number.
 
     Then both have the same shape. The mask is written in the brackets, or bound once, like the tensor.
     """

@@ -1,4 +1,4 @@
-"""Tensors that a list keeps from pass to pass: whether something may write over them in the meantime."""
+"""Tensors that a list stores across passes: whether something may overwrite them in the meantime."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _BUFFER = "a module's own tensor"
 
 
 def is_never_written(model: Model, node: cst.BaseExpression, site: Site, hot_path: HotPath) -> bool:
-    """Whether the function makes the tensor itself, and hands it to nothing that may write to it.
+    """Whether the function makes the tensor itself, and passes it to nothing that may write to it.
 
-    An attribute (`layer.weight`) may be written to by anybody, an optimizer for one.
+    Any code may write to an attribute (`layer.weight`), such as an optimizer.
     """
     meaning = model.ast_of(node)
     return meaning is not None and _Sharing(model, model.function_of(site), hot_path.loop).is_never_written(meaning)
 
 
 class _Sharing:
-    """Which names of a function may stand for the same memory."""
+    """The names of a function that may share memory."""
 
     def __init__(self, model: Model, function: FunctionInfo, loop: ast.stmt | None) -> None:
         self._model = model
@@ -57,7 +57,7 @@ class _Sharing:
         for name in pending:
             made = self._made.get(name, [])
             if not made or len(made) != self._stores[name]:
-                return False  # a parameter, or bound in a way that is not looked at
+                return False  # a parameter, or an unknown form of binding
             others = {each for each, values in self._made.items() if any(name in shared for shared in values)}
             found = others.union(*made) - known
             known |= found
@@ -65,7 +65,7 @@ class _Sharing:
         return known.isdisjoint(self._touched())
 
     def _shares(self, node: ast.expr) -> set[str]:
-        """The names whose memory an expression may give."""
+        """The names whose memory an expression may share."""
         if isinstance(node, ast.Name):
             return {node.id}
         if isinstance(node, ast.Call):
@@ -97,13 +97,13 @@ class _Sharing:
         return found | self._shares(call.func.value) if itself or gives else found
 
     def _touched(self) -> set[str]:
-        """The names of what the function writes to in place, or hands to something that may do so."""
+        """The names that the function writes to in place, or passes to something that may do so."""
         touched: set[str] = set()
         for written, _ in written_in(self._function):
             touched |= self._shares(written)
         for node in self._function.nodes:
             if isinstance(node, ast.Assign) and any(isinstance(each, ast.Attribute) for each in node.targets):
-                touched |= self._shares(node.value)  # who has it there may write to it
+                touched |= self._shares(node.value)  # other code that reads it there may write to it
         for record in self._function.calls_made:
             call = record.call
             value = self._model.inference.frame_value(self._function, call.func)
@@ -121,10 +121,10 @@ class _Sharing:
 
 
 def writes_its_output(model: Model, module: Value) -> bool:
-    """Whether a module may give a tensor of its own, which its next call writes over.
+    """Whether a module may return a tensor of its own, which its next call overwrites.
 
-    It is looked for in the module's class and those of its file that it names; where the class is not known, in this
-    file and those around it.
+    The module's class is searched, with the classes of its file that it names; if the class is unknown, this file and
+    its neighbours are.
     """
     program, index = model.inference.program, model.index
     if module.cls is not None:
@@ -141,7 +141,7 @@ def writes_its_output(model: Model, module: Value) -> bool:
 
 
 def _gives_what_it_writes(cls: ClassInfo) -> bool:
-    """Whether a class keeps a tensor in an attribute that its methods write in place, and hands it out."""
+    """Whether a class stores a tensor in an attribute that its methods write in place, and returns it."""
     methods = [method for name, method in cls.methods.items() if name != "__init__"]
     written, given = set(), set()
     for method in methods:
@@ -154,7 +154,7 @@ def _gives_what_it_writes(cls: ClassInfo) -> bool:
 
 
 def _may_be(node: ast.expr) -> Iterator[str]:
-    """The paths (`self.out`) whose memory an expression may give."""
+    """The paths (`self.out`) whose memory an expression may share."""
     path = dotted(node)
     if path is not None:
         yield path
@@ -177,7 +177,7 @@ def _may_be(node: ast.expr) -> Iterator[str]:
 
 
 def goes_backward_behind(model: Model, site: Site, hot_path: HotPath) -> bool:
-    """Whether the function sends something backward elsewhere than in the loop: perhaps what the loop has collected."""
+    """Whether the function calls backward outside the loop, perhaps on what the loop has collected."""
     inside = set() if hot_path.loop is None else {id(node) for node in subtree(hot_path.loop)}
     calls = [record.call for record in model.function_of(site).calls_made if id(record.call) not in inside]
     return any(last_name(call.func) in ("backward", "manual_backward", "grad") for call in calls)

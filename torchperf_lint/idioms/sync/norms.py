@@ -1,4 +1,4 @@
-"""Norms of parameters or gradients that are read one after the other, and the total that a loop makes of them."""
+"""Norms of parameters or gradients that are read one by one, and a loop's total of them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _SQUARE_ROOTS = ("math.sqrt", "sqrt")
 
 
 class Total(NamedTuple):
-    """A loop that does nothing but add up squared norms, and the statements around it, as one expression could.
+    """A loop that only adds up squared norms, and the statements around it, in the form of one expression.
 
-    `normed` is what each norm is taken of, `norm` the norm itself, `walk` the rest of a comprehension over them.
+    `normed` is the argument of each norm, `norm` the norm itself, `walk` the rest of a comprehension over them.
     """
 
     statements: tuple[ast.stmt, ...]
-    name: str | None  # what the root is bound to; None if it is returned
+    name: str | None  # the name of the root; None if it is returned
     normed: str
     norm: str
     walk: str
 
 
 def is_one_of_many(model: Model, site: Site, tensor: cst.BaseExpression) -> bool:
-    """Whether a read in a loop or comprehension over parameters is of the norm of one of them, or of its gradient."""
+    """Whether a read in a loop or comprehension over parameters is of one parameter's norm, or of its gradient's."""
     statement = model.statement_of(site.node)
     function = model.index.places[statement].function
     meaning = model.ast_of(tensor)
@@ -59,7 +59,7 @@ def is_one_of_many(model: Model, site: Site, tensor: cst.BaseExpression) -> bool
 
 
 def _spelled(model: Model, function: FunctionInfo, node: ast.expr) -> ast.expr:
-    """The call with the name that the function has in torch, if it is one of torch under another name."""
+    """The call with the function's name in torch, if it is a torch function under another name."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in _NORMS:
         ref = model.inference.frame_value(function, node.func).ref or ""
         if ref.startswith("torch."):
@@ -101,7 +101,7 @@ def _normed(node: ast.expr) -> ast.expr | None:
 
 
 def _subject(call: ast.Call) -> ast.expr | None:
-    """What a method is called on, or a function of torch is given first."""
+    """The receiver of a method, or the first argument of a torch function."""
     if isinstance(call.func, ast.Attribute):
         root = dotted(call.func.value) or ""
         if root.partition(".")[0] not in ("torch", "LA", "linalg"):
@@ -110,13 +110,13 @@ def _subject(call: ast.Call) -> ast.expr | None:
 
 
 def is_summed_up(model: Model, name: str, site: Site) -> bool:
-    """Whether the function around the site adds what the name holds to something."""
+    """Whether the function around the site adds the name's value to something."""
     function = model.function_of(site)
     return name in model.remember(("summed up", function), lambda: _summed_up_in(function))
 
 
 def _summed_up_in(function: FunctionInfo) -> frozenset[str]:
-    """The names in what a function adds to something."""
+    """The names in the terms that a function adds to something."""
     return frozenset(
         each.id
         for node in subtree(function.node)
@@ -127,7 +127,7 @@ def _summed_up_in(function: FunctionInfo) -> frozenset[str]:
 
 
 def total_of(model: Model, site: Site) -> Total | None:
-    """The root of a sum of squared norms that the loop around the site makes, if it does nothing else."""
+    """The root of a sum of squared norms that the loop around the site computes, if it does nothing else."""
     statement = model.statement_of(site.node)
     loops = model.loops.enclosing(statement)
     loop = loops[0] if loops else None
@@ -161,20 +161,20 @@ def total_of(model: Model, site: Site) -> Total | None:
 
 
 def _operand(node: ast.expr) -> str:
-    """The text of what stands behind `in` or `if` in a comprehension."""
+    """The text of an expression after `in` or `if` in a comprehension."""
     text = ast.unparse(node)
     return f"({text})" if isinstance(node, (ast.IfExp, ast.Lambda)) else text
 
 
 def _is_of_matrix(model: Model, norm: ast.expr, function: FunctionInfo) -> bool:
-    """Whether it is `torch.linalg.norm(g, 2)`, of a matrix the largest singular value."""
+    """Whether the norm is `torch.linalg.norm(g, 2)`, which is the largest singular value of a matrix."""
     if not isinstance(norm, ast.Call) or len(norm.args) + len(norm.keywords) < 2:
         return False
     return model.inference.frame_value(function, norm.func).ref == "torch.linalg.norm"
 
 
 def _leaves_names_behind(loop: ast.For, name: str, function: FunctionInfo) -> bool:
-    """Whether a name that the loop binds, other than the sum, is read outside it: a comprehension binds none."""
+    """Whether a name that the loop binds, except the sum, is read outside it: a comprehension binds none."""
     bound = names_bound_in(loop) - {name}
     inside = {id(node) for node in subtree(loop)}
     return any(
@@ -194,7 +194,7 @@ def _starts_at_zero(statement: ast.stmt, name: str) -> bool:
 
 
 def _bound_root(statement: ast.stmt, name: str) -> str | None:
-    """The name that `name = total ** 0.5` binds, the empty text for `return total ** 0.5`; None for anything else."""
+    """The name bound by `name = total ** 0.5`, the empty string for `return total ** 0.5`; None for anything else."""
     value = statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
     if value is None or not _is_root_of(value, name):
         return None
@@ -214,7 +214,7 @@ def _is_root_of(node: ast.expr, name: str) -> bool:
 
 
 def _one_norm(loop: ast.For, added: ast.AugAssign) -> tuple[ast.expr | None, ast.expr | None]:
-    """The norm that each pass adds the square of, and the condition under which it does."""
+    """The norm whose square each pass adds, and its condition."""
     body, condition = list(loop.body), None
     if len(body) == 1 and isinstance(body[0], ast.If) and not body[0].orelse:
         condition, body = body[0].test, list(body[0].body)
@@ -256,7 +256,7 @@ def _read_in(value: ast.expr) -> tuple[ast.expr | None, bool]:
 
 
 def _is_second(norm: ast.expr) -> bool:
-    """Whether a norm is the Euclidean one: asked for by 2, or not at all."""
+    """Whether a norm is Euclidean: of order 2, or of no given order."""
     if not isinstance(norm, ast.Call) or last_name(norm.func) == "sum":
         return True
     asked = norm.args if _subject(norm) is getattr(norm.func, "value", None) else norm.args[1:]
@@ -271,7 +271,7 @@ def _is_two(node: ast.expr) -> bool:
 
 
 def in_place_of(model: Model, site: Site, total: Total, line: str) -> tuple[Edit, ...] | None:
-    """Put one line in the place of the total's statements, below the comments in them; None where that cannot be."""
+    """Replace the total's statements by one line, after their comments; None if impossible."""
     source = model.source
     made: list[Edit] = []
     kept: list[str] = []

@@ -1,4 +1,4 @@
-"""Tensors of the accelerator that go by way of NumPy: fetched, worked on by what torch does as well, and sent back."""
+"""Accelerator tensors that take a detour through NumPy: fetched, processed as torch could, and sent back."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _NEUTRAL = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DTYPE)
 
 
 class Work(NamedTuple):
-    """What NumPy does to fetched tensors: the calls that fetch them, and the functions with their twins in torch."""
+    """What NumPy does to fetched tensors: the calls that fetch them, and the functions with their torch equivalents."""
 
     fetches: tuple[ast.Call, ...]
     functions: tuple[tuple[str, str], ...]
 
     def with_(self, other: Work) -> Work:
-        """Both together."""
+        """The union of both."""
         return Work((*self.fetches, *other.fetches), (*self.functions, *other.functions))
 
 
 class NumpyTrip(NamedTuple):
-    """A place where a tensor comes back to the device after NumPy has worked on it."""
+    """A place where a tensor returns to the device after NumPy has processed it."""
 
     site: Site
     work: Work
@@ -48,12 +48,12 @@ _NOTHING = Work((), ())
 
 
 def numpy_trips(model: Model) -> tuple[NumpyTrip, ...]:
-    """The moves to the accelerator, in every step, of what NumPy has made of tensors that were there."""
+    """The moves to the accelerator, in every step, of NumPy results from tensors that were there."""
     return model.remember("numpy_trips", lambda: tuple(_numpy_trips(model)))
 
 
 def is_fetch(model: Model, site: Site) -> bool:
-    """Whether the call at the site, or the chain of calls around it, fetches a tensor for such work."""
+    """Whether the call at the site, or the call chain around it, fetches a tensor for such work."""
     row, start = site.rows[0], site.start
     for trip in numpy_trips(model):
         for fetch in trip.work.fetches:
@@ -65,7 +65,7 @@ def is_fetch(model: Model, site: Site) -> bool:
 
 
 def comes_from_numpy(model: Model, site: Site) -> bool:
-    """Whether the site is where such a tensor comes back."""
+    """Whether the site is where such a tensor returns to the device."""
     return any(trip.site.start <= site.start < trip.site.end for trip in numpy_trips(model))
 
 
@@ -95,7 +95,7 @@ def _made(model: Model, site: Site, node: cst.BaseExpression, hot_path: HotPath,
 
 
 class _Tracer:
-    """What an expression of one function is made of."""
+    """Traces the sources of expressions in one function."""
 
     def __init__(self, model: Model, function: FunctionInfo) -> None:
         self._model = model
@@ -103,7 +103,7 @@ class _Tracer:
         self._names = 0
 
     def packed(self, node: ast.expr) -> Work | None:
-        """The work that ends in `torch.from_numpy(...)`, perhaps cast or reshaped; None if it is no such work."""
+        """The work that ends in `torch.from_numpy(...)`, perhaps cast or reshaped; None for anything else."""
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if self._value(node.func).kind is Kind.LIBRARY:
                 break
@@ -120,7 +120,7 @@ class _Tracer:
         return self._work(node.args[0])
 
     def _work(self, node: ast.expr) -> Work | None:
-        """What goes into an array; None if any part of it is not known."""
+        """The work that makes an array; None if any part of it is unknown."""
         value = self._value(node)
         if isinstance(node, ast.Constant) or value.kind in _NEUTRAL:
             return _NOTHING
@@ -191,7 +191,7 @@ class _Tracer:
         return Work((node,), ()) if on_device else None
 
     def _bound(self, name: ast.Name) -> ast.expr | None:
-        """What the only statement that binds the name binds it to, if that runs in the same step."""
+        """The value of the only statement that binds the name, if it runs in the same step."""
         self._names += 1
         bindings = self._model.frequency.bindings(self._function, name.id)
         stores = [

@@ -1,4 +1,4 @@
-"""Indices and sizes that the host or the device has to wait for: which part of a subscript or call it is, and why."""
+"""Indices and sizes that host or device must wait for: which part of a subscript or call, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BY_LIST = ("list",)
 
 
 class Costly(NamedTuple):
-    """A subscript or a call, run in every step, that waits for an index or a size, and what it waits for.
+    """A subscript or a call, in every step, that waits for an index or a size, and that part.
 
     `by` says how: `read` of an index or size on the device, `copy` of indices to the device, `number` copied there
     to be written.
@@ -76,7 +76,7 @@ def _is_device_number(value: Value) -> bool:
 
 
 def _is_host_index(value: Value) -> bool:
-    """A list of numbers, or integers in a tensor of the host, or in an array."""
+    """Whether the value is a list of numbers, or integers in a host tensor or in an array."""
     if value.kind is Kind.CONTAINER:
         return value.ref in _BY_LIST and value.element is not None and value.element.kind is Kind.NUMBER
     return (
@@ -85,7 +85,7 @@ def _is_host_index(value: Value) -> bool:
 
 
 def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
-    """A number that is written to one element, or through integers on the device."""
+    """Whether a number is written to one element, or through integers on the device."""
     if indexed.use is not Use.WRITTEN or indexed.given is None or len(parts_of(indexed.node)) != 1:
         return None
     given, index = indexed.value(indexed.given), indexed.value(indexed.parts[0])
@@ -98,13 +98,13 @@ def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | 
 
 
 def is_one_element(indexed: Indexed) -> bool:
-    """Whether the one index is a whole number of the host: then the subscript is a view, through a tensor a copy."""
+    """Whether the only index is an integer on the host: then the subscript is a view; with a tensor it is a copy."""
     value = indexed.value(indexed.parts[0])
     return value.kind is Kind.NUMBER and value.dtype == "int"
 
 
 def is_row_of_places(indexed: Indexed) -> bool:
-    """Whether the one index is a vector of integers on the device."""
+    """Whether the only index is a vector of integers on the device."""
     value = indexed.value(indexed.parts[0])
     return value.is_tensor and value.vector is True and value.dtype == "int64"
 
@@ -114,7 +114,7 @@ def _size(model: Model, record: CallRecord) -> ast.expr | None:
 
 
 def _size_among(call: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:
-    """The argument of a function that needs numbers of the host which is a number on the device."""
+    """The argument that is a device number, of a function that needs host numbers."""
     callee = values.get(call.func, UNKNOWN)
     ref = callee.ref or ""
     is_function = callee.kind is Kind.LIBRARY and (ref == "builtins.range" or ref.startswith("torch."))

@@ -1,6 +1,6 @@
-"""Host reads of device scalars (`x.item()`, `float(x)`, `int(x)`) and what each is read for.
+"""Host reads of device scalars (`x.item()`, `float(x)`, `int(x)`) and their sinks.
 
-The rules of the sync group share this room: each read has one role, and one rule owns each role.
+The rules of the sync group share this module: each read has one sink, and one rule owns each sink.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMPREHENSIONS = ("ListComp", "GeneratorExp", "SetComp", "DictComp")
 
 
 class Sink(enum.Enum):
-    """What a read is for; the first that fits."""
+    """The use of a read; the first that fits."""
 
     ACCUMULATED = "added to a running sum"
     COLLECTED = "appended to a list"
@@ -55,30 +55,30 @@ class Sink(enum.Enum):
 
 
 COLD = HotPath(None, Frequency.SELDOM, ())
-"""The heat of a read that does not run in every step."""
+"""The frequency of a read that does not run in every step."""
 
 
 class HostRead(NamedTuple):
     """A read of a device scalar that runs in every step."""
 
     site: Site  # the whole read: `loss.detach().cpu().item()`, `utils.item(loss)`
-    tensor: cst.BaseExpression  # what is read: `loss`
+    tensor: cst.BaseExpression  # the tensor read: `loss`
     role: Sink
-    sink: str  # what takes the number, e.g. `self.log`, `losses.append`; of an ELEMENT, how often one is read
-    parent: cst.CSTNode | None  # the node that takes the number: a Call, AugAssign, ...
+    sink: str  # the consumer of the number, e.g. `self.log`, `losses.append`; of an ELEMENT, how often one is read
+    parent: cst.CSTNode | None  # the consumer's node: a Call, AugAssign, ...
     hot_path: HotPath
     because: tuple[Because, ...]
-    by_helper: bool = False  # by a call of a function of the project that only reads: no fix sees through that
+    by_helper: bool = False  # by a call of a reading helper in the project: no fix looks into it
 
     @property
     def reader(self) -> str:
-        """How it reads: `item`, `float` or `int`."""
+        """The reading operation: `item`, `float` or `int`."""
         func = self.site.node.func
         return func.value if isinstance(func, cst.Name) else "item"
 
 
 def hot_reads(model: Model) -> tuple[HostRead, ...]:
-    """The reads of device scalars that run in every step, in source order, one per chain."""
+    """The reads of device scalars in every step, in source order, one per chain."""
     return model.remember("hot_reads", lambda: tuple(_hot_reads(model)))
 
 
@@ -94,9 +94,9 @@ def _hot_reads(model: Model) -> Iterator[HostRead]:
 
 
 def element_reads(model: Model) -> Iterator[HostRead]:
-    """The reads that take one element after another: hot ones in a loop, and in a comprehension cold ones as well.
+    """The reads that take one element after another: hot ones in a loop, any in a comprehension.
 
-    What runs in a loop of steps, but only now and then, is left alone, and so is a helper that is called so.
+    Reads in a loop of steps but behind a sampling guard are left out, and so are helpers called like this.
     """
     found = {read.site.start: read for read in hot_reads(model) if read.role is Sink.ELEMENT}
     for site in model.scalar_reads(hot=False, repeated=True):
@@ -130,7 +130,7 @@ def _read(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[HostRe
 
 
 def _is_throttled(model: Model, site: Site) -> bool:
-    """Whether the site runs in every n-th step, in the first ones, at an error, where a flag for logs is set ..."""
+    """Whether the site runs in every n-th step, in the first ones, at an error, under a logging flag ..."""
     statement, read = model.statement_of(site.node), model.ast_of(site.node)
     by_expression = read is not None and model.frequency.guarded_in_expression(statement, read)
     return by_expression or model.frequency.sampled_on_the_way(statement)
@@ -149,7 +149,7 @@ def _is_norm_for_total(
 
 
 def _role_by_reads(model: Model, read: HostRead) -> Sink:
-    """A sum or list that is looked at in every pass cannot wait for the end of the loop."""
+    """The sink of a read: a sum or list that every pass looks at cannot wait for the end of the loop."""
     name = read.sink.rpartition(".")[0] if read.role is Sink.COLLECTED else read.sink
     if not name.isidentifier():
         return read.role
@@ -164,7 +164,7 @@ def _role_by_reads(model: Model, read: HostRead) -> Sink:
 
 
 def _read_tensor(model: Model, call: cst.Call) -> cst.BaseExpression | None:
-    """What `.item()`, `float(...)`, `int(...)` or a helper that reads is given: the tensor below detach() and cpu()."""
+    """The argument of `.item()`, `float(...)`, `int(...)` or a reading helper, without detach() and cpu()."""
     read = _converted(model, call)
     if isinstance(read, cst.Call) and (shape.method_name(read) == "item" or _is_by_helper(model, read)):
         call, read = read, None
@@ -177,7 +177,7 @@ def _read_tensor(model: Model, call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _beneath(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x` of `x.detach().cpu()`, `x.to("cpu")` and `x.data`, which is the older way to write `x.detach()`."""
+    """`x` of `x.detach().cpu()`, `x.to("cpu")` and `x.data`, which is an older form of `x.detach()`."""
     while (inner := _beneath_call(shape.without_calls(node, _BEFORE_READ))) is not node:
         node = inner
     if isinstance(node, cst.Attribute) and node.attr.value == "data" and model.value(node.value).kind is Kind.TENSOR:
@@ -195,7 +195,7 @@ def _beneath_call(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _converted(model: Model, call: cst.Call) -> cst.BaseExpression | None:
-    """`x` of `float(x)` or `int(x)`, of the builtins."""
+    """`x` of `float(x)` or `int(x)`, if these are the builtins."""
     if not isinstance(call.func, cst.Name) or len(call.args) != 1 or call.args[0].keyword or call.args[0].star:
         return None
     return call.args[0].value if model.value(call.func).ref in ("builtins.float", "builtins.int") else None
@@ -206,7 +206,7 @@ def _is_by_helper(model: Model, call: cst.Call) -> bool:
 
 
 def _is_tensor(model: Model, node: cst.BaseExpression) -> bool:
-    """Whether what is made a number is a tensor; an entry of a batch may be a number already."""
+    """Whether the converted value is a tensor; an entry of a batch may be a number already."""
     value = model.value(node)
     if value.kind is Kind.METHOD and value.ref == "data" and value.element is not None:
         value = value.element
@@ -219,7 +219,7 @@ def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Sink, s
     if walked is None and needed is Sink.INDEX:
         walked = _walked_in_comprehension(model, site, tensor)
     if walked is not None:
-        return Sink.ELEMENT, walked, None  # one copy of all would give the indices as well
+        return Sink.ELEMENT, walked, None  # copying everything at once would read the indices as well
     if needed is not None:
         return needed, "", None
     node: cst.CSTNode = site.node
@@ -233,7 +233,7 @@ def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Sink, s
 
 
 def needed_at_once(model: Model, site: Site) -> Sink | None:
-    """The role of a read whose number the program's next step depends on, however deep in the statement it is."""
+    """The sink of a read whose number decides the program's next step, at any depth of the statement."""
     role: Sink | None = None
     node: cst.CSTNode = site.node
     parent = model.parent(node)
@@ -254,7 +254,7 @@ def needed_at_once(model: Model, site: Site) -> Sink | None:
 
 
 def _walked_over(model: Model, site: Site, tensor: cst.BaseExpression) -> str | None:
-    """How often a loop inside the step makes the read, if each of its passes reads another element: `t[i].item()`."""
+    """How often a loop inside the step makes the read, if each pass reads another element: `t[i].item()`."""
     tensor = _element(tensor)
     for targets, iterated, over_tensors in surroundings.inner_walks(model, site):
         if isinstance(tensor, cst.Subscript):
@@ -271,7 +271,7 @@ def _per_element(walked: str) -> str:
 
 
 def _element(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`t[i]` of `t[i].long().sum()`: what is made of an element alone is read once per element as well."""
+    """`t[i]` of `t[i].long().sum()`: a value computed from one element is read once per element, too."""
     while isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
         node = node.func.value
     return node
@@ -291,7 +291,7 @@ def _walked_in_comprehension(model: Model, site: Site, tensor: cst.BaseExpressio
 def _role_under(
     model: Model, site: Site, node: cst.CSTNode, parent: cst.CSTNode
 ) -> tuple[Sink, str, cst.CSTNode | None] | None:
-    """The role that a parent gives its child, or None to look further out."""
+    """The sink that a parent gives its child; None to continue outwards."""
     if isinstance(parent, cst.AugAssign):
         if isinstance(parent.operator, cst.AddAssign) and node is parent.value:
             return Sink.ACCUMULATED, model.text(parent.target), parent
@@ -329,12 +329,12 @@ def _role_in_comprehension(model: Model, site: Site, comprehension: Any) -> tupl
 
 
 def _logs_by_lightning(model: Model, site: Site, call: cst.Call) -> bool:
-    """Whether `self.log` is Lightning's own, not a method that the file puts in its place."""
+    """Whether `self.log` is Lightning's own, not a method that the file replaces it with."""
     return model.in_lightning_module(site) and model.value(call.func).function is None
 
 
 def _is_logged(call: cst.Call, argument: cst.Arg, name: str) -> bool:
-    """Whether the argument of Lightning's `self.log` or `self.log_dict` is what is logged, and no setting."""
+    """Whether the argument of Lightning's `self.log` or `self.log_dict` is logged, and not a setting."""
     place, keyword = LIGHTNING_LOGS[name]
     if argument.keyword is not None:
         return argument.keyword.value == keyword
@@ -342,7 +342,7 @@ def _is_logged(call: cst.Call, argument: cst.Arg, name: str) -> bool:
 
 
 def _says_when(call: cst.Call, argument: cst.Arg, name: str, owner: str) -> bool:
-    """Whether a tracker is told by the argument when something was, and is given nothing to record."""
+    """Whether the argument says when something happened, in a tracker's call that records no value."""
     if name not in RECORDS or (name == "log" and owner in ("logger", "logging")):
         return False
     if argument.keyword is not None:
@@ -390,7 +390,7 @@ def _role_in_call(
 
 
 def shows(model: Model, call: cst.Call) -> bool:
-    """Whether the call shows or records its arguments: a display, or a method of a logger or an experiment tracker."""
+    """Whether the call displays or records its arguments: a display, a logger's or an experiment tracker's method."""
     owner = shape.receiver(call)
     owner_name = (shape.dotted(owner) or "").rpartition(".")[2] if owner is not None else ""
     if is_display(model, call) or owner_name.lower().strip("_") in LOG_OBJECTS:
@@ -399,7 +399,7 @@ def shows(model: Model, call: cst.Call) -> bool:
 
 
 def is_display(model: Model, call: cst.Call) -> bool:
-    """Whether the call shows its arguments: by its name, or, of a function of the project, by what that does."""
+    """Whether the call displays its arguments: by its name, or, for a function of the project, by its code."""
     function = model.value(call.func).function
     if function is not None:
         return helpers.only_shows(model, function)
@@ -407,5 +407,5 @@ def is_display(model: Model, call: cst.Call) -> bool:
 
 
 def may_lack_float64(model: Model, tensor: cst.BaseExpression) -> bool:
-    """Whether the tensor may lie on an accelerator that has no float64, as Apple's."""
+    """Whether the tensor may be on an accelerator without float64, such as Apple's."""
     return not model.is_cuda(model.value(tensor).device)

@@ -1,4 +1,4 @@
-"""Tensors of one element without a dimension: whether a program shows them to be that, and to lie on one device."""
+"""Zero-dimensional tensors: whether a program proves that a tensor is one, and that several are on one device."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ _MAKES_WHOLE = frozenset("long int short".split())
 _MOVES = frozenset("to cuda".split())
 _DEEPEST = 12
 _MOVED = "(moved)"
-"""Stands for whatever the function brings to its one device."""
+"""Represents everything that the function moves to its one device."""
 
 
 class Scalar(NamedTuple):
-    """What is shown of a tensor: no dimension, floats or whole numbers, and on one device with what `roots` name."""
+    """Facts about a tensor: zero-dimensional, floats or integers, on one device with the names in `roots`."""
 
     kind: str
     roots: frozenset[str]
 
 
 def shown(model: Model, function: FunctionInfo, node: ast.expr) -> Scalar | None:
-    """The proof that the expression is a tensor without a dimension; None if nothing proves it."""
+    """The proof that the expression is a zero-dimensional tensor; None without proof."""
     prover = _Prover(model, function)
     found = prover.scalar(node, frozenset())
     return None if found is None else Scalar(found, frozenset(prover.roots(node, frozenset())))
 
 
 def likely(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    """Whether it is most likely a float without a dimension: a loss by its name, or what the model takes for one."""
+    """Whether it is most likely a zero-dimensional float: a loss by its name, or by the model's inference."""
     value = model.inference.frame_value(function, node)
     if value.mixed or is_whole(value.dtype) or value.kind not in (Kind.TENSOR, Kind.PYTREE):
         return False
@@ -56,7 +56,7 @@ def likely(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
 
 
 def on_one_device(function: FunctionInfo, scalars: list[Scalar]) -> bool:
-    """Whether what the scalars are made of ties them all to one device."""
+    """Whether all sources of the scalars must be on one device."""
     if len(_places_named(function)) > 1:
         return False
     tied, left = set(scalars[0].roots), [each.roots for each in scalars[1:]]
@@ -83,7 +83,7 @@ def _places_named(function: FunctionInfo) -> set[str]:
 
 
 class _Prover:
-    """Follows the names of a function to what they are bound to."""
+    """Traces the names of a function to their bindings."""
 
     def __init__(self, model: Model, function: FunctionInfo) -> None:
         self._model = model
@@ -93,9 +93,9 @@ class _Prover:
         return self._model.inference.frame_value(self._function, node)
 
     def _bindings(self, name: str) -> list[ast.expr]:
-        """All that the name is bound to; nothing where it is bound in other ways than by plain assignments.
+        """All bindings of the name; empty if it is bound in other ways than by plain assignments.
 
-        What is added to it in place (`x += y`) changes neither its shape nor its dtype.
+        In-place additions (`x += y`) change neither its shape nor its dtype.
         """
         key = ("bound plainly", name, self._function)
         return self._model.remember(key, lambda: self._bound_plainly(name))
@@ -116,7 +116,7 @@ class _Prover:
     # -- shape and dtype -----------------------------------------------------------------------------------------------
 
     def scalar(self, node: ast.expr, seen: frozenset[str]) -> str | None:
-        """Floats or whole numbers, if the expression is a tensor without a dimension."""
+        """Floats or integers, if the expression is a zero-dimensional tensor."""
         if isinstance(node, ast.Name):
             return self._named(node.id, seen) if self._value(node).is_tensor else None
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
@@ -128,11 +128,11 @@ class _Prover:
         return self._called(node, seen) if isinstance(node, ast.Call) else None
 
     def _named(self, name: str, seen: frozenset[str]) -> str | None:
-        # Where the name stands for a tensor, it does not stand for the number that is read from it elsewhere.
+        # Where the name holds a tensor, it does not hold the number that is read from it elsewhere.
         bound = [each for each in self._bindings(name) if not is_read(each)]
         if len(seen) > _DEEPEST:
             return None
-        # `loss = loss / 4` proves nothing and disproves nothing, whatever the other bindings are.
+        # `loss = loss / 4` is neutral, whatever the other bindings are.
         others = [each for each in bound if not self._rests_on(each, seen | {name})]
         kinds = {self.scalar(each, seen | {name}) for each in others}
         for each in bound:
@@ -144,7 +144,7 @@ class _Prover:
         return any(isinstance(each, ast.Name) and each.id in names for each in subtree(node))
 
     def _given(self, node: ast.expr, name: str, kind: str | None, seen: frozenset[str]) -> str | None:
-        """What arithmetic on the name itself gives, if the name is of that kind: `loss / 4`, `loss.detach()`."""
+        """The kind of arithmetic on the name itself, if the name is of that kind: `loss / 4`, `loss.detach()`."""
         if isinstance(node, ast.Name) and node.id == name:
             return kind
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
@@ -155,7 +155,7 @@ class _Prover:
         return self.scalar(node, seen) if not self._rests_on(node, seen) else None
 
     def _number(self, node: ast.expr) -> str | None:
-        """How a Python number that is one for certain acts on a tensor."""
+        """How a certain Python number affects a tensor's kind."""
         value = self._value(node)
         if value.kind is not Kind.NUMBER:
             return None
@@ -241,7 +241,7 @@ class _Prover:
             yield from self._roots_of_call(node, seen)
 
     def _roots_of_name(self, name: str, seen: frozenset[str]) -> Iterator[str]:
-        """The name itself, unless it may stand for tensors of several devices, and what its bindings share."""
+        """The name itself, unless it may hold tensors of several devices, and the names that its bindings share."""
         bound = [each for each in self._bindings(name) if not is_read(each)]
         others = [each for each in bound if not self._rests_on(each, seen)]
         by_one = {ast.unparse(each.func) for each in others if isinstance(each, ast.Call)}
@@ -251,7 +251,7 @@ class _Prover:
         yield from set.intersection(*shared) if shared else ()
 
     def _assigned(self, name: str) -> int:
-        """How often the name is bound other than by a loop, whose batches lie on the host or on the one device."""
+        """How often the name is bound other than by a loop, whose batches are on the host or on the one device."""
         nodes = list(self._function.nodes)
         targets = [node.target for node in nodes if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
         looped = {id(each) for target in targets for each in subtree(target)}
@@ -285,7 +285,7 @@ def is_read(node: ast.expr) -> bool:
 
 
 def _combined(sides: list[str | None], operation: ast.operator) -> str | None:
-    """The kind of a result of arithmetic; None unless each side is a tensor or a number that is known."""
+    """The kind of a result of arithmetic; None unless each side is a tensor or a number of known kind."""
     if None in sides or not {FLOAT, WHOLE} & set(sides):
         return None
     whole = {WHOLE, "int"}.issuperset(sides) and not isinstance(operation, ast.Div)
@@ -293,7 +293,7 @@ def _combined(sides: list[str | None], operation: ast.operator) -> str | None:
 
 
 def _reduction(call: ast.Call) -> str | None:
-    """How a loss is reduced, by its own default or by a literal; None if that is not known."""
+    """The reduction of a loss, by its own default or by a literal; None if unknown."""
     for keyword in call.keywords:
         if keyword.arg in ("reduce", "size_average", None):
             return None

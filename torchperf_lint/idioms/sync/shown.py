@@ -1,6 +1,6 @@
-"""Whether something is shown to be a tensor: by what made it or how it is used, not only by where it came from.
+"""Whether an expression is proven to be a tensor by how it was made or is used, not only by its source.
 
-Batches and outputs hold numbers and texts beside tensors, and what is reckoned from them is a tensor only if they are.
+Batches and outputs also hold numbers and strings, and results computed from them are tensors only if these are.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _GIVE_WHAT_THEY_GET = ("builtins.max", "builtins.min", "builtins.sum", "builtins
 
 
 def element_in(node: ast.expr) -> ast.expr:
-    """An element of what is written out: `x > 0` of `(x > 0 for x in xs)`, `a` of `[a, b]`; else the whole."""
+    """An element of a literal: `x > 0` of `(x > 0 for x in xs)`, `a` of `[a, b]`; else the whole."""
     if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp)):
         return node.elt
     return node.elts[0] if isinstance(node, (ast.List, ast.Tuple, ast.Set)) and node.elts else node
 
 
 def is_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: int = 0) -> bool:
-    """Whether an expression in the function is shown to be a tensor; its value must say that it is one, too."""
+    """Whether an expression in the function is proven to be a tensor; its value must be one, too."""
     value = model.inference.frame_value(function, node)
     if value.kind not in (Kind.TENSOR, Kind.PYTREE) or value.mixed or depth > bounds.MOST_TO_SHOWN:
         return False
@@ -82,13 +82,13 @@ def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) 
         return False
     made = model.frequency.bindings(function, name)
     stored = model.index.bound_names(function).count(name) if function.index is model.index else -1
-    # `n = max(n, 1)` keeps n what it was.
+    # `n = max(n, 1)` does not change the kind of n.
     new = [value for value in made if name not in names_in(value)]
     return len(made) == stored and bool(new) and all(is_shown(model, function, value, depth + 1) for value in new)
 
 
 def _used_as_tensors(model: Model, function: FunctionInfo) -> frozenset[str]:
-    """The names that the function uses as only tensors can be used, and parameters that are said to be tensors."""
+    """The names that the function uses as only tensors can be used, and parameters annotated as tensors."""
     return model.remember(("used_as_tensors", function), lambda: _find_used(function))
 
 

@@ -1,4 +1,4 @@
-"""Calls whose result has a size that is in the data, and sizes that the program has already read."""
+"""Calls whose result size depends on the data, and sizes that the program has read already."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BIND_A_NAME = (
 
 
 def hot_calls_sized_by_data(model: Model) -> Iterator[tuple[Site, tuple[Because, ...]]]:
-    """The calls, run in every step on tensors of the device, that have to know the data to make their result."""
+    """The calls, in every step on device tensors, that must know the data to allocate their result."""
     for site in model.sites(tuple(sorted(SIZED_BY_DATA)), True, lambda record: _is_sized_by_data(model, record)):
         meaning = model.ast_of(site.node)
         function = model.function_of(site)
@@ -38,7 +38,7 @@ def hot_calls_sized_by_data(model: Model) -> Iterator[tuple[Site, tuple[Because,
 
 
 def _is_sized_by_data(model: Model, record: CallRecord) -> bool:
-    """Cheap questions first: how many arguments there are, and what is called."""
+    """Cheap checks first: the number of arguments and the function."""
     call = record.call
     if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
         return False
@@ -47,7 +47,7 @@ def _is_sized_by_data(model: Model, record: CallRecord) -> bool:
 
 
 def _name_of(call: ast.Call, values: Mapping[ast.expr, Value]) -> str:
-    """The name in torch of what is called, or the method's."""
+    """The function's name in torch, or the method's."""
     callee = values.get(call.func, UNKNOWN)
     if callee.kind is Kind.LIBRARY:
         return (callee.ref or "").rpartition(".")[2] if (callee.ref or "").startswith("torch.") else ""
@@ -55,7 +55,7 @@ def _name_of(call: ast.Call, values: Mapping[ast.expr, Value]) -> str:
 
 
 def _counted(call: ast.Call, name: str, values: Mapping[ast.expr, Value]) -> ast.expr | None:
-    """The tensor on the device whose data decide the size; None if the call is given the size, or all are there."""
+    """The device tensor whose data decide the size; None if the call passes the size or counts nothing there."""
     if name not in SIZED_BY_DATA:
         return None
     is_method = values.get(call.func, UNKNOWN).kind is Kind.METHOD
@@ -106,7 +106,7 @@ def size_read_before(model: Model, site: Site) -> str | None:
 
 
 def _sizing(call: ast.Call, name: str | None, is_method: bool) -> ast.expr | None:
-    """The argument whose numbers give the size: the repeats of `repeat_interleave`, the classes of `one_hot`."""
+    """The argument whose numbers decide the size: the repeats of `repeat_interleave`, the classes of `one_hot`."""
     keywords = {each.arg: each.value for each in call.keywords}
     if "input" in keywords or "tensor" in keywords:
         return None
@@ -136,7 +136,7 @@ def _times_bound(function: FunctionInfo, name: str) -> int:
 
 
 def _may_write(model: Model, function: FunctionInfo, statement: ast.stmt, name: str, but: ast.Call) -> bool:
-    """Whether a statement may change the numbers of the tensor: by a write in place, or a call that is handed it."""
+    """Whether a statement may change the tensor's numbers: by a write in place, or a call that receives it."""
     if any(_is_written(model, function, written, name) for written in writes_of(statement)):
         return True
     for node in subtree(statement):
@@ -153,7 +153,7 @@ def _may_write(model: Model, function: FunctionInfo, statement: ast.stmt, name: 
 
 
 def _handed(node: ast.expr) -> list[ast.expr]:
-    """What a call gets with an argument: itself, or what a tuple, a list or a dict of them holds."""
+    """The objects that a call receives with an argument: itself, or the items of a tuple, list or dict."""
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
         return [each for part in node.elts for each in _handed(part)]
     if isinstance(node, ast.Dict):
@@ -162,7 +162,7 @@ def _handed(node: ast.expr) -> list[ast.expr]:
 
 
 def _is_written(model: Model, function: FunctionInfo, written: ast.expr, name: str) -> bool:
-    """Whether a write may reach the tensor: it goes to the name, or to what may be another name of the tensor."""
+    """Whether a write may reach the tensor: by its name, or by another name that may be the tensor's."""
     if any(isinstance(node, ast.Name) and node.id == name for node in subtree(written)):
         return True
     value = model.inference.frame_value(function, written)

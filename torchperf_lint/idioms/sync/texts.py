@@ -1,4 +1,4 @@
-"""Texts that a program makes in every step: f-strings and filled formats, and the tensors in them."""
+"""Strings that a program builds in every step: f-strings and filled formats, and the tensors in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TAKE_PATHS = frozenset("open Path save savez savefig imwrite save_image makedir
 
 
 def hot_texts(model: Model) -> Iterator[Site]:
-    """The texts that are put together in every step, wherever they go, in source order."""
+    """The strings built in every step, whatever their use, in source order."""
     filled = dict.fromkeys(record.statement for record in model.index.calls.get("format", ()))
     for statement in sorted({**model.index.texts, **filled}, key=lambda statement: statement.lineno):
         texts = [] if hasattr(statement, "body") else list(_texts(statement))
@@ -32,8 +32,8 @@ def hot_texts(model: Model) -> Iterator[Site]:
 
 
 def _texts(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The texts of a statement, without names of files and what only one arm of a choice puts together."""
-    # An assertion's text is made when it fails.
+    """The strings of a statement, without file names and those that only one branch of an `if` expression builds."""
+    # An assertion's message is built only on failure.
     pending: list[ast.AST] = [statement.test if isinstance(statement, ast.Assert) else statement]
     while pending:
         node = pending.pop(0)
@@ -45,7 +45,7 @@ def _texts(statement: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _tells_of_host(text: ast.expr) -> bool:
-    """Whether all that the text is filled with is data of the host by its form."""
+    """Whether everything in the string is host data by its form."""
     if isinstance(text, ast.BinOp):
         return is_host_data(text.right)
     if not isinstance(text, ast.Call):
@@ -54,7 +54,7 @@ def _tells_of_host(text: ast.expr) -> bool:
 
 
 def _names_file(node: ast.AST) -> bool:
-    """`folder / f"{i}.png"`, `open(f"...")`, `image.save(f"...")`: by the time of a file a wait is nothing."""
+    """`folder / f"{i}.png"`, `open(f"...")`, `image.save(f"...")`: beside file access a wait is negligible."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.Div)
     if not isinstance(node, ast.Call):
@@ -74,7 +74,7 @@ def _is_filled(node: ast.expr) -> bool:
 
 
 def tensors_in(model: Model, parts: list[cst.BaseExpression]) -> Iterator[cst.BaseExpression]:
-    """Tensors that nothing has read yet among what is shown: in f-strings, formats and dict displays as well."""
+    """Unread tensors among the displayed values: in f-strings, formats and dict displays as well."""
     pending = list(parts)
     while pending:
         node = pending.pop(0)

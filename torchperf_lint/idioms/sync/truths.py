@@ -1,4 +1,4 @@
-"""Truth tests: where the program asks a tensor for true or false, by a branch or by what compares on the host."""
+"""Truth tests: where the program needs a tensor's truth value, in a branch or a comparison on the host."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _WITHIN = (ast.In, ast.NotIn)
 
 
 class Truth(NamedTuple):
-    """A place, passed in every step, where the host has to know what a tensor on the accelerator holds.
+    """A place, in every step, where the host needs the content of a tensor on the accelerator.
 
-    `site` is the expression whose truth is asked, or, with `calls`, the call that compares on the host.
+    `site` is the expression whose truth is tested, or, with `calls`, the call that compares on the host.
     """
 
     site: Site
@@ -42,13 +42,13 @@ class Truth(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """The names under which a file may call what compares on the host: functions of torch, and the module `math`."""
+    """The names under which a file may call comparing functions: those of torch, and the module `math`."""
 
     functions: frozenset[str]
     math: frozenset[str]
 
     def may_compare(self, node: ast.Call) -> bool:
-        """Whether a call may be one of these, or of Python's own functions that ask or compare what they get."""
+        """Whether a call may be one of these, or of Python's own functions that test or compare their arguments."""
         if isinstance(node.func, ast.Name):
             return node.func.id in _BUILTINS or node.func.id in self.functions
         owner = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else None
@@ -62,7 +62,7 @@ def hot_truths(model: Model) -> Iterator[Truth]:
     functions = frozenset().union(COMPARES_ON_HOST, *(model.index.also_called(name) for name in COMPARES_ON_HOST))
     called = _Names(functions, frozenset({"math", *model.index.also_called("math")}))
     for statement, place in model.index.places.items():
-        # A `while` asks again before each pass.
+        # A `while` tests again before each pass.
         asks_at = statement.body[0] if isinstance(statement, ast.While) else statement
         if isinstance(statement, _MADE_OF_STATEMENTS) or not model.frequency.may_be_hot(asks_at):
             continue
@@ -88,7 +88,7 @@ def hot_truths(model: Model) -> Iterator[Truth]:
 
 
 def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool]]:
-    """The expressions of a statement whose truth is asked, and the calls that may compare on the host."""
+    """The expressions of a statement whose truth is tested, and the calls that may compare on the host."""
     pending: list[tuple[ast.AST, bool]] = [
         (child, isinstance(statement, (ast.If, ast.While, ast.Assert)) and child is statement.test)
         for child in children(statement)
@@ -118,7 +118,7 @@ def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool
 
 
 def _is_flag(node: ast.expr, function: FunctionInfo) -> bool:
-    """Whether it is a parameter that says of itself that it is true or false, and is bound to nothing else."""
+    """Whether it is a parameter annotated or defaulted as a boolean, and bound to nothing else."""
     if not isinstance(node, ast.Name) or node.id not in function.parameter_names:
         return False
     default = function.defaults.get(node.id)
@@ -132,7 +132,7 @@ def _is_flag(node: ast.expr, function: FunctionInfo) -> bool:
 
 
 def _asks_the_host(node: ast.expr) -> bool:
-    """Whether what is asked, compared or read is data of the host by its form."""
+    """Whether the tested, compared or read expression is host data by its form."""
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], _WITHIN):
         return is_host_data(node.comparators[0])
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BUILTINS:
@@ -157,7 +157,7 @@ def _names_text(node: ast.Compare) -> bool:
 
 
 def _tensor_asked(node: ast.expr, calls: bool, values: Mapping[ast.expr, Value]) -> ast.expr | None:
-    """The expression that may be a tensor on the device, and is asked, compared or read on the host."""
+    """The expression that may be a device tensor, and is tested, compared or read on the host."""
     if isinstance(node, ast.Compare):
         if isinstance(node.ops[0], _WITHIN):
             is_text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
@@ -169,7 +169,7 @@ def _tensor_asked(node: ast.expr, calls: bool, values: Mapping[ast.expr, Value])
 
 
 def _takes_tensors(node: ast.Call, values: Mapping[ast.expr, Value]) -> bool:
-    """Whether it is a function or method that nothing but tensors can be given."""
+    """Whether it is a function or method that accepts only tensors."""
     ref = values.get(node.func, UNKNOWN).ref or ""
     return ref.removeprefix("torch.") in COMPARES_ON_HOST
 
@@ -180,7 +180,7 @@ def _first_tensor(nodes: list[ast.expr], values: Mapping[ast.expr, Value]) -> as
 
 
 def _tensor_compared(node: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:
-    """What a call that compares, or reads its argument, on the host is given."""
+    """The argument of a call that compares, or reads its argument, on the host."""
     callee = values.get(node.func, UNKNOWN)
     if not node.args or any(isinstance(argument, ast.Starred) for argument in node.args):
         return None

@@ -1,4 +1,4 @@
-"""What may run before a read that waits: told for all reads of a block at once, with one look at each statement."""
+"""What may run before a delayed read: computed for all reads of a block together, one visit per statement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ORDER = ("synchronize", "stream", "wait_event", "record", "barrier")
 
 
 class Care(enum.Enum):
-    """What a statement that runs before a read has to be, for nobody to tell the difference."""
+    """The requirements on a statement that runs before a read, so that the order makes no difference."""
 
     FAILS_ALIKE = "a plain read: what the first one raises may be caught"
     QUIET = "arithmetic and questions to tensors"
@@ -37,7 +37,7 @@ class Care(enum.Enum):
 
 
 def care_of(model: Model, later: Delayed) -> Care:
-    """What has to be taken care of while the read waits."""
+    """The requirements while the read waits."""
     if surroundings.may_be_caught(model, later.read.site):
         return Care.FAILS_ALIKE
     if later.private and later.hidden and not habits.orders_streams(model.code):
@@ -46,7 +46,7 @@ def care_of(model: Model, later: Delayed) -> Care:
 
 
 class Run:
-    """A run of places that pass a test: it grows as far as it is asked for, and each place is tested once."""
+    """A run of positions that pass a test; it grows on demand, and each position is tested once."""
 
     def __init__(self, passes: Callable[[int], bool]) -> None:
         self._passes = passes
@@ -54,7 +54,7 @@ class Run:
         self._ended = False
 
     def spans(self, start: int, end: int) -> bool:
-        """Whether all places from the start to the end pass."""
+        """Whether all positions from the start to the end pass."""
         if not self._start <= start <= self._end:
             self._start, self._end, self._ended = start, start, False
         while self._end < end and not self._ended:
@@ -64,7 +64,7 @@ class Run:
 
 
 class Statements:
-    """The statements of a block by the names in them, and by what may run before a read that waits."""
+    """The statements of a block by the names in them, and by what may run before a delayed read."""
 
     def __init__(self, model: Model, place: Place) -> None:
         self._model = model
@@ -86,11 +86,11 @@ class Statements:
         return mentioned, rebound
 
     def next_mention(self, name: str, position: int) -> int | None:
-        """The first place behind this one that has the name."""
+        """The first position after this one that has the name."""
         return _next(self._mentions.get(name, []), position)
 
     def may_wait(self, later: Delayed, start: int, end: int) -> bool:
-        """Whether all statements from the start to the end, which do not have its name, may run before the read."""
+        """Whether all statements from the start to the end, which do not mention its name, may run before the read."""
         if later.tensor is not None:
             rebound = _next(self._rebinds.get(later.tensor, []), start - 1)
             if rebound is not None and rebound < end:
@@ -98,7 +98,7 @@ class Statements:
         return self._runs[care_of(self._model, later)].spans(start, end)
 
     def may_run_first(self, position: int, names: Collection[str], tensors: Collection[str], care: set[Care]) -> bool:
-        """Whether the statement may run before reads that bind these names, read these tensors and ask this care."""
+        """Whether the statement may run before reads that bind these names and read these tensors, with this care."""
         mentioned, rebound = self._names[position]
         return (
             mentioned.isdisjoint(names)
@@ -114,7 +114,7 @@ class Statements:
 
 
 def statements_around(model: Model, statement: ast.stmt) -> Statements:
-    """The block that the statement stands in."""
+    """The block that contains the statement."""
     place = model.index.places[statement]
     return model.remember(("statements", id(place.block)), lambda: Statements(model, place))
 
@@ -125,7 +125,7 @@ def _next(places: list[int], position: int) -> int | None:
 
 
 def _lets_pass(model: Model, function: FunctionInfo, statement: ast.stmt, care: Care) -> bool:
-    """Whether the statement, with other names, may run before a read that asks for this care."""
+    """Whether the statement, with other names, may run before a read that requires this care."""
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Pass)):
         return False
     if any(isinstance(node, (ast.Yield, ast.YieldFrom, ast.Await)) for node in subtree(statement)):
@@ -137,7 +137,7 @@ def _lets_pass(model: Model, function: FunctionInfo, statement: ast.stmt, care: 
 
 
 def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool:
-    """Whether the statement runs no code of others and writes to no tensor: arithmetic, questions to tensors."""
+    """Whether the statement runs no foreign code and writes to no tensor: arithmetic, tensor queries."""
 
     def value_of(node: ast.expr) -> tuple[Kind, str]:
         value = model.inference.frame_value(function, node)
@@ -173,7 +173,7 @@ def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool
 
 
 def _is_plain_read(statement: ast.stmt) -> bool:
-    """`a = x.item()` and `a = float(x)` of a name or path: nothing that fails where the first read does not."""
+    """`a = x.item()` and `a = float(x)` of a name or path: it fails only where the first read does."""
     value = statement.value if isinstance(statement, ast.Assign) else None
     while isinstance(value, ast.Call):
         if isinstance(value.func, ast.Attribute) and value.func.attr in ("item", "detach", "cpu") and not value.args:
@@ -186,7 +186,7 @@ def _is_plain_read(statement: ast.stmt) -> bool:
 
 
 def _tells_time(statement: ast.stmt) -> bool:
-    """Whether the statement measures time, or waits for or marks a place in the work of the device."""
+    """Whether the statement measures time, or waits for or records an event in the device's work."""
     for node in subtree(statement):
         word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if TIMING_NAMES.search(word.lower()) or any(each in word.lower() for each in _ORDER):
