@@ -1,1 +1,1 @@
-"""Idioms of copies between host and device, and of tensors that are built on the wrong side."""
+"""Transfer idioms: copies between host and device, and tensors built on the wrong side."""

@@ -1,4 +1,4 @@
-"""Tensors that a module keeps as plain attributes, so that `module.to(device)` leaves them on the host."""
+"""Tensors that a module stores as plain attributes, so that `module.to(device)` leaves them on the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REGISTERS = ("register_buffer", "register_parameter", "setattr")
 
 
 class PlainTensor(NamedTuple):
-    """A tensor built on the host that the constructor of a module, and nothing else, binds to an attribute."""
+    """A tensor built on the host that a module's constructor, and no other code, binds to an attribute."""
 
     name: str
     cls: ClassInfo
@@ -30,7 +30,7 @@ class PlainTensor(NamedTuple):
 
 
 def plain_tensor(model: Model, path: str, site: Site) -> PlainTensor | None:
-    """What `self.mask` names in a method of a module, if it is such a tensor."""
+    """The tensor that `self.mask` names in a method of a module; None unless it is such a tensor."""
     function = model.function_of(site)
     owner, _, name = path.rpartition(".")
     cls = _class_around(function)
@@ -50,7 +50,7 @@ def plain_tensor(model: Model, path: str, site: Site) -> PlainTensor | None:
 
 
 def kept_here(model: Model, tensor: PlainTensor) -> Because:
-    """Where the constructor binds it."""
+    """The place where the constructor binds it."""
     index = tensor.cls.index
     path = None if index is model.index else index.path
     return Because(tensor.stores[0].target.lineno, "built on the CPU and kept as a plain attribute", path)
@@ -71,7 +71,7 @@ def _self_name(function: FunctionInfo) -> str | None:
 
 
 def _is_plain(model: Model, store: AttributeStore) -> bool:
-    """Whether the constructor stores a tensor of the host here that is no parameter."""
+    """Whether the constructor stores a host tensor here that is no parameter."""
     program, index, statement = model.inference.program, store.function.index, _statement_of(store)
     if statement is None:
         return False
@@ -93,7 +93,7 @@ def _statement_of(store: AttributeStore) -> ast.Assign | None:
 
 
 def _is_bound_elsewhere(model: Model, name: str, lineage: list[ClassInfo], stores: tuple[AttributeStore, ...]) -> bool:
-    """Whether code in the files of the classes binds an attribute of that name, or registers something under it."""
+    """Whether other code in the classes' files binds an attribute of that name, or registers something under it."""
     for index in {id(each): each for each in (model.index, *(cls.index for cls in lineage))}.values():
         unrelated = [cls for cls in index.classes if not set(model.inference.lineage(cls)) & set(lineage)]
         others = [each for cls in unrelated for each in cls.attributes.get(name, ())]
@@ -108,7 +108,7 @@ def _is_bound_elsewhere(model: Model, name: str, lineage: list[ClassInfo], store
 
 
 def _binds_by_text(node: ast.AST) -> bool:
-    """`setattr(self, name, value)`, `self.__dict__[name] = value`: any attribute may be bound there."""
+    """`setattr(self, name, value)`, `self.__dict__[name] = value`: may bind any attribute."""
     if isinstance(node, ast.Call) and last_name(node.func) == "setattr" and len(node.args) > 1:
         return not isinstance(node.args[1], ast.Constant)
     return isinstance(node, ast.Attribute) and node.attr == "__dict__"
@@ -119,7 +119,7 @@ def _names(call: ast.Call, name: str) -> bool:
 
 
 def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
-    """Make `self.mask = value` a `self.register_buffer("mask", value, persistent=False)`."""
+    """Replace `self.mask = value` by `self.register_buffer("mask", value, persistent=False)`."""
     if tensor.cls.index is not model.index or _is_method(model, tensor) or _copy_is_written(model, tensor):
         return None
     edits: list[Edit] = []
@@ -143,12 +143,12 @@ def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
 
 
 def _is_method(model: Model, tensor: PlainTensor) -> bool:
-    """Whether the classes have a method of that name: `register_buffer` takes no name that is there already."""
+    """Whether the classes have a method of that name: `register_buffer` rejects names that exist already."""
     return any(tensor.name in cls.methods for cls in model.inference.lineage(tensor.cls))
 
 
 def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:
-    """Whether the file writes in place to what a move made of the tensor, which would be the buffer itself."""
+    """Whether the file writes in place to a moved copy of the tensor, which would be the buffer itself."""
     functions = [node for node in subtree(model.index.module.node) if isinstance(node, _FUNCTIONS)]
     for function in functions:
         bound = [node for node in subtree(function) if isinstance(node, ast.Assign)]
@@ -167,7 +167,7 @@ def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:
 
 
 def _is_copy(node: ast.expr, name: str, copies: set[str]) -> bool:
-    """Whether an expression is `self.mask.to(...)`, or part of it or of one of `copies`."""
+    """Whether an expression is `self.mask.to(...)`, or a part of it or of one of `copies`."""
     moves = False
     while isinstance(node, (ast.Subscript, ast.Call)):
         if isinstance(node, ast.Subscript):
@@ -188,7 +188,7 @@ def _base(node: ast.expr) -> ast.expr:
 
 
 def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
-    """Whether the bases' constructors have run before the statement: `register_buffer` needs what they make."""
+    """Whether the bases' constructors have run before the statement, as `register_buffer` requires."""
     calls = [
         earlier
         for earlier in store.function.body
@@ -200,7 +200,7 @@ def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
 
 
 def read_on_host(model: Model, tensor: PlainTensor) -> bool:
-    """Whether the file reads the attribute's numbers on the host: they would have to come from the device."""
+    """Whether the file reads the attribute's numbers on the host: a buffer would be copied back from the device."""
     for node in subtree(model.index.module.node):
         if isinstance(node, ast.Attribute) and node.attr in ("numpy", "tolist", "item", "cpu"):
             base: ast.expr = node.value

@@ -1,4 +1,4 @@
-"""Casts beside a copy between host and device: on which side they are made, and how many bytes that costs."""
+"""Casts next to a copy between host and device: on which side they run, and how many bytes that costs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "int": 4, "int32": 4, "i
 _BYTES |= {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 _WHOLE = ("int", "uint", "bool")
 _SHAPES = frozenset("unsqueeze squeeze permute transpose reshape flatten movedim".split())
-"""Methods that give another shape, however the tensor lies in memory."""
+"""Methods that return another shape, whatever the tensor's memory layout."""
 
 _PIXELS = ("255", "255.0", "255.", "127.5")
-"""What numbers are divided by that come as pixels of one byte, 0 to 255."""
+"""Divisors of numbers that come as pixels of one byte, 0 to 255."""
 _DIVIDES = ("div", "div_", "divide", "divide_", "true_divide")
 
 
 class CastCopy(NamedTuple):
-    """A copy to the other side, and the cast just before or after it, of a tensor whose dtype is known.
+    """A copy to the other side, and the cast directly before or after it, of a tensor with a known dtype.
 
-    `tensor` is what the first of the two is called on, `outer` the second one. With `merged` the copy casts itself.
+    `tensor` is the receiver of the first of the two, `outer` the second one. With `merged` the copy itself casts.
     With `apart` there is arithmetic between the two.
     """
 
@@ -48,23 +48,23 @@ class CastCopy(NamedTuple):
 
     @property
     def cast_first(self) -> bool:
-        """Whether the cast is made on the side that the tensor leaves."""
+        """Whether the cast runs on the side that the tensor leaves."""
         return self.site.node is self.copy
 
     @property
     def bytes_sent(self) -> tuple[int, int]:
-        """Bytes per element that are copied now, and in the other order."""
+        """Bytes per element that are copied now, and in the opposite order."""
         given, wanted = _BYTES[self.given], _BYTES[self.wanted]
         return (wanted, given) if self.cast_first else (given, wanted)
 
     @property
     def exact(self) -> bool:
-        """Whether host and device make the same of every number: floats that become integers may not fit."""
+        """Whether host and device convert every number alike: floats cast to integers may overflow."""
         return self.given.startswith(_WHOLE) or not self.wanted.startswith(_WHOLE)
 
 
 def cast_copies(model: Model) -> Iterator[CastCopy]:
-    """The copies between host and device, in every step, with a cast beside them, in source order."""
+    """The copies between host and device, in every step, with a cast next to them, in source order."""
     found = [*_to_device(model), *_to_host(model)]
     yield from sorted(found, key=lambda each: each.site.start)
 
@@ -74,9 +74,9 @@ def _to_device(model: Model) -> Iterator[CastCopy]:
         if move.like or not move.plain or shape.method_name(move.call) == "type_as":
             continue
         if built_on_host(model, move.moved) is not None or makers_on_host(model, move):
-            continue  # it is better built on the device
+            continue  # it should be built on the device instead
         if move.dtype is not None:
-            # A copy that waits casts before it sends, one that does not wait casts where it arrives.
+            # A blocking copy casts before it sends, a non-blocking one casts where it arrives.
             if not move.non_blocking:
                 yield from _made(model, move.site, move.moved, move.call, move.call, True, move.hot_path, ())
             continue
@@ -135,7 +135,7 @@ def _made(
 def _of_pixels(
     model: Model, site: Site, tensor: cst.BaseExpression, copy: cst.Call, cast: cst.Call, hot_path: HotPath
 ) -> Iterator[CastCopy]:
-    """The same for a loader's images: what is cast to floats and divided by 255 came as bytes."""
+    """The same for a loader's images: pixels that are cast to floats and divided by 255 were bytes."""
     value, wanted = model.value(_without_shapes(tensor)), _cast_to(model, cast)
     if value.origin is not Origin.BATCH or value.dtype is not None or wanted not in _BYTES:
         return
@@ -147,7 +147,7 @@ def _of_pixels(
 
 
 def _division_around(model: Model, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """`x / 255` or `x.div(255)` of `x`, with nothing but shapes in between."""
+    """`x / 255` or `x.div(255)` of `x`, with nothing but shape changes in between."""
     outer = _called_on(model, node)
     while outer is not None and shape.method_name(outer) in _SHAPES:
         node, outer = outer, _called_on(model, outer)
@@ -169,7 +169,7 @@ def _scaled(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 
 def _cast_to(model: Model, call: cst.Call) -> str | None:
-    """The dtype that a method casts to, and does nothing else: `x.float()`, `x.to(torch.uint8)`; of a copy its own."""
+    """The dtype of a method that only casts, `x.float()`, `x.to(torch.uint8)`, or of a copy that also casts."""
     name = shape.method_name(call) or ""
     if shape.receiver(call) is None or any(argument.star for argument in call.args):
         return None
@@ -183,7 +183,7 @@ def _cast_to(model: Model, call: cst.Call) -> str | None:
 
 
 def _only_casts(model: Model, call: cst.Call) -> bool:
-    """Whether a method casts and stays where it is: `x.to(device, torch.uint8)` moves as well."""
+    """Whether a method casts without moving: `x.to(device, torch.uint8)` moves as well."""
     if _cast_to(model, call) is None:
         return False
     stays = not call.args or model.value(call.args[0].value).kind is Kind.DTYPE
@@ -191,7 +191,7 @@ def _only_casts(model: Model, call: cst.Call) -> bool:
 
 
 def _without_shapes(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`x` of `x.unsqueeze(1)`: a shape makes no difference to a cast, nor a cast to the shape."""
+    """`x` of `x.unsqueeze(1)`: shape changes and casts commute."""
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.lpar:
         if node.func.attr.value not in _SHAPES or any(argument.star for argument in node.args):
             break

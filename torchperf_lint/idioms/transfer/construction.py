@@ -1,4 +1,4 @@
-"""Tensors that a torch function builds on the host, and the edits that have them built on the device instead."""
+"""Tensors that a torch function builds on the host, and the edits that build them on the device instead."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _WRAPPERS = frozenset({"torch.tril", "torch.triu"})
 
 
 class Built(NamedTuple):
-    """A tensor built on the host: the call that builds it, and whether the steps after it are the same anywhere."""
+    """A tensor built on the host: the call that builds it, and whether the later operations are exact on any device."""
 
     call: cst.Call
     ref: str
     exact: bool
-    bare: bool  # no step between the call and the place where the tensor is used
+    bare: bool  # no operation between the call and the place where the tensor is used
 
 
 def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, bare: bool = True) -> Built | None:
-    """The factory call at the root of `torch.zeros(n).float()`; None for anything that is not such a chain."""
+    """The factory call at the root of `torch.zeros(n).float()`; None for anything but such a chain."""
     if not isinstance(node, cst.Call):
         return None
     called = model.value(node.func)
@@ -71,12 +71,12 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
 
 
 def _asks_type(node: cst.BaseExpression) -> bool:
-    """`x.type()`, the name of a tensor's type."""
+    """`x.type()` returns the name of a tensor's type."""
     return isinstance(node, cst.Call) and not node.args and shape.method_name(node) == "type"
 
 
 def makers_on_host(model: Model, move: Move) -> tuple[Maker, ...]:
-    """The calls that make all that is moved, in the same hot code, perhaps rows above; nothing if that is unclear."""
+    """The calls in the same hot code that make all that is moved, perhaps lines above; empty if unclear."""
     moved = model.ast_of(move.moved)
     if moved is None or _waits_before_loop(model, move):
         return ()
@@ -91,7 +91,7 @@ def packed_data(model: Model, node: cst.BaseExpression) -> str | None:
 
 
 def may_be_size(model: Model, node: cst.BaseExpression) -> bool:
-    """Whether the old constructors, such as `torch.cuda.FloatTensor(n)`, may take their argument for a size."""
+    """Whether the old constructors, such as `torch.cuda.FloatTensor(n)`, may treat their argument as a size."""
     meaning, function = model.ast_of(node), model.function_of(model.site(node))
     if model.value(node).kind is Kind.NUMBER or meaning is None:
         return True
@@ -99,7 +99,7 @@ def may_be_size(model: Model, node: cst.BaseExpression) -> bool:
 
 
 def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
-    """Whether the site is only reached by some types of a name in the expression, perhaps not by what callers give."""
+    """Whether only some types of a name in the expression reach the site, perhaps not those that callers pass."""
     names = {name.value for name in shape.names_in(node)}
     statement, function = model.statement_of(site.node), model.function_of(site)
     chosen = [part.test for part in subtree(statement) if isinstance(part, ast.IfExp)]
@@ -113,7 +113,7 @@ def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _waits_before_loop(model: Model, move: Move) -> bool:
-    """Whether the move's loop finds its tensor under the same name in every pass."""
+    """Whether the move's loop reads its tensor under the same name in every pass."""
     path = shape.dotted(move.moved)
     return (
         move.hot_path.loop is not None
@@ -137,7 +137,7 @@ def moves_table(model: Model, move: Move) -> bool:
 
 
 def made_here(model: Model, move: Move, maker: Maker) -> tuple[Because, ...]:
-    """Where a tensor is made, if that is not the row of its move."""
+    """The place where a tensor is made, if not on the line of its move."""
     elsewhere = maker.function.index is not model.function_of(move.site).index
     if not elsewhere and maker.call.lineno in range(move.site.rows[0], move.site.rows[1] + 1):
         return ()
@@ -146,7 +146,7 @@ def made_here(model: Model, move: Move, maker: Maker) -> tuple[Because, ...]:
 
 
 def _is_plain(call: cst.Call) -> bool:
-    """Whether the call asks for nothing that ties the tensor to the host: a generator, pinning, a leaf for autograd."""
+    """Whether no argument binds the tensor to the host: no generator, no pinning, no leaf for autograd."""
     return all(
         argument.star in ("", "*") and (argument.keyword is None or argument.keyword.value in PLAIN_KEYWORDS)
         for argument in call.args
@@ -154,7 +154,7 @@ def _is_plain(call: cst.Call) -> bool:
 
 
 def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...], Safety] | None:
-    """Give the factory the move's device and drop the move, with the best grade that these edits alone allow."""
+    """Give the factory the move's device and delete the move, with the best grade that these edits alone allow."""
     tree = move.site.tree
     place = device_text(model, move)
     if place is None or not move.plain or not tree.lossless or _in_format_string(model, move.site.node):
@@ -181,7 +181,7 @@ _LARGEST_BYTE = 127
 
 
 def _packs_exact_number(model: Model, built: Built) -> bool:
-    """Whether it packs a written-out number that every dtype holds, so that it need not pass through its own."""
+    """Whether it packs a number literal that every dtype represents, so that it need not pass through its own."""
     packs = built.ref in torch_api.HOST_DATA_FACTORIES and len(built.call.args) == 1
     node = built.call.args[0].value if packs else None
     number = model.value(node).constant if isinstance(node, (cst.Integer, cst.Float)) else None
@@ -196,7 +196,7 @@ def _dtype(model: Model, move: Move, built: Built) -> str | None:
 
 
 def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
-    """What to write after `device=` for the place of a move; None where evaluating it earlier might matter."""
+    """The text after `device=` for a move's destination; None if evaluating it earlier might matter."""
     node = move.device
     if node is None:
         return '"cuda"', Safety.SAFE
@@ -209,7 +209,7 @@ def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
     if shape.method_name(move.call) == "cuda":
         if isinstance(node, cst.Integer):
             return f'"cuda:{node.value}"', Safety.SAFE
-        # `.cuda(None)` is the current device, `device=None` the host.
+        # `.cuda(None)` means the current device, `device=None` the host.
         return model.text(node), Safety.SAFE if model.device_named(node) is Device.CUDA else Safety.UNSAFE
     return model.text(node), Safety.SAFE
 
@@ -247,7 +247,7 @@ def _gives_parameters(node: cst.BaseExpression) -> bool:
 
 
 def _in_format_string(model: Model, node: cst.CSTNode) -> bool:
-    """Inside an f-string the quotes of a new string literal may end the text."""
+    """Whether the node is in an f-string, whose text the quotes of a new string literal may end."""
     parent = model.parent(node)
     while parent is not None:
         if isinstance(parent, cst.FormattedString):
@@ -257,7 +257,7 @@ def _in_format_string(model: Model, node: cst.CSTNode) -> bool:
 
 
 def _drop_call(tree: StatementTree, move: Move, rest: str) -> Edit | None:
-    """Take `.to(...)` off its receiver and put `rest` there."""
+    """Replace `.to(...)` after its receiver by `rest`."""
     start = tree.outer_span(move.moved)[1]
     end = tree.span(move.site.node)[1]
     text = tree.source.utf8[start:end]

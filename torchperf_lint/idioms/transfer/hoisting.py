@@ -1,4 +1,4 @@
-"""Tensors of constants that a loop makes in every pass, and the edits that make them once, in front of it."""
+"""Tensors of constants that a loop makes in every pass, and the edits that make them once before it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ALWAYS_RUN = (
 
 
 class _Place(NamedTuple):
-    """Where a tensor is made: the expression, with the views taken of it on the spot, and what stands around."""
+    """Where a tensor is made: the expression with its direct views, and its surroundings."""
 
     whole: ast.expr
     statement: ast.stmt
@@ -52,7 +52,7 @@ class _Place(NamedTuple):
 
 
 def _changes_device(model: Model) -> bool:
-    """Whether the file may make the same call give another tensor in a loop than in front of it."""
+    """Whether the file may change state so that the same call makes another tensor in a loop than before it."""
     if model.code.speaks_of("set_device", "set_default_d", "inference_mode") or model.code.names("cuda.device"):
         return True
     entered = (each for each in model.index.places if isinstance(each, (ast.With, ast.AsyncWith)))
@@ -61,9 +61,9 @@ def _changes_device(model: Model) -> bool:
 
 
 def in_front(model: Model, site: Site, hot_path: HotPath, maker: Maker | None = None) -> tuple[Edit, ...] | None:
-    """Make the tensor of the site once, in front of the loop of `heat`; `maker` makes what the site moves, rows above.
+    """Make the site's tensor once, before the hot loop; `maker` makes what the site moves, lines above.
 
-    None unless all that the call is given stays the same in the loop, and what it gives is only reckoned with there.
+    None unless all arguments of the call stay the same in the loop, and its result is only computed with there.
     """
     call = model.ast_of(site.node)
     if hot_path.loop is None or not isinstance(call, ast.Call) or _changes_device(model):
@@ -124,7 +124,7 @@ def _stays_the_same(model: Model, hot_path: HotPath, place: _Place, made_before:
 
 
 def _is_assigned_later(model: Model, attribute: str) -> bool:
-    """Whether the file assigns an attribute of that name outside of `__init__`: a call in the loop may do it."""
+    """Whether the file assigns an attribute of that name outside of `__init__`: a call in the loop may do so."""
 
     def assigned() -> set[str]:
         functions = [model.index.module, *model.index.functions]
@@ -153,12 +153,12 @@ def _gives_the_same(model: Model, function: FunctionInfo, call: ast.Call, made_b
     if packs:
         return bool(call.args) and _is_constant(model, function, call.args[0])
     if steps and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
-        return call.func.value.id in made_before  # a tensor made by anything else may be written to
+        return call.func.value.id in made_before  # a tensor with any other source may be written to
     return all(_is_constant(model, function, argument) for argument in call.args) or steps
 
 
 def _is_constant(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    """Whether an expression is numbers, written out or by name, or lists of them."""
+    """Whether an expression is numbers, as literals or by name, or lists of them."""
     if isinstance(node, (ast.List, ast.Tuple)):
         return all(_is_constant(model, function, element) for element in node.elts)
     if isinstance(node, ast.UnaryOp):
@@ -171,7 +171,7 @@ def _is_constant(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
 
 
 def _is_only_read(model: Model, hot_path: HotPath, site: Site, place: _Place, name: str) -> bool:
-    """Whether the statement alone binds the name, and all that reads it comes later and only reckons with it."""
+    """Whether the statement alone binds the name, and all its readers come later and only compute with it."""
     if model.index.bound_names(place.function).count(name) != 1 or name in model.index.rebound_elsewhere:
         return False
     if writes_in_place(model, name, site) or hot_path.loop is None:
@@ -194,7 +194,7 @@ def _moved_name(call: ast.Call) -> str | None:
 def _lifted_maker(
     model: Model, site: Site, hot_path: HotPath, maker: Maker, move: ast.Call, place: _Place
 ) -> tuple[Edit, ...] | None:
-    """Move the statement that makes what the site alone reads."""
+    """Move the statement that makes a value that only the site reads."""
     name = _moved_name(move)
     statement = next((each for each in model.index.places if _binds(each, name) and maker.call in subtree(each)), None)
     if name is None or statement is None or maker.function is not place.function:
@@ -218,7 +218,7 @@ def _binds(statement: ast.AST, name: str | None) -> bool:
 
 
 def _lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | None:
-    """Move the rows of the site's statement in front of the loop; None if that leaves the body empty."""
+    """Move the lines of the site's statement before the loop; None if that leaves the body empty."""
     statement = model.statement_of(site.node)
     rows, block = placing.own_rows(model, site), model.index.places[statement].block
     if rows is None or not site.tree.lossless or len(block) < 2 or hot_path.loop is None:
@@ -234,7 +234,7 @@ def _lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | N
 
 
 def _named(model: Model, site: Site, hot_path: HotPath, place: _Place, moved: str | None) -> tuple[Edit, ...] | None:
-    """Give the expression a name in front of the loop, and put the name in its place."""
+    """Name the expression before the loop, and replace it by the name."""
     node: ast.AST = place.whole
     around = list(_around(place))
     if not all(isinstance(each, _ALWAYS_RUN) for each in around):
@@ -258,7 +258,7 @@ def _named(model: Model, site: Site, hot_path: HotPath, place: _Place, moved: st
 
 
 def _new_name(model: Model, function: FunctionInfo, hint: str) -> str | None:
-    """A name that nothing in the function has, nor what another fix puts there."""
+    """A name that is new in the function, and used by no other fix."""
     given: set[str] = model.remember(("names given", function), set)
     used = {node.id for node in function.nodes if isinstance(node, ast.Name)}
     used |= {name for each in model.index.functions for name in model.index.bound_names(each)}
@@ -270,7 +270,7 @@ def _new_name(model: Model, function: FunctionInfo, hint: str) -> str | None:
 
 
 def _around(place: _Place) -> Iterator[ast.AST]:
-    """What stands between the expression and its statement."""
+    """The nodes between the expression and its statement."""
     node: ast.AST = place.parents[place.whole]
     while not isinstance(node, ast.stmt):
         yield node

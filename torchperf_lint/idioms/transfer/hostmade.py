@@ -1,4 +1,4 @@
-"""Tensors that are certainly made on the host, of sizes and numbers alone: which calls make them, and where."""
+"""Tensors that are certainly made on the host, from sizes and numbers alone: the calls that make them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions, ValueQuestions
 
 PLAIN_KEYWORDS = frozenset("dtype size fill_value start end step n m steps low high base data window_length".split())
-"""What a factory may be asked for without being tied to the host: no generator, no pinning, no leaf for autograd."""
+"""Factory arguments that do not bind the tensor to the host: no generator, no pinning, no leaf for autograd."""
 
 _MOVERS = ("to", "cuda", "type_as")
 _NEUTRAL = (Kind.NUMBER, Kind.STRING, Kind.DTYPE, Kind.NONE)
@@ -40,7 +40,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp)
 
 
 class Maker(NamedTuple):
-    """A call that makes a tensor on the host; `packs` says what data, None if only sizes and numbers."""
+    """A call that makes a tensor on the host; `packs` names its data, None if only sizes and numbers."""
 
     call: ast.Call
     function: FunctionInfo
@@ -48,7 +48,7 @@ class Maker(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The function that is called, as it is written."""
+        """The called function, as written."""
         return ast.unparse(self.call.func)
 
 
@@ -56,7 +56,7 @@ _Makers = tuple[Maker, ...]
 
 
 def _is_plain(call: ast.Call) -> bool:
-    """Whether a factory is asked for nothing that ties the tensor to the host."""
+    """Whether a factory has no arguments that bind the tensor to the host."""
     return all(keyword.arg in PLAIN_KEYWORDS for keyword in call.keywords)
 
 
@@ -74,16 +74,16 @@ def packs_host_data(node: ast.expr, value: Value) -> bool:
 
 
 def packed_kind(node: ast.expr, value: Value) -> str:
-    """What is packed, in words; of an expression that `packs_host_data`."""
+    """The kind of the packed data, in words; for an expression that satisfies `packs_host_data`."""
     if isinstance(node, ast.List) or value.ref == "list":
         return "a list"
     return "a range" if value.ref == "range" else "a tuple"
 
 
 def gives_size(node: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | None:
-    """Whether an expression is a `torch.Size`, of which the old constructors make a tensor of that size.
+    """Whether an expression is a `torch.Size`, from which the old constructors make a tensor of that size.
 
-    None where that rests on whose shape it is: an array's is a tuple of data.
+    None if that depends on whose shape it is: an array's is a tuple of data.
     """
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
         node = node.value
@@ -94,7 +94,7 @@ def gives_size(node: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | 
 
 
 class HostMade:
-    """Answers for one file: what its moves move is either made here on the host, or is not spoken of."""
+    """Host-made tensors of one file: whether what a move copies is made here on the host; empty if unknown."""
 
     def __init__(self, inference: ValueQuestions, hot_path: FrequencyQuestions) -> None:
         self._inference = inference
@@ -102,13 +102,13 @@ class HostMade:
         self._functions: dict[FunctionInfo, _Tracer] = {}
 
     def makers(self, node: ast.expr, function: FunctionInfo) -> _Makers:
-        """The calls that make, in the same hot code, the tensor that is moved; nothing where anything else is in it."""
+        """The calls, in the same hot code, that make the moved tensor; empty if it has any other source."""
         tracer = self.tracer(function, 0)
         makers = tracer.makers(node)
         return makers if makers and tracer.serve_moves(node) else ()
 
     def tracer(self, function: FunctionInfo, depth: int) -> _Tracer:
-        """The answers within one function, that is `depth` calls away from the move."""
+        """The tracer of one function, `depth` calls away from the move."""
         if depth:
             return _Tracer(self, function, depth)
         if function not in self._functions:
@@ -116,7 +116,7 @@ class HostMade:
         return self._functions[function]
 
     def values(self, function: FunctionInfo) -> dict[ast.expr, Value]:
-        """The value of every expression of a function."""
+        """The values of a function's expressions."""
         return self._inference.frame(function).values
 
     def is_hot(self, statement: ast.stmt) -> bool:
@@ -125,7 +125,7 @@ class HostMade:
 
 
 class _Tracer:
-    """What one function makes on the host."""
+    """Traces what one function makes on the host."""
 
     def __init__(self, owner: HostMade, function: FunctionInfo, depth: int) -> None:
         self._owner = owner
@@ -141,13 +141,13 @@ class _Tracer:
         self._asked: set[ast.expr] = set()
         self._cache: dict[ast.expr, _Makers | None] = {}
 
-    # -- what makes an expression ----------------------------------------------------------------------------------
+    # -- makers of an expression -----------------------------------------------------------------------------------
 
     def makers(self, node: ast.expr) -> _Makers | None:
-        """The calls that make an expression's tensors; () if it holds none, None if one comes from elsewhere."""
+        """The calls that make an expression's tensors; () if it holds none, None if one has another source."""
         if node not in self._cache:
             if node in self._asked:
-                return ()  # a name that is bound to something made of itself
+                return ()  # a name that is bound to an expression of itself
             self._asked.add(node)
             self._cache[node] = self._makers(node)
         return self._cache[node]
@@ -182,7 +182,7 @@ class _Tracer:
         return found
 
     def _number(self, node: ast.expr) -> _Makers | None:
-        """() for what nothing shows to be a tensor, and which so may well be a number."""
+        """() for a value without evidence of being a tensor, which may therefore be a number."""
         value = self._value(node)
         if value.kind is Kind.LIBRARY:
             return () if (value.ref or "").startswith(("math.", "numpy.")) else None
@@ -252,12 +252,12 @@ class _Tracer:
         if packs_host_data(first, value):
             return (Maker(node, self._function, packed_kind(first, value)),)
         if value.kind is Kind.NUMBER:
-            packs = None if ref in torch_api.LEGACY_FACTORIES else "a Python number"  # they take it for a size
+            packs = None if ref in torch_api.LEGACY_FACTORIES else "a Python number"  # they treat it as a size
             return (Maker(node, self._function, packs),)
         return None
 
     def _helper(self, node: ast.Call, function: FunctionInfo) -> _Makers | None:
-        """A function of the project that makes all that it gives back."""
+        """A function of the project that makes everything it returns."""
         value = self._value(node)
         kept = {last_name(each.func if isinstance(each, ast.Call) else each) for each in function.decorators}
         if value.kind is not Kind.TENSOR or value.device is not Device.CPU or not kept <= _KEEPS_FUNCTION:
@@ -279,7 +279,7 @@ class _Tracer:
     # -- names -----------------------------------------------------------------------------------------------------
 
     def _bound(self, name: ast.Name) -> _Makers | None:
-        """What makes all that a local name may hold here."""
+        """The makers of every value that a local name may have here."""
         value = self._value(name)
         if value.holds_tensors and value.device is not Device.CPU:
             return None
@@ -297,7 +297,7 @@ class _Tracer:
         return found or None
 
     def _stores(self, name: ast.Name) -> Iterator[ast.Name]:
-        """The places that bind the name and may be passed before it is read here."""
+        """The places that bind the name and may run before it is read here."""
         again = [loop for loop in self._around(name) if isinstance(loop, _LOOPS)]
         for store in self._names:
             if store.id != name.id or not isinstance(store.ctx, ast.Store) or not self._is_own(store):
@@ -318,11 +318,11 @@ class _Tracer:
                 same = len(parent.value.elts) == len(whole.elts)
                 return parent.value.elts[whole.elts.index(store)] if same else None
         if isinstance(parent, ast.Assign) and len(parent.targets) > 1:
-            return None  # what has two names may be used under the other one
+            return None  # a value with two names may be used under the other one
         return parent.value if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else None
 
     def serve_moves(self, node: ast.expr) -> bool:
-        """Whether the names that an expression is made of are read for moves alone, and what they are made of, too."""
+        """Whether the names in an expression are read only for moves, as are the names that they are made of."""
         pending, names = [node], dict[str, None]()
         while pending:
             for name in subtree(pending.pop()):
@@ -334,7 +334,7 @@ class _Tracer:
         return all(self._serves_moves(name, seen) for name in names)
 
     def _serves_moves(self, name: str, seen: set[str]) -> bool:
-        """Whether the function reads the host's tensor only to move it, or to make others that are only moved."""
+        """Whether the function reads the host tensor only to move it, or to make others that are only moved."""
         if name in seen:
             return True
         seen.add(name)
@@ -342,7 +342,7 @@ class _Tracer:
         return all(self._value(load).device.on_accelerator or self._serves(load, seen) for load in loads)
 
     def _serves(self, load: ast.Name, seen: set[str]) -> bool:
-        """Whether one reading of a name ends in a move, in the tensor's own shape, or in names of which that is so."""
+        """Whether one read of a name ends in a move, in the tensor's own shape, or in names that do."""
         if isinstance(target := self._parents[load], ast.Subscript) and isinstance(target.ctx, ast.Store):
             return target.value is load and self._writes_numbers(target, load)
         node: ast.expr = load
@@ -364,7 +364,7 @@ class _Tracer:
             node = parent
 
     def _keeps(self, statement: ast.AST, load: ast.Name, seen: set[str]) -> bool:
-        """Whether a statement binds what is made here to names that serve moves, returns it, or writes into it once."""
+        """Whether a statement binds the tensor to names that serve moves, returns it, or writes into it once."""
         if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             is_given_back = isinstance(statement, ast.Return) and self._depth > 0
             return is_given_back or (isinstance(statement, ast.Expr) and self._is_written_once(load))
@@ -389,7 +389,7 @@ class _Tracer:
         return is_plain and self._is_written_once(load)
 
     def _is_written_once(self, load: ast.Name) -> bool:
-        """Whether no loop runs the reading again that does not bind the name anew: filling it is the host's work."""
+        """Whether no loop repeats the read without rebinding the name: filling it repeatedly is host work."""
         loops = {each for each in self._around(load) if isinstance(each, _LOOPS)}
         stores = [each for each in self._names if each.id == load.id and isinstance(each.ctx, ast.Store)]
         return any(loops <= set(self._around(store)) for store in stores)
@@ -397,7 +397,7 @@ class _Tracer:
     # -- places ----------------------------------------------------------------------------------------------------
 
     def _is_own(self, node: ast.AST) -> bool:
-        """Whether the node stands in this function, and in none inside it."""
+        """Whether the node is in this function, and not in a nested one."""
         scopes = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
         around = next((each for each in self._around(node) if isinstance(each, scopes)), self._function.node)
         return around is self._function.node
@@ -416,14 +416,14 @@ class _Tracer:
 
 
 def _is_neutral(value: Value) -> bool:
-    """A number, a text, a dtype, or a container of such."""
+    """Whether the value is a number, a string, a dtype, or a container of such."""
     while value.kind is Kind.CONTAINER and value.element is not None:
         value = value.element
     return value.kind in _NEUTRAL
 
 
 def _parts(node: ast.expr) -> list[ast.expr] | None:
-    """The expressions whose results make up that of an operator, a display or a comprehension."""
+    """The operands whose values make up that of an operator, a display or a comprehension."""
     if isinstance(node, ast.BinOp):
         parts = [node.right]
         while isinstance(node.left, ast.BinOp):
@@ -442,7 +442,7 @@ def _parts(node: ast.expr) -> list[ast.expr] | None:
 
 
 def _own_statements(function: FunctionInfo) -> Iterator[ast.stmt]:
-    """The statements of a function without those of functions inside it."""
+    """The statements of a function without those of nested functions."""
     pending: list[ast.AST] = list(function.body)
     while pending:
         node = pending.pop()

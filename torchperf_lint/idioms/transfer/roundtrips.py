@@ -1,4 +1,4 @@
-"""Tensors that leave the accelerator and are sent back to it, unchanged but for casts and shapes."""
+"""Tensors that leave the accelerator and are sent back, unchanged but for casts and shapes."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
 
 _SAME_NUMBERS = torch_api.VIEW_METHODS | {"detach", "clone", "contiguous"}
 _ENDS_A_STAY = frozenset("backward step empty_cache collect synchronize".split())
-"""Calls between two moves that may be what the memory on the device was made free for."""
+"""Calls between two moves for which the device memory may have been freed."""
 
 
 class RoundTrip(NamedTuple):
-    """`x.cpu().float().to(device)`: x comes to the host and goes back, and nothing but `steps` is done to it there."""
+    """`x.cpu().float().to(device)`: x is copied to the host and back, with only `steps` done to it there."""
 
     move: Move  # the way back
-    leaving: cst.Call | None  # the way to the host, if it stands in the same expression
-    left: str  # the way to the host, as it is written
+    leaving: cst.Call | None  # the way to the host, if it is in the same expression
+    left: str  # the way to the host, as written
     row: int
     steps: tuple[cst.Call, ...]  # in the same expression, from the outermost to the innermost
-    because: tuple[Because, ...]  # what shows that the tensor is on the device
+    because: tuple[Because, ...]  # evidence that the tensor is on the device
 
 
 def round_trips(model: Model) -> tuple[RoundTrip, ...]:
-    """The moves to the accelerator, in every step, of what has just come from there."""
+    """The moves to the accelerator, in every step, of tensors that have just come from there."""
     return model.remember("round_trips", lambda: tuple(_round_trips(model)))
 
 
 def goes_back(model: Model, site: Site) -> bool:
-    """Whether what the call at the site fetches from the device is sent back to it at once."""
+    """Whether what the call at the site fetches from the device is sent back at once."""
     return any(
         trip.leaving is site.node or (trip.leaving is None and trip.row == site.rows[0]) for trip in round_trips(model)
     )
 
 
 def comes_from_there(model: Model, move: Move) -> bool:
-    """Whether what is moved has just come from the device."""
+    """Whether the moved tensor has just come from the device."""
     return any(trip.move.site.start == move.site.start for trip in round_trips(model))
 
 
@@ -77,7 +77,7 @@ def _is_tensor(model: Model, node: cst.BaseExpression) -> bool:
 
 
 def _leaves(model: Model, call: cst.Call) -> bool:
-    """`x.cpu()`, `x.to("cpu")`, or `x.type(torch.LongTensor)`, whose tensors are the host's."""
+    """`x.cpu()`, `x.to("cpu")`, or `x.type(torch.LongTensor)`, which makes host tensors."""
     name = shape.method_name(call)
     if shape.receiver(call) is None or any(argument.star for argument in call.args):
         return False
@@ -90,7 +90,7 @@ def _leaves(model: Model, call: cst.Call) -> bool:
 
 
 def host_type(model: Model, call: cst.Call) -> str | None:
-    """The dtype of `x.type(torch.LongTensor)`, where the type is one of the host's; None for any other call."""
+    """The dtype of `x.type(torch.LongTensor)`, if the type is one of the host's; None for any other call."""
     given = shape.argument(call, "dtype", 0)
     if shape.method_name(call) != "type" or not isinstance(given, cst.BaseExpression):
         return None
@@ -100,7 +100,7 @@ def host_type(model: Model, call: cst.Call) -> str | None:
 
 
 def _carries(model: Model, call: cst.Call) -> bool:
-    """Whether a method gives the same numbers, in another shape or dtype."""
+    """Whether a method returns the same numbers, in another shape or dtype."""
     name = shape.method_name(call) or ""
     if any(argument.star for argument in call.args):
         return False
@@ -110,7 +110,7 @@ def _carries(model: Model, call: cst.Call) -> bool:
 
 
 def _named(model: Model, move: Move, name: str, steps: tuple[cst.Call, ...]) -> Iterator[RoundTrip]:
-    """The same over rows: the statement that last gave the name its tensor took it from the device, in this pass."""
+    """The same across lines: the last binding of the name fetched its tensor from the device, in this pass."""
     statement, function = model.statement_of(move.site.node), model.function_of(move.site)
     place = model.index.places[statement]
     for earlier in reversed(place.block[: place.position]):
@@ -138,7 +138,7 @@ def _fetched(node: ast.expr) -> ast.expr | None:
 
 
 def _interferes(model: Model, function: object, node: ast.AST, name: str) -> bool:
-    """Whether a part of what runs between the moves uses the copy, or may be what it makes room for."""
+    """Whether code between the moves uses the copy, or may be what device memory is freed for."""
     if isinstance(node, ast.Name):
         return node.id == name
     if isinstance(node, ast.Delete):

@@ -1,4 +1,4 @@
-"""Whether a tensor is only reckoned with: neither written, nor kept, nor given to anyone who may do so."""
+"""Whether a tensor is only computed with: neither written, nor stored, nor passed to code that may do so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo
 
 VIEWS = frozenset("view reshape unsqueeze squeeze expand expand_as permute t transpose flatten view_as detach".split())
-"""Methods that may give the tensor itself, seen in another shape."""
+"""Methods that may return the tensor itself, in another shape."""
 
 _READ = frozenset("shape dtype device ndim".split())
 _RECKON = frozenset(
@@ -23,11 +23,11 @@ _RECKON = frozenset(
     "add sub mul div matmul mm bmm dot softmax log_softmax sigmoid tanh repeat clone eq ne lt le gt ge any all size "
     "dim numel item tolist gather index_select masked_fill where new_zeros new_ones tril triu".split()
 )
-"""Methods that give something new."""
+"""Methods that return something new."""
 
 
 def is_spent(model: Model, function: FunctionInfo, parents: Mapping[ast.AST, ast.AST], node: ast.AST) -> bool:
-    """Whether what the expression holds, or a view of it, ends in an operation that gives something new."""
+    """Whether the expression's value, or a view of it, is only used in an operation that returns something new."""
     parent = parents[node]
     if isinstance(parent, ast.keyword):
         node, parent = parent, parents[parent]
@@ -53,7 +53,7 @@ def is_spent(model: Model, function: FunctionInfo, parents: Mapping[ast.AST, ast
 
 
 def _reckons(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
-    """Whether a call only reckons with its arguments: a function of torch that writes to nothing, or a module."""
+    """Whether a call only computes with its arguments: a torch function that writes to nothing, or a module."""
     called = model.inference.frame_value(function, call.func)
     ref = called.ref or ""
     if called.kind is Kind.MODULE:

@@ -19,7 +19,7 @@ _WRITERS = frozenset("fill sort partition put resize itemset setfield byteswap".
 
 
 def is_table(model: Model, node: ast.expr, function: FunctionInfo, calls: int = 0) -> bool:
-    """Whether an expression of the function is such a table, or a parameter that is given one in every step."""
+    """Whether an expression of the function is such a table, or a parameter that receives one in every step."""
     if isinstance(node, ast.Attribute):
         is_own = isinstance(node.value, ast.Name) and node.value.id == function.self_name
         return is_own and function.cls is not None and _is_attribute_table(model, function.cls, node.attr)
@@ -36,7 +36,7 @@ def is_table(model: Model, node: ast.expr, function: FunctionInfo, calls: int = 
 
 
 def _is_constant(model: Model, name: str, function: FunctionInfo) -> bool:
-    """Whether the name means an array that the module binds once, and that nothing in the file writes."""
+    """Whether the name is an array that the module binds once and nothing in the file writes to."""
     index = function.index
     outer = function.outer
     while outer is not None and outer is not index.module:
@@ -50,7 +50,7 @@ def _is_constant(model: Model, name: str, function: FunctionInfo) -> bool:
 
 
 def _is_attribute_table(model: Model, cls: ClassInfo, name: str) -> bool:
-    """Whether only `__init__` or the class's body sets the attribute, to an array, and no method of it writes that."""
+    """Whether only `__init__` or the class's body sets the attribute, to an array, and no method writes to it."""
     inference = model.inference
     owners = inference.lineage(cls)
     stores = [store for owner in owners for store in owner.attributes.get(name, ())]
@@ -64,7 +64,7 @@ def _is_attribute_table(model: Model, cls: ClassInfo, name: str) -> bool:
 
 
 def _lasts(model: Model, cls: ClassInfo) -> bool:
-    """Whether the class is a module, or its objects are shown to be made, and neither in every step nor by itself."""
+    """Whether the class is a module, or its objects are provably made, and neither in every step nor by itself."""
     if model.inference.instance(cls).kind is Kind.MODULE:
         return True
     made = model.inference.method(cls, "__init__")
@@ -73,7 +73,7 @@ def _lasts(model: Model, cls: ClassInfo) -> bool:
 
 
 def _given(record: CallRecord, function: FunctionInfo, name: str) -> ast.expr | None:
-    """What a call gives for a parameter of the function; None where that is not plain."""
+    """The argument for a parameter of the function in a call; None if unclear."""
     call = record.call
     for keyword in call.keywords:
         if keyword.arg == name:
@@ -85,13 +85,13 @@ def _given(record: CallRecord, function: FunctionInfo, name: str) -> ast.expr | 
 
 
 def _is_bound(function: FunctionInfo, name: str) -> bool:
-    """Whether a statement of the function gives the name another meaning."""
+    """Whether a statement of the function rebinds the name."""
     nodes = function.nodes
     return any(isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load) for node in nodes)
 
 
 def _is_written(tree: ast.AST, path: str) -> bool:
-    """Whether anything in the tree writes into the array: `x[i] = v`, `x += v`, `x.sort()`, `out=x`."""
+    """Whether anything in the tree writes to the array: `x[i] = v`, `x += v`, `x.sort()`, `out=x`."""
     for node in subtree(tree):
         written: ast.expr | None = None
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):

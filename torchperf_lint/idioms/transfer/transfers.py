@@ -1,4 +1,4 @@
-"""Moves of data to the accelerator (`x.to(device)`, `x.cuda()`): where they lead, what is moved, what else is asked."""
+"""Moves of data to the accelerator (`x.to(device)`, `x.cuda()`): their destination, receiver and other arguments."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MOVERS = ("to", "cuda", "type_as")
 class Move(NamedTuple):
     """A call that puts its receiver on the accelerator in every step.
 
-    `device` is the expression that names the place (None: the current device, as in `.cuda()`); with `like` it is
-    a tensor whose dtype is taken, too. `non_blocking` says that the call mentions the argument, whatever its
-    value; `plain` that it asks for nothing but place, dtype and blocking.
+    `device` is the expression that names the device (None: the current device, as in `.cuda()`); with `like` it is
+    a tensor whose dtype is used, too. `non_blocking` says that the call has the argument, whatever its
+    value; `plain` that it sets only device, dtype and blocking.
     """
 
     site: Site
@@ -47,7 +47,7 @@ class Move(NamedTuple):
 
 
 def hot_moves(model: Model) -> tuple[Move, ...]:
-    """The moves to the accelerator that run in every step, in source order, of what may not be there yet."""
+    """The moves to the accelerator in every step, in source order, of values that may not be there yet."""
     return model.remember("hot_moves", lambda: tuple(_hot_moves(model)))
 
 
@@ -63,7 +63,7 @@ def _hot_moves(model: Model) -> Iterator[Move]:
 
 
 def _understood(model: Model, site: Site, call: cst.Call, moved: cst.BaseExpression, hot_path: HotPath) -> Move | None:
-    """The move taken apart; None where `*args`, or `**kwargs` beside no named device, may hold anything."""
+    """The parsed move; None if `*args`, or `**kwargs` without a named device, may hold anything."""
     stars = {argument.star for argument in call.args} - {""}
     if "*" in stars:
         return None
@@ -98,7 +98,7 @@ def _understood(model: Model, site: Site, call: cst.Call, moved: cst.BaseExpress
 
 
 def destination(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> Device:
-    """Where `x.to(...)`, `x.cuda()` or `x.type_as(y)` puts x; UNKNOWN where it only changes the dtype."""
+    """The device that `x.to(...)`, `x.cuda()` or `x.type_as(y)` moves x to; UNKNOWN if it only changes the dtype."""
     assert isinstance(call.func, ast.Attribute)
     if call.func.attr == "cuda":
         return Device.CUDA
@@ -116,7 +116,7 @@ def destination(call: ast.Call, value_of: Callable[[ast.expr], Value]) -> Device
 
 
 def _is_move(model: Model, record: CallRecord) -> bool:
-    """Whether the call puts something on the accelerator that nothing shows to be there already."""
+    """Whether the call moves a value to the accelerator without evidence that it is there already."""
     func = record.call.func
     if not isinstance(func, ast.Attribute):
         return False
