@@ -68,8 +68,8 @@ def _shared_by(model: Model, function: FunctionInfo, node: ast.expr) -> list[ast
     if not isinstance(node, ast.Call):
         return []
     name = last_name(node.func) or ""
-    told = name in _COPIES_BY_DEFAULT and any(each.arg == "copy" for each in node.keywords)
-    if name not in _SHARES and not name.endswith("_") and not told:
+    has_copy = name in _COPIES_BY_DEFAULT and any(each.arg == "copy" for each in node.keywords)
+    if name not in _SHARES and not name.endswith("_") and not has_copy:
         return []
     func = node.func
     if isinstance(func, ast.Attribute) and model.inference.frame_value(function, func).kind is not Kind.LIBRARY:

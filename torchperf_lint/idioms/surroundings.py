@@ -186,7 +186,7 @@ def _swallows(cls: ClassInfo) -> bool:
 def reckoned_from(model: Model, name: str, site: Site) -> list[str]:
     """The name, and those that the function computes from it: `left = max(x - 1, 0)`."""
     function = model.function_of(site)
-    made = model.remember(("reckonings", function), lambda: _reckonings(function))
+    made = model.remember(("reckonings", function), lambda: _computed_names(function))
     found = {name: None}
     pending = [name]
     for known in pending:
@@ -196,21 +196,21 @@ def reckoned_from(model: Model, name: str, site: Site) -> list[str]:
     return list(found)
 
 
-def _reckonings(function: FunctionInfo) -> dict[str, list[str]]:
+def _computed_names(function: FunctionInfo) -> dict[str, list[str]]:
     """By each name in arithmetic, the names that the function binds to the result."""
     found: dict[str, list[str]] = {}
     for node in function.nodes:
-        if isinstance(node, ast.Assign) and _is_reckoning(node.value):
+        if isinstance(node, ast.Assign) and _is_arithmetic(node.value):
             named = [target.id for target in node.targets if isinstance(target, ast.Name)]
             for known in dict.fromkeys(names_in(node.value)):
                 found.setdefault(known, []).extend(named)
     return found
 
 
-def _is_reckoning(value: ast.expr) -> bool:
+def _is_arithmetic(value: ast.expr) -> bool:
     """Whether an expression is arithmetic that returns an index or a size for an index or a size."""
     if isinstance(value, ast.Call):
-        return last_name(value.func) in _RECKONS and all(_is_reckoning(each) for each in value.args)
+        return last_name(value.func) in _RECKONS and all(_is_arithmetic(each) for each in value.args)
     if isinstance(value, ast.BinOp):
-        return _is_reckoning(value.left) and _is_reckoning(value.right)
+        return _is_arithmetic(value.left) and _is_arithmetic(value.right)
     return isinstance(value, (ast.Name, ast.Attribute, ast.Constant))

@@ -70,7 +70,7 @@ def only_read(model: Model, site: Site, path: str) -> bool:
     loads = [
         node for node in parents if isinstance(node, ast.Name) and node.id == path and isinstance(node.ctx, ast.Load)
     ]
-    return bool(loads) and all(_reckons(model, function, parents, load) for load in loads)
+    return bool(loads) and all(_yields_new(model, function, parents, load) for load in loads)
 
 
 VIEWS = frozenset(
@@ -98,7 +98,7 @@ def _views_itself(statement: ast.Assign, name: str) -> bool:
     return node.id == name and depth > 0
 
 
-def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
+def _yields_new(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
     """Whether the expression's value, or a view of it, is only used in operations that return something new."""
     parent = parents[node]
     if isinstance(parent, (ast.BinOp, ast.Compare)):
@@ -106,7 +106,9 @@ def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AS
     if isinstance(parent, ast.Assign):
         return any(_views_itself(parent, name) for name in names_in(parent.targets[0]))
     if isinstance(parent, ast.Subscript):
-        return parent.slice is node or (isinstance(parent.ctx, ast.Load) and _reckons(model, function, parents, parent))
+        return parent.slice is node or (
+            isinstance(parent.ctx, ast.Load) and _yields_new(model, function, parents, parent)
+        )
     if isinstance(parent, ast.keyword):
         parent, node = parents[parent], parent
     if isinstance(parent, ast.Attribute):
@@ -114,10 +116,12 @@ def _reckons(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast.AS
         if not isinstance(call, ast.Call) or call.func is not parent:
             return parent.attr in ("shape", "dtype", "ndim")
         seen = parent.attr in VIEWS
-        return _reckons(model, function, parents, call) if seen else parent.attr in ("sum", "mean", "matmul", "tolist")
+        return (
+            _yields_new(model, function, parents, call) if seen else parent.attr in ("sum", "mean", "matmul", "tolist")
+        )
     if isinstance(parent, ast.Call) and node is not parent.func:
         ref = model.inference.frame_value(function, parent.func).ref or ""
         if ref.startswith(("torch.", "numpy.")) and ref.rpartition(".")[2] in VIEWS:
-            return _reckons(model, function, parents, parent)
+            return _yields_new(model, function, parents, parent)
         return gives_new(ref, parent)
     return False

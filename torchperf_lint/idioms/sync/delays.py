@@ -161,8 +161,8 @@ def relies_on_waits(model: Model) -> bool:
     for record in (*model.index.calls_named("to"), *model.index.calls_named("copy_"), *model.index.calls_named("cpu")):
         flags = [keyword.value for keyword in record.call.keywords if keyword.arg in ("non_blocking", None)]
         flags += record.call.args[1:]
-        told = any(not (isinstance(flag, ast.Constant) and not flag.value) for flag in flags)
-        if not told:
+        is_set = any(not (isinstance(flag, ast.Constant) and not flag.value) for flag in flags)
+        if not is_set:
             continue
         to_host = any("cpu" in ast.unparse(argument).lower() for argument in record.call.args[:1])
         if last_name(record.call.func) == "copy_" or to_host:

@@ -100,7 +100,7 @@ def element_reads(model: Model) -> Iterator[HostRead]:
     """
     found = {read.site.start: read for read in hot_reads(model) if read.role is Sink.ELEMENT}
     for site in model.scalar_reads(hot=False, repeated=True):
-        if not _is_throttled(model, site):
+        if not _is_sampled(model, site):
             found.update(
                 {
                     read.site.start: read
@@ -129,7 +129,7 @@ def _read(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[HostRe
     yield read
 
 
-def _is_throttled(model: Model, site: Site) -> bool:
+def _is_sampled(model: Model, site: Site) -> bool:
     """Whether the site runs in every n-th step, in the first ones, at an error, under a logging flag ..."""
     statement, read = model.statement_of(site.node), model.ast_of(site.node)
     by_expression = read is not None and model.frequency.guarded_in_expression(statement, read)

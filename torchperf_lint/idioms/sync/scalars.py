@@ -133,14 +133,14 @@ class _Prover:
         if len(seen) > _DEEPEST:
             return None
         # `loss = loss / 4` is neutral, whatever the other bindings are.
-        others = [each for each in bound if not self._rests_on(each, seen | {name})]
+        others = [each for each in bound if not self._depends_on(each, seen | {name})]
         kinds = {self.scalar(each, seen | {name}) for each in others}
         for each in bound:
             if kinds and None not in kinds and each not in others:
                 kinds.add(self._given(each, name, next(iter(kinds)), seen | {name}))
         return kinds.pop() if len(kinds) == 1 else None
 
-    def _rests_on(self, node: ast.expr, names: frozenset[str]) -> bool:
+    def _depends_on(self, node: ast.expr, names: frozenset[str]) -> bool:
         return any(isinstance(each, ast.Name) and each.id in names for each in subtree(node))
 
     def _given(self, node: ast.expr, name: str, kind: str | None, seen: frozenset[str]) -> str | None:
@@ -152,7 +152,7 @@ class _Prover:
             return _combined(sides, node.op)
         if isinstance(node, ast.Call) and not node.args and not node.keywords and isinstance(node.func, ast.Attribute):
             return self._given(node.func.value, name, kind, seen) if node.func.attr in _ELEMENTWISE else None
-        return self.scalar(node, seen) if not self._rests_on(node, seen) else None
+        return self.scalar(node, seen) if not self._depends_on(node, seen) else None
 
     def _number(self, node: ast.expr) -> str | None:
         """How a certain Python number affects a tensor's kind."""
@@ -243,7 +243,7 @@ class _Prover:
     def _roots_of_name(self, name: str, seen: frozenset[str]) -> Iterator[str]:
         """The name itself, unless it may hold tensors of several devices, and the names that its bindings share."""
         bound = [each for each in self._bindings(name) if not is_read(each)]
-        others = [each for each in bound if not self._rests_on(each, seen)]
+        others = [each for each in bound if not self._depends_on(each, seen)]
         by_one = {ast.unparse(each.func) for each in others if isinstance(each, ast.Call)}
         if self._assigned(name) <= 1 or (len(by_one) == 1 and all(isinstance(each, ast.Call) for each in others)):
             yield name

@@ -48,11 +48,11 @@ def is_spent(model: Model, function: FunctionInfo, parents: Mapping[ast.AST, ast
             return isinstance(parent.ctx, ast.Load) and parent.attr in _READ
         return parent.attr in _RECKON or (parent.attr in VIEWS and is_spent(model, function, parents, call))
     if isinstance(parent, ast.Call) and node is not parent.func:
-        return _reckons(model, function, parent)
+        return _only_computes(model, function, parent)
     return False
 
 
-def _reckons(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
+def _only_computes(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
     """Whether a call only computes with its arguments: a torch function that writes to nothing, or a module."""
     called = model.inference.frame_value(function, call.func)
     ref = called.ref or ""

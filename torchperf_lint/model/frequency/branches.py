@@ -130,13 +130,13 @@ def _conjuncts(formulas: list[Formula]) -> Iterator[Formula]:
 def _can_hold(formulas: list[Formula]) -> bool:
     """Whether the formulas do not contradict each other."""
     asked = [atom for each in formulas for atom in path_conditions.atoms(each)]
-    told = Counter(atom[:size] for atom in asked for size in range(1, len(atom) + 1))
-    kept = sorted({atom for atom in asked if told[_thing(atom)] > 1})
-    if not kept or len(kept) > bounds.MOST_OPEN_QUESTIONS:
+    counts = Counter(atom[:size] for atom in asked for size in range(1, len(atom) + 1))
+    repeated = sorted({atom for atom in asked if counts[_thing(atom)] > 1})
+    if not repeated or len(repeated) > bounds.MOST_OPEN_QUESTIONS:
         return True
-    shared = [each for each in formulas if path_conditions.atoms(each) <= set(kept)]
-    for answers in itertools.product((False, True), repeat=len(kept)):
-        given = dict(zip(kept, answers, strict=True))
+    shared = [each for each in formulas if path_conditions.atoms(each) <= set(repeated)]
+    for answers in itertools.product((False, True), repeat=len(repeated)):
+        given = dict(zip(repeated, answers, strict=True))
         equal = [atom[1] for atom, answer in given.items() if answer and atom[0] == "="]
         if len(equal) == len(set(equal)) and all(path_conditions.holds(each, given) for each in shared):
             return True

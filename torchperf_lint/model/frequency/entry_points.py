@@ -67,11 +67,11 @@ class EntryPoints:
         }
         self._in_loops: dict[int, bool] = {}
         self._recorder = recorder
-        self._functions, self._rests_on = recorder.followed(self._reachable)
+        self._functions, self._dependencies = recorder.followed(self._reachable)
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly not hot."""
-        self._recorder.here |= self._rests_on
+        self._recorder.here |= self._dependencies
         return self._index.places[statement].function in self._functions or self.in_loop(statement)
 
     def in_loop(self, statement: ast.stmt) -> bool:

@@ -70,7 +70,7 @@ class ExecutionFrequency:
             tuple[FunctionInfo, frozenset[Formula], ast.stmt | None], tuple[HotPath | None, int]
         ] = {}
         self._known: dict[tuple[ast.stmt, bool], tuple[HotPath | None, int]] = {}
-        self._warm_blocks: dict[int, tuple[bool, int]] = {}
+        self._hot_blocks: dict[int, tuple[bool, int]] = {}
         self._first_skips: dict[int, tuple[int, int]] = {}
         self._guards: dict[tuple[ast.stmt, str], tuple[bool, int]] = {}
         self._ways: dict[_Where, tuple[HotPath | None, int]] = {}
@@ -80,7 +80,7 @@ class ExecutionFrequency:
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly not hot, by names alone; checked before any value is computed."""
         block = id(self.inference.index.places[statement].block)
-        return self.recorder.kept(self._warm_blocks, block, lambda: self._may_be_hot(statement))
+        return self.recorder.kept(self._hot_blocks, block, lambda: self._may_be_hot(statement))
 
     def _may_be_hot(self, statement: ast.stmt) -> bool:
         place = self.inference.index.places[statement]
@@ -128,18 +128,18 @@ class ExecutionFrequency:
         where = _Where(statement, None, ignore_sampling)
         passed: list[tuple[_Where, int]] = []
         found: HotPath | _Where | None = where
-        rests_on = 0
+        dependencies = 0
         while isinstance(found, _Where):
             where = found
             if where in self._ways:
-                found, rests_on = self._ways[where]
-                self.recorder.here |= rests_on
+                found, dependencies = self._ways[where]
+                self.recorder.here |= dependencies
             else:
                 found, own = self.recorder.followed(lambda: self._outwards(where))  # noqa: B023
                 passed.append((where, own))
         for where, own in reversed(passed):
-            rests_on |= own
-            self._ways[where] = found, rests_on
+            dependencies |= own
+            self._ways[where] = found, dependencies
         return found
 
     def _outwards(self, where: _Where) -> HotPath | _Where | None:

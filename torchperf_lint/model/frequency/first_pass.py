@@ -203,8 +203,8 @@ class FirstPass:
         path, home = change.said or change.path, self._frequency.home(owner)
         if home.may_be_hot(change.statement):
             return "." in path or self._means_same(path, slot, owner)
-        is_told = isinstance(owner.node, ast.Module) or _SELDOM.search(owner.name)
-        if is_told or home.inference.contract(owner) is not None or not restores(change, slot):
+        is_rare = isinstance(owner.node, ast.Module) or _SELDOM.search(owner.name)
+        if is_rare or home.inference.contract(owner) is not None or not restores(change, slot):
             return False
         if not self._means_same(path, slot, owner):
             return False
@@ -297,7 +297,7 @@ class FirstPass:
         assert slot.key is not None
         if all(self._is_steady(node.id, loop) for node in subtree(slot.key) if isinstance(node, ast.Name)):
             return True
-        is_new = loop is not None and not self._new_in(loop).isdisjoint(_told_by(slot.key))
+        is_new = loop is not None and not self._new_in(loop).isdisjoint(_content_names(slot.key))
         return _CACHE.search(slot.path) is not None and not is_new
 
     def _new_in(self, loop: Loop) -> set[str]:
@@ -310,9 +310,9 @@ class FirstPass:
             before = len(new)
             for change in changes:
                 walked = change.statement.iter if isinstance(change.statement, (ast.For, ast.AsyncFor)) else None
-                told = _told_by(change.value or walked)
+                names = _content_names(change.value or walked)
                 is_counted = isinstance(change.statement, ast.AugAssign)
-                if is_counted or "next" in told or not new.isdisjoint(told):
+                if is_counted or "next" in names or not new.isdisjoint(names):
                     new.add(change.path)
         return new
 
@@ -337,19 +337,19 @@ class FirstPass:
         return True
 
 
-def _told_by(node: ast.expr | None) -> set[str]:
+def _content_names(node: ast.expr | None) -> set[str]:
     """The names whose content an expression depends on, not only their size, type or remainder."""
-    told: set[str] = set()
+    names: set[str] = set()
     pending: list[ast.AST] = [] if node is None else [node]
     while pending:
         each = pending.pop()
         if isinstance(each, ast.Name):
-            told.add(each.id)
+            names.add(each.id)
         is_type = isinstance(each, ast.Call) and last_name(each.func) == "type"
         is_remainder = isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod)
         if not (is_type or is_remainder or (isinstance(each, ast.expr) and is_extent(each))):
             pending.extend(children(each))
-    return told
+    return names
 
 
 def _scopes(function: FunctionInfo) -> Iterator[FunctionInfo]:

@@ -28,10 +28,10 @@ def may_be_hot(frequency: FrequencyQuestions, function: FunctionInfo) -> bool:
     if known is not None:
         recorder.here |= known[1]
         return known[0]
-    (warm, told), rests_on = recorder.followed(lambda: _search(frequency, function))
-    for each in told:
-        frequency.home(each).reachability[each.place] = warm, rests_on
-    return warm
+    (hot, functions), dependencies = recorder.followed(lambda: _search(frequency, function))
+    for each in functions:
+        frequency.home(each).reachability[each.place] = hot, dependencies
+    return hot
 
 
 def _search(frequency: FrequencyQuestions, function: FunctionInfo) -> tuple[bool, Iterable[FunctionInfo]]:
@@ -47,7 +47,7 @@ def _search(frequency: FrequencyQuestions, function: FunctionInfo) -> tuple[bool
             if not known[0]:
                 continue
         if known is not None or home.own_hot_path(current) is not None:
-            return True, _way(current, calls)
+            return True, _path(current, calls)
         if len(calls) > bounds.MOST_FUNCTIONS_UP:
             return True, (function,)
         for record in _callers(home, current):
@@ -55,14 +55,14 @@ def _search(frequency: FrequencyQuestions, function: FunctionInfo) -> tuple[bool
             if not there.entry_points.may_be_hot(record.statement):
                 continue
             if there.entry_points.in_loop(record.statement):
-                return True, _way(current, calls)
+                return True, _path(current, calls)
             if record.function not in calls:
                 calls[record.function] = current
                 pending.append(record.function)
     return False, calls
 
 
-def _way(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionInfo | None]) -> Iterator[FunctionInfo]:
+def _path(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionInfo | None]) -> Iterator[FunctionInfo]:
     while function is not None:
         yield function
         function = calls[function]

@@ -131,14 +131,14 @@ def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
 def _says_zero(operator: ast.cmpop, count: ast.expr, taken: bool) -> bool:
     """Whether `n <operator> count`, true or not, implies that n is zero."""
     value = count.value if isinstance(count, ast.Constant) else None
-    told: dict[tuple[object, object], bool] = {
+    implied: dict[tuple[object, object], bool] = {
         (ast.Eq, 0): True,
         (ast.Lt, 1): True,
         (ast.NotEq, 0): False,
         (ast.Gt, 0): False,
         (ast.GtE, 1): False,
     }
-    return told.get((type(operator), value)) is taken
+    return implied.get((type(operator), value)) is taken
 
 
 def _device_text(node: ast.expr) -> str | None:

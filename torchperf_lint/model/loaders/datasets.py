@@ -133,9 +133,9 @@ class Making:
             return False
         wanted: set[str] = set()
         for store in stores:
-            rests_on = slices_of(store.function).of(store.target)
+            needed = slices_of(store.function).of(store.target)
             names = set(store.function.parameter_names[1:])
-            names &= names if rests_on is None else rests_on.names
+            names &= names if needed is None else needed.names
             if store.function.name != "__init__" and names:
                 return False  # the data is passed later
             wanted |= names
@@ -154,11 +154,11 @@ class Making:
         if value.kind is Kind.INSTANCE:
             return self.is_on_host(node, function)
         read = {part.id for part in subtree(node) if isinstance(part, ast.Name)}
-        rests_on = [slices_of(function).at_end(name) for name in sorted(read.difference(function.parameter_names))]
-        steps = (node, *(step for part in rests_on for step in part.run))
+        slices = [slices_of(function).at_end(name) for name in sorted(read.difference(function.parameter_names))]
+        steps = (node, *(step for part in slices for step in part.run))
         if not self._stays_on_host([(each, function) for each in steps]):
             return False
-        names = read.union(*(part.names for part in rests_on))
+        names = read.union(*(part.names for part in slices))
         parameters = names & set(function.parameter_names) - {function.self_name}
         env = self._inference.frame(function).env
         others = [env[name] for name in sorted(names - parameters) if name in env]

@@ -82,9 +82,9 @@ class Loading:
             for route, sources in self._steps():
                 for source in sources:
                     known = routes.get(source)
-                    told = route if known is None or (route.explicit and not known.explicit) else known
+                    chosen = route if known is None or (route.explicit and not known.explicit) else known
                     # What Accelerate moves is on the device even if the program's training loop moves it again.
-                    routes[source] = told._replace(blocks=route.blocks or (known is not None and known.blocks))
+                    routes[source] = chosen._replace(blocks=route.blocks or (known is not None and known.blocks))
         return routes
 
     def files(self, loader: ast.Call) -> Iterator[Index]:
@@ -188,8 +188,8 @@ class Loading:
         """Whether Accelerate is configured for non-blocking copies, or not to place batches on the device."""
         calls = self._inference.index.calls
         configured = [*calls.get("DataLoaderConfiguration", ()), *calls.get("Accelerator", ())]
-        told = {keyword.arg for record in configured for keyword in record.call.keywords}
-        return not told.isdisjoint(("non_blocking", "device_placement"))
+        arguments = {keyword.arg for record in configured for keyword in record.call.keywords}
+        return not arguments.isdisjoint(("non_blocking", "device_placement"))
 
     def _by_framework(self, step: Because) -> Route:
         return Route((step,), False, False, self._code)

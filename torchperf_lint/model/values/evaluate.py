@@ -239,7 +239,6 @@ class Evaluator:
             grown = added if receiver.element is None else join(receiver.element, added)
             hold(self.frame, path, receiver._replace(element=grown, items=None), env)
         elif receiver.kind is Kind.CONTAINER and name in ("update", "setdefault"):
-            # Another mapping's values, or a default, join the known values.
             given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
             held = join_all([*given, *filter(None, [receiver.element])])
             hold(self.frame, path, receiver._replace(element=held, items=None), env)

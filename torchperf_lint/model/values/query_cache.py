@@ -56,11 +56,11 @@ class QueryCache:
         if known is not None and (not known[1] or known[1].isdisjoint(self._in_progress)):
             recorder.here |= known[2]
             return known[0]  # type: ignore[no-any-return]
-        apart = self._provisional.get(key)
-        if apart is not None:
-            self.mark_provisional(apart[1])
-            recorder.here |= apart[2]
-            return apart[0]  # type: ignore[no-any-return]
+        provisional = self._provisional.get(key)
+        if provisional is not None:
+            self.mark_provisional(provisional[1])
+            recorder.here |= provisional[2]
+            return provisional[0]  # type: ignore[no-any-return]
         position = len(self._in_progress)
         if key in self._in_progress or position >= MOST_WAITING:
             self.mark_provisional(self._in_progress.get(key, 0))
@@ -68,7 +68,7 @@ class QueryCache:
         self._in_progress[key] = position
         before, self._lowest = self._lowest, _NEVER
         earlier = len(self._provisional)
-        came_by, recorder.here = recorder.here, 0
+        outer, recorder.here = recorder.here, 0
         try:
             answer = compute()
             lowest = self._lowest
@@ -76,11 +76,11 @@ class QueryCache:
         finally:
             del self._in_progress[key]
             self._lowest = before
-            recorder.here |= came_by
+            recorder.here |= outer
         if lowest < position:
             self._provisional[key] = (answer, lowest, own)
             self.mark_provisional(lowest)
         else:
-            circle = frozenset(self._provisional.popitem()[0] for _ in range(len(self._provisional) - earlier))
-            self._known[key] = (answer, circle, own)
+            cycle = frozenset(self._provisional.popitem()[0] for _ in range(len(self._provisional) - earlier))
+            self._known[key] = (answer, cycle, own)
         return answer
