@@ -112,7 +112,14 @@ def test_what_got_worse_is_told(changed: dict[str, Any], told: str) -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"safe": 0.0}, {"refuted": 0}, {"found_lines": 3, "found_waits": 4.0}, {"unsafe_results": "differ as stated"}],
+    [
+        {},
+        {"safe": 0.0},
+        {"refuted": 0},
+        {"found_lines": 3, "found_waits": 4.0},
+        {"unsafe_results": "differ as stated"},
+        {"waits": 4.0 + 1 / 20, "safe": 2.0 + 1 / 20},  # one wait more in the whole run
+    ],
 )
 def test_what_is_as_good_or_better_is_not(changed: dict[str, Any]) -> None:
     assert figures.worse({"a": _figures()}, {"a": _figures(**changed)}) == []

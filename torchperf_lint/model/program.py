@@ -211,7 +211,7 @@ class Program(LoadedFiles):
         lineage = self.inference(function.index, 0).lineage(cls)
         family = {self._key(each.index) for each in lineage}
         # Who knows only a base class calls a method of it by way of one without a body there.
-        known_by = {own, *(self._key(each.index) for each in lineage if _promises(each, name))}
+        known_by = {own, *(self._key(each.index) for each in lineage if _declares(each, name))}
         from torchperf_lint.model.callgraph.registries import registries_of
 
         # Who knows only a registry that the class is in calls what this has built.
