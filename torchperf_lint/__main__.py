@@ -1,6 +1,6 @@
 """The program: `torchperf-lint`, or `python -m torchperf_lint`.
 
-Up to `_leave_current_folder` nothing is imported that is a file: Python would look for it there.
+Nothing that is a file may be imported before `_leave_current_folder`: Python would look for it in that folder.
 """
 
 import gc
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 SELDOM = 100_000, 50, 100
-"""Thresholds of the collector: what a run makes it keeps to its end, so that looking for garbage finds little."""
+"""Thresholds of the garbage collector: most objects live until the end of a run, so collections find little."""
 
 
 def run() -> "NoReturn":
-    """Run the command line and end the process, which then takes nothing apart that ends with it."""
+    """Run the command line and exit at once, without freeing objects one by one."""
     if sys.argv[1:] == ["--version"] and _version_is_printed():
         sys.exit()
-    gc.set_threshold(*SELDOM)  # before the imports: hardly any run makes as many objects
+    gc.set_threshold(*SELDOM)  # before the imports; few runs allocate that many objects
     try:
         from torchperf_lint.cli import main
-    except Exception as error:  # an installation that is not whole
+    except Exception as error:  # an incomplete installation
         from torchperf_lint.engine.mishaps import told
 
         sys.exit(_failed(told({"": error})))
@@ -34,16 +34,16 @@ def run() -> "NoReturn":
 
 
 def _failed(reason: str) -> int:
-    """Say why nothing can be done, where there is somebody to read it; the exit status."""
+    """Print why the program cannot start, if stderr is open; returns the exit status."""
     if sys.stderr is not None:
         print(f"torchperf-lint: error: {reason}", file=sys.stderr)
     return 2
 
 
 def _leave_current_folder() -> None:
-    """Take from the path what `python -m` has put there first: the folder with the code that is linted, not run.
+    """Remove the folder that `python -m` puts first on the path: its code is linted, not run.
 
-    An empty entry of PYTHONPATH, as `PYTHONPATH=$PYTHONPATH:/more` leaves one, means the same folder, and goes as well.
+    An empty entry of PYTHONPATH, as in `PYTHONPATH=$PYTHONPATH:/more`, means the same folder and is removed as well.
     """
     here = ("", _current_folder())
     if sys.flags.isolated or getattr(sys.flags, "safe_path", False) or sys.path[0] not in here:
@@ -51,27 +51,27 @@ def _leave_current_folder() -> None:
     del sys.path[0]
     named = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     if "PYTHONPATH" in os.environ:
-        os.environ["PYTHONPATH"] = os.pathsep.join(named)  # for processes that we start
+        os.environ["PYTHONPATH"] = os.pathsep.join(named)  # for child processes
     if here[1] not in map(os.path.abspath, named):
         sys.path[:] = [folder for folder in sys.path if folder not in here]
     own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if own == here[1] and own not in sys.path:
-        sys.path.append(own)  # a checkout that is not installed: processes that we start have to find this package
+        sys.path.append(own)  # a checkout that is not installed: child processes must find this package
 
 
 def _current_folder() -> str:
     try:
         return os.getcwd()
-    except OSError:  # it is gone
+    except OSError:  # the folder is gone
         return ""
 
 
 def _version_is_printed() -> bool:
-    """Print the version before anything else is loaded; where that fails, the command line knows what to say."""
+    """Print the version before anything else is loaded; on failure, the command line reports the error."""
     try:
-        # Nothing may stay in a buffer, to fail once more.
+        # Nothing may stay in a buffer, where it would fail again.
         os.write(sys.stdout.fileno(), f"torchperf-lint {__version__}{os.linesep}".encode())
-    except (AttributeError, OSError):  # stdout is None where whoever started us has closed it
+    except (AttributeError, OSError):  # stdout is None if the parent process closed it
         return False
     return True
 

@@ -33,7 +33,7 @@ CLEAN, FINDINGS, FAILED = 0, 1, 2
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check what the options name; return the exit status."""
+    """Check the files that the options name; return the exit status."""
     try:
         settings = settings_for(options)
     except BadConfig as error:
@@ -48,10 +48,10 @@ def run(options: argparse.Namespace) -> int:
         return _finish(results, options, sys.stdout)
     if len(options.paths) > 1:
         return complain("torchperf-lint: error: `-` cannot stand beside other paths")
-    if sys.stdin is None:  # closed by whoever started us
+    if sys.stdin is None:  # closed by the parent process
         return complain(f"{STANDARD_INPUT}: error: cannot be read: standard input is closed")
     result = _result_of_input(options, settings)
-    # As for any filter, what is fixed is the output, and what is said about it is not.
+    # As in any filter, the fixed text goes to stdout and the report elsewhere.
     return _finish([result], options, sys.stderr if _action(options) is Action.FIX else sys.stdout)
 
 
@@ -96,7 +96,7 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     try:
         if is_notebook(path):
             result = failed(Failure(path, None, None, NO_NOTEBOOKS))
-        elif options.stdin_filename is None:  # it may be a part of any project
+        elif options.stdin_filename is None:  # it may belong to any project
             result = run_on(job, data)
         else:
             result = run_in_project(job, data, _cache(options))
@@ -120,7 +120,7 @@ def _cache(options: argparse.Namespace) -> str | None:
 
 
 def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO) -> int:
-    """Print everything that is to be said of the results; return the exit status."""
+    """Print the results' report; return the exit status."""
     texts = {result.path: result.data for result in results}
     context = Context(texts.__getitem__, colours_on(out, options), options.unsafe_fixes)
     outcome = Outcome(
@@ -153,7 +153,7 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
 
 
 def _diff(result: Result, context: Context, for_people: bool) -> Iterator[str]:
-    """The lines of a diff: for `patch` as they are, for people without what would steer their terminal."""
+    """The lines of a diff: unchanged for `patch`, without control characters for people."""
     before, after = (Source(result.path, data).text for data in (result.before, result.data))
     styles = {"+": "green", "-": "red", "@": "cyan"}
     for line in unified_diff(before, after, result.path):
@@ -169,7 +169,7 @@ def complain(line: str) -> int:
 
 
 def settings_for(options: argparse.Namespace) -> Settings:
-    """The configuration under the command line's options; raise BadConfig or registry.UnknownSelector."""
+    """The configuration with the command line's options applied; raise BadConfig or registry.UnknownSelector."""
     settings = Settings() if options.isolated else load(_common_folder(options), options.config)
     given = (
         None if options.select is None else checked_selectors(options.select),
@@ -184,18 +184,18 @@ def settings_for(options: argparse.Namespace) -> Settings:
 
 
 def _common_folder(options: argparse.Namespace) -> str:
-    """The innermost folder that holds all that is to be linted, whatever the order it is named in."""
+    """The innermost folder that contains all linted paths, whatever their order."""
     paths: list[str] = options.paths
     if paths == [STANDARD_INPUT]:
         paths = [options.stdin_filename or "."]
     try:
         return os.path.commonpath([os.path.abspath(path) for path in paths])
-    except ValueError:  # on several drives
+    except ValueError:  # different drives
         return "."
 
 
 class Outcome(NamedTuple):
-    """What is left to report, sorted by path, how many findings were fixed, and how many files were not checked."""
+    """The remaining findings, sorted by path, and the numbers of fixed findings and of unchecked files."""
 
     diagnostics: list[Diagnostic]
     fixed: int = 0
@@ -203,7 +203,7 @@ class Outcome(NamedTuple):
 
 
 def report(outcome: Outcome, options: argparse.Namespace, context: Context, out: TextIO) -> None:
-    """Print the findings, or their statistics, and what can be said of them together."""
+    """Print the findings, or their statistics, and a summary."""
     for line in _renderer(options)(outcome.diagnostics, context):
         print(line, file=out)
     if not options.quiet and options.output_format != "json":
@@ -230,7 +230,7 @@ def _renderer(options: argparse.Namespace) -> Callable[[Iterable[Diagnostic], Co
 
 
 def summary(outcome: Outcome, context: Context) -> Iterator[str]:
-    """How many findings there were, and how many of those that remain a fix would repair."""
+    """The number of findings, and how many of the remaining ones a fix would repair."""
     remaining = len(outcome.diagnostics)
     total = remaining + outcome.fixed
     if not total:
@@ -254,7 +254,7 @@ def _counted(findings: int) -> str:
 
 
 def colours_on(stream: TextIO, options: argparse.Namespace) -> bool:
-    """Whether to print colours: options first, then NO_COLOR and FORCE_COLOR, then what the stream is."""
+    """Whether to print colours: decided by the options, then NO_COLOR and FORCE_COLOR, then the stream."""
     if options.no_color or os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INTERRUPTED, PIPE_CLOSED = 130, 141
 
 _OF_STREAMS = (errno.EBADF, errno.EFBIG, errno.EINVAL, errno.EIO, errno.ENOSPC, errno.ENXIO)
-"""What the system says of streams that take no more."""
+"""Error numbers of streams that cannot be written."""
 
 _MORE = """\
 other commands:
@@ -41,14 +41,14 @@ Where it says "internal error", TORCHPERF_LINT_TRACEBACK=1 in the environment sh
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of a given width: to ask for the terminal's, argparse loads shutil at every start."""
+    """Help of a fixed width: for the terminal's width, argparse loads shutil at every start."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=110)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, whatever the arguments hold."""
+    """A parser whose errors are one line, whatever the arguments contain."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {printable(message)}\n")
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return commands[arguments[0]](arguments[1:])
             return _check(arguments)
         finally:
-            sys.stdout.flush()  # here, and not at exit, where a closed pipe could not be handled
+            sys.stdout.flush()  # not at exit, where a closed pipe could not be handled
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _send_nowhere(sys.stdout)
         if isinstance(error, BrokenPipeError):
             return PIPE_CLOSED
-        with contextlib.suppress(OSError):  # where it is stderr that takes no more
+        with contextlib.suppress(OSError):  # stderr itself may be unwritable
             complain(f"torchperf-lint: error: {_reason(error)}")
         return FAILED
     finally:
@@ -87,22 +87,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """What a run says that has ended at an error; those of linted files are caught where they are read and written."""
+    """The message of a run that an error ended; errors of linted files are handled where they are read and written."""
     if isinstance(error, OSError) and error.filename is None:
         if error.errno in _OF_STREAMS:
             return f"the output cannot be written: {error.strerror}"
-        if error.errno == errno.ENOENT:  # only the current folder is asked for without a name
+        if error.errno == errno.ENOENT:  # only the lookup of the current folder has no file name
             return "the current folder is gone"
     return told({"": error})
 
 
 def _send_nowhere(stream: TextIO) -> None:
-    """Let a stream that takes no more go nowhere: Python flushes it once more at exit, and would fail again."""
+    """Redirect an unwritable stream to the null device: Python flushes it again at exit, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _replace_closed_streams() -> None:
-    """Let print go nowhere where whoever started us has closed stdout or stderr: Python has None for them then."""
+    """Replace a closed stdout or stderr, which Python sets to None, by the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the whole run
@@ -176,7 +176,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _selected(text: str) -> list[str]:
-    # A script whose variable is empty must not look as if all were well.
+    # An empty variable in a script must not look like success.
     selectors = _listed(text)
     if not selectors:
         raise argparse.ArgumentTypeError("no rule is named")

@@ -1,4 +1,4 @@
-"""What the user asked for: the table `[tool.torchperf-lint]` of pyproject.toml as frozen Settings."""
+"""Configuration: the table `[tool.torchperf-lint]` of pyproject.toml as frozen Settings."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 TABLE = "torchperf-lint"
 
 _LIKE_OURS = re.compile(rb"(?i)torchperf[-_]?lint")
-"""What a table is called that is meant for us."""
+"""Names of tables that are probably meant for us."""
 
 
 class BadConfig(ValueError):
-    """The configuration cannot be used; `failure` is the one line that tells the user where and why."""
+    """The configuration is invalid; `failure` is one line for the user: where and why."""
 
     def __init__(self, path: str, reason: str, row: int | None = None, column: int | None = None) -> None:
         super().__init__(reason)
@@ -37,11 +37,11 @@ class Settings(NamedTuple):
     """Everything that configuration and command line decide. Globs are `.gitignore` lines relative to `root`."""
 
     root: str = "."
-    select: tuple[str, ...] | None = None  # None: the rules that are on by default
+    select: tuple[str, ...] | None = None  # None: the default rules
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    exclude: tuple[str, ...] | None = None  # None: what discovery leaves out by itself
+    exclude: tuple[str, ...] | None = None  # None: the default exclusions of discovery
     extend_exclude: tuple[str, ...] = ()
     target_torch: Version | None = None
     target_torchmetrics: Version | None = None
@@ -50,16 +50,16 @@ class Settings(NamedTuple):
 
     @property
     def target(self) -> Target:
-        """The versions that the linted project runs on, as far as configuration names them."""
+        """The versions that the linted project runs on, as far as configuration states them."""
         return Target(self.target_torch, self.target_torchmetrics)
 
     @property
     def hints(self) -> Hints:
-        """What the user adds to the model's own knowledge of hot code."""
+        """The user's additions to the model's knowledge of hot code."""
         return Hints(self.hot_functions, self.loader_names)
 
     def rules_for(self, path: str) -> tuple[Rule, ...]:
-        """The rules to run on one file: the selected ones less those that `per-file-ignores` takes from it."""
+        """The rules to run on one file: the selected ones without those that `per-file-ignores` excludes."""
         ignored = self.ignored_in(path)
         if not ignored:
             return self.rules
@@ -77,7 +77,7 @@ class Settings(NamedTuple):
         if not self.per_file_ignores:
             return ()
         place = os.path.relpath(os.path.realpath(path), os.path.realpath(self.root)).replace(os.sep, "/")
-        if place.startswith("../"):  # above or beside the project: no glob of it can mean this file
+        if place.startswith("../"):  # outside the project: no glob can match this file
             return ()
         return tuple(
             selector
@@ -88,15 +88,15 @@ class Settings(NamedTuple):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules that the selectors leave on, ordered by code."""
+        """The rules that the selectors enable, ordered by code."""
         return _selected_rules(self.select, self.ignore, self.extend_select)
 
     def with_selectors(
         self, select: Sequence[str] | None, ignore: Sequence[str], extend_select: Sequence[str]
     ) -> Settings:
-        """These settings under the command line's selectors, which win over the file's.
+        """These settings with the command line's selectors, which take precedence over the file's.
 
-        `select` starts over: the file's select, ignore and extend-select no longer count. The two others add.
+        `select` replaces the file's select, ignore and extend-select. The other two add to the file's.
         """
         base = self if select is None else self._replace(select=tuple(select), ignore=(), extend_select=())
         kept = tuple(each for each in base.ignore if each not in extend_select)
@@ -119,7 +119,7 @@ def load(start: str, config: str | None = None) -> Settings:
     """The settings of `config`, or else of the nearest pyproject.toml above `start` that has our table.
 
     `start` is a file or folder, and need not exist. Raise BadConfig when the configuration cannot be read, is not
-    TOML, or says something that we do not understand.
+    TOML, or has unknown contents.
     """
     if config is not None:
         table = _read_table(config)
@@ -154,7 +154,7 @@ def _read_table(path: str) -> dict[str, Any] | None:
         raise BadConfig(path, "is not UTF-8", data.count(b"\n", 0, error.start) + 1) from None
     except tomllib.TOMLDecodeError as error:
         where = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
-        at_end = (data.count(b"\n") + 1, None)  # the only other place that is told is the document's end
+        at_end = (data.count(b"\n") + 1, None)  # the parser's only other place is the end of the document
         row, column = (int(where.group(1)), int(where.group(2))) if where else at_end
         raise BadConfig(path, f"is not TOML: {re.sub(r' [(]at .*[)]$', '', str(error))}", row, column) from None
     except ValueError as error:  # such as a number of too many digits
@@ -171,7 +171,7 @@ def _read_table(path: str) -> dict[str, Any] | None:
 
 
 def _refuse_mistaken(path: str, document: dict[str, Any], tools: dict[str, Any]) -> None:
-    """Raise BadConfig for a table that is meant for us under a name that is not ours: nobody would read it."""
+    """Raise BadConfig for a table with a misspelt name of ours, which would be ignored."""
     names = [*document, *(f"tool.{key}" for key in tools if key != TABLE)]
     for name in names:
         if _LIKE_OURS.fullmatch(name.removeprefix("tool.").encode()):
@@ -213,10 +213,10 @@ def _globs(value: Any) -> tuple[str, ...]:
 
 
 def checked_globs(globs: Iterable[str]) -> tuple[str, ...]:
-    """The globs as they are; raise BadGlob for the first that no path can match."""
+    """The globs unchanged; raise BadGlob for the first that no path can match."""
     checked = tuple(globs)
     for glob in checked:
-        # Plain names are globs, and telling so without pathspec spares its import.
+        # Plain names are valid globs; checking them here spares the import of pathspec.
         if not re.fullmatch(r"[\w.-]+", glob) and not can_match(glob):
             raise BadGlob(f"`{glob}` is not a glob as in a .gitignore")
     return checked
@@ -242,7 +242,7 @@ def _version(value: Any) -> Version:
 
 
 def checked_selectors(selectors: Iterable[str]) -> tuple[str, ...]:
-    """The selectors as they are; raise registry.UnknownSelector for the first that names no rule."""
+    """The selectors unchanged; raise registry.UnknownSelector for the first that names no rule."""
     checked = tuple(selectors)
     for selector in checked:
         registry.check_selector(selector)

@@ -1,9 +1,9 @@
 """The flake8 adapter: the same findings under the same codes, column-exact, one report each.
 
-Rules that are off by default run when flake8 is told their code, or at least their group, by `select` or
-`extend-select` (a bare `TPL` means the default set), and all of them run with `enable-extensions = TPX`.
-`# noqa` is flake8's own business here. The project around a file is looked at as on our own command line, once in each
-of flake8's processes.
+Rules that are off by default run when flake8's `select` or `extend-select` names their code, or at least their
+group (a bare `TPL` means the default set), and all of them run with `enable-extensions = TPX`.
+flake8 handles `# noqa` itself. The project around a file is read as on our own command line, once in each of
+flake8's processes.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 PREFIX = "TPL"
 
 NOT_CHECKED = "TPL000"
-"""Reported for a file that Python can parse and we cannot handle."""
+"""Reported for a file that Python can parse and the linter cannot handle."""
 
 NO_FILE = ("-", "stdin")
-"""What flake8 calls standard input that has no name."""
+"""flake8's names for standard input without a file name."""
 
 
 class _Checker:
@@ -53,13 +53,13 @@ class _Checker:
     cache: ClassVar[str | None] = CACHE_FOLDER
 
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
-        """flake8 hands over a file; `tree` only tells it that this plugin looks at whole files."""
+        """flake8 passes one file; the parameter `tree` only marks this plugin as one that checks whole files."""
         self._path = filename
         self._lines = lines
 
     def run(self) -> Iterator[tuple[int, int, str, type[Any]]]:
         """Yield row, 0-based column, `CODE message` and the plugin's type for each finding."""
-        if is_notebook(self._path):  # what other files are Python is for flake8 to say
+        if is_notebook(self._path):  # for other files, flake8 decides what is Python
             yield 1, 0, f"{NOT_CHECKED} {NO_NOTEBOOKS}", type(self)
             return
         try:
@@ -88,7 +88,7 @@ class _Checker:
 
 
 class Plugin(_Checker):
-    """The rules that are on by default, and those that are selected by code or group."""
+    """The default rules, and those that are selected by code or group."""
 
     name = "torchperf-lint"
 
@@ -121,7 +121,7 @@ class Plugin(_Checker):
 
     @classmethod
     def parse_options(cls, options: argparse.Namespace) -> None:
-        """Take over flake8's options and choose the rules to run."""
+        """Read flake8's options and choose the rules to run."""
         try:
             targets = (options.torchperf_target_torch, options.torchperf_target_torchmetrics)
             _Checker.target = Target(*(parse_version(text) if text else None for text in targets))
@@ -141,7 +141,7 @@ class Plugin(_Checker):
 
 
 class OptIn(_Checker):
-    """All the other rules, for `enable-extensions = TPX`."""
+    """All other rules, for `enable-extensions = TPX`."""
 
     name = "torchperf-lint-opt-in"
     off_by_default = True
@@ -149,7 +149,7 @@ class OptIn(_Checker):
 
 @functools.cache
 def _projects(hints: Hints, cache: str | None) -> Projects:
-    """The projects that this process has looked at."""
+    """The projects that this process has read."""
     from torchperf_lint.engine.project_snapshot import Projects
 
     return Projects(hints, cache)
@@ -160,23 +160,23 @@ def _cache_folder(given: str | None) -> str:
 
 
 def _data_of(path: str, text: str) -> bytes:
-    """The file's bytes: those on disk where flake8 has read these, for they tell what is known of the file already."""
+    """The file's bytes: those on disk if flake8 read them, because cached symbols go by content."""
     data = _encoded(text)
     try:
         with open(path, "rb") as file:
             on_disk = file.read()
     except OSError:
         return data
-    # flake8 takes away the byte-order mark and carriage returns.
+    # flake8 removes the byte-order mark and carriage returns.
     same = on_disk.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n") == data
     return on_disk if same else data
 
 
 def _encoded(text: str) -> bytes:
-    """The file's bytes, from the lines that flake8 decoded, in the encoding that their own cookie names."""
+    """The file's bytes, encoded from flake8's decoded lines in the encoding that their cookie names."""
     data = text.encode(errors="surrogateescape")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return text.encode(encoding, errors="replace")
-    except (SyntaxError, LookupError, UnicodeError):  # the codec may be no text's, or not take this one
+    except (SyntaxError, LookupError, UnicodeError):  # the codec may not be a text codec, or may not encode this text
         return data

@@ -1,4 +1,4 @@
-"""`rules/measurements.json`: what the verification suite has measured, and how pages and tables show it."""
+"""`rules/measurements.json`: the results of the verification suite, and their presentation in pages and tables."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UNFIXED, SAFE, UNSAFE = VARIANTS = ("unfixed", "safe", "unsafe")
 class Measurement(NamedTuple):
     """One workload on one device: counts per step by variant; a grade whose fixes change nothing is missing.
 
-    `torchmetrics` is the release that it was bound to, if any; `results` says how the fixed programs' results compare.
-    `step_ms` are medians in milliseconds, from a real GPU only. `others` are counts of what else becomes less, where
-    the waits stay what they are.
+    `torchmetrics` is the pinned release, if any; `results` says how the fixed programs' results compare.
+    `step_ms` are medians in milliseconds, from a real GPU only. `others` are counts of other costs that drop where
+    the number of waits does not.
     """
 
     workload: str
@@ -31,7 +31,7 @@ class Measurement(NamedTuple):
 
 
 class Device(NamedTuple):
-    """What was measured on one device, by code of the rule."""
+    """The measurements of one device, by rule code."""
 
     name: str
     torch: str
@@ -40,7 +40,7 @@ class Device(NamedTuple):
 
 
 def parse(text: str) -> dict[str, Device]:
-    """The devices that a file's text holds."""
+    """Parse the file's text into devices."""
     return {
         name: Device(
             name,
@@ -53,7 +53,7 @@ def parse(text: str) -> dict[str, Device]:
 
 
 def text_of(devices: dict[str, Device]) -> str:
-    """The file's text, always in the same order."""
+    """The file's text, in a fixed order."""
     data: dict[str, Any] = {}
     for name, device in sorted(devices.items(), key=lambda item: (item[0] != SIMULATED, item[0])):
         rules = {
@@ -68,12 +68,12 @@ def text_of(devices: dict[str, Device]) -> str:
 
 
 def real(devices: dict[str, Device]) -> list[Device]:
-    """The devices that are GPUs."""
+    """The real GPUs among the devices."""
     return [device for name, device in sorted(devices.items()) if name != SIMULATED]
 
 
 def section(rule: Rule, devices: dict[str, Device]) -> str:
-    """The text of the section `Measured effect` of a rule's page; empty where nothing has been measured."""
+    """The section `Measured effect` of a rule's page; empty where nothing was measured."""
     parts = [_table(rule, device) for device in [*_simulated(devices), *real(devices)] if device.rules.get(rule.code)]
     if not parts:
         return ""
@@ -124,10 +124,10 @@ def _cell(row: Measurement, variant: str) -> str:
 
 
 def summary(rule: Rule, devices: dict[str, Device]) -> str:
-    """The effect in a few characters, `2 → 0`; a dash where nothing is measured.
+    """The effect in a few characters, `2 → 0`; a dash where nothing was measured.
 
-    It is that of the workload which loses the largest share of its waits, and of several such the plainest; where no
-    workload loses any, what else becomes less.
+    It is the effect on the workload that loses the largest share of its waits, and of several such the simplest; where
+    no workload loses any, the effect on other counts.
     """
     rows = [row for device in [*_simulated(devices), *real(devices)] for row in device.rules.get(rule.code, ())]
     changes = [(_total(row, UNFIXED), _total(row, list(row.waits)[-1])) for row in rows]

@@ -1,4 +1,4 @@
-"""The pages of `rules/`: where they lie, what they hold, and the table that lists them."""
+"""The pages of `rules/`: their location, their contents, and the table that lists them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECTIONS = ("What it does", "Why it is slow", "Example", "When to leave it", "Fi
 """The sections of a page, in this order; the last one only where the rule has a fix."""
 
 MEASURED = "Measured effect"
-"""The section that may follow the others; it is written by the verification suite."""
+"""An optional last section, written by the verification suite."""
 
 UNUSED_SUPPRESSION_PAGE = """\
 # TPL001 unused-suppression
@@ -49,7 +49,7 @@ class Fence(NamedTuple):
     """A fenced block of a page: ```` ```python bad torchmetrics=1.6.1 ````."""
 
     language: str
-    role: str  # "bad", "good", "setup", or "" for a block that is only shown
+    role: str  # "bad", "good", "setup", or "" for a block that is only displayed
     attributes: dict[str, str]
     code: str
     section: str
@@ -57,7 +57,7 @@ class Fence(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page taken apart; `sections` maps heading to text, in the page's order."""
+    """A parsed page; `sections` maps heading to text, in the page's order."""
 
     title: str
     summary: str
@@ -70,7 +70,7 @@ class Page(NamedTuple):
 
 
 def page_path(rule: Rule) -> Path:
-    """Where the rule's page lies in this installation; raise BadPage where there is none."""
+    """The path of the rule's page in this installation; raise BadPage where there is none."""
     path = pages_root() / rule.category.name.lower() / f"{rule.stem}.md"
     if not path.is_file():
         raise BadPage(f"{rule.code} {rule.name} has no page")
@@ -83,13 +83,13 @@ def page_text(rule: Rule) -> str:
 
 
 def measured() -> dict[str, measurements.Device]:
-    """What has been measured, by device; empty where nothing has."""
+    """All measurements, by device; empty where there are none."""
     path = pages_root() / measurements.NAME
     return measurements.parse(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def load_page(rule: Rule) -> Page:
-    """The rule's page, taken apart and held against the declaration; raise BadPage where they differ."""
+    """The rule's page, parsed and compared with the declaration; raise BadPage where they differ."""
     page = parse_page(page_text(rule))
     wanted = SECTIONS if rule.fix is not None else SECTIONS[:-1]
     problem = None
@@ -109,7 +109,7 @@ def load_page(rule: Rule) -> Page:
 
 
 def parse_page(text: str) -> Page:
-    """Take a page apart; raise BadPage for a fence that is not closed or a heading that stands twice."""
+    """Parse a page; raise BadPage for an unclosed fence or a duplicate heading."""
     title, summary, section = "", "", ""
     sections: dict[str, list[str]] = {}
     fences: list[Fence] = []
@@ -143,7 +143,7 @@ def parse_page(text: str) -> Page:
 
 
 def with_measured_effect(text: str, section: str) -> str:
-    """A page's text with this as its section `Measured effect`, the last one; without that section if it is empty."""
+    """A page's text with `section` as its last section `Measured effect`; without that section if it is empty."""
     before = text.partition(f"\n## {MEASURED}\n")[0].rstrip("\n")
     return f"{before}\n\n## {MEASURED}\n\n{section}\n" if section else f"{before}\n"
 
@@ -162,7 +162,7 @@ def _plain(summary: str) -> str:
 
 
 def rule_table(folder: str = "rules/") -> str:
-    """A Markdown table of all rules; `folder` is where the pages lie, seen from the file that holds the table."""
+    """A Markdown table of all rules; `folder` is the pages' folder, relative to the file that contains the table."""
     rows = ["| code | name | finds | fix | waits per step | default |", "| --- | --- | --- | --- | --- | --- |"]
     for rule in registry.all_rules():
         page = f"{folder}{rule.category.name.lower()}/{rule.stem}.md"
@@ -174,7 +174,7 @@ def rule_table(folder: str = "rules/") -> str:
 
 
 def group_list() -> str:
-    """The groups of rules with the digit that their codes begin with, as a Markdown list."""
+    """The groups of rules with the first digit of their codes, as a Markdown list."""
     return "".join(f"- `TPL{group.value}`: {group.about}\n" for group in Category)
 
 
@@ -186,7 +186,7 @@ def opt_in_list() -> str:
 
 
 def in_checkout() -> bool:
-    """Whether this is a checkout, whose pages and measurements may be written, and no installation."""
+    """Whether this is a checkout, whose pages and measurements may be written, and not an installation."""
     return (pages_root().parent / "pyproject.toml").is_file()
 
 
@@ -198,7 +198,7 @@ def pages_root() -> Path:
     if shipped.is_dir():
         return shipped
     project = package.parent / "pyproject.toml"
-    # In site-packages a folder `rules` may be anybody's.
+    # In site-packages a folder `rules` may belong to anyone.
     if project.is_file() and 'name = "torchperf-lint"' in project.read_text(encoding="utf-8"):
         return package.parent / "rules"
     raise BadPage("this installation of torchperf-lint holds no rule pages")

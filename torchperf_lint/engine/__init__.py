@@ -1,1 +1,1 @@
-"""The machinery between source bytes and findings: it knows rules only by their declarations."""
+"""The pipeline from source bytes to findings; it knows rules only by their declarations."""

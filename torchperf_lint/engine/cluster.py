@@ -1,8 +1,8 @@
-"""Judging by the workers of a dask cluster: files travel to them by content, and facts and results come back.
+"""Checks files on the workers of a dask cluster: file contents go out by digest, symbols and results come back.
 
-This process reads every file of the project. Each content is sent once, in packs that workers then get from each other;
-a pack is what a task was given, so that dask makes it again where the last worker that had it has died. What runs on
-a worker is given a `Project` for its surroundings, and asks its own machine for no file of the project.
+This process reads every file of the project. It sends each content once, in packs that workers then fetch from each
+other. A pack is the result of a task, so dask can make it again if the last worker that held it has died. Code on a
+worker gets a `Project` as its workspace and reads no project file from the worker's own disk.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.file_symbols import FileSymbols
 
 CONNECTING = 10.0
-"""Seconds in which the scheduler has to be reached, and in which it has to have a worker."""
+"""Seconds within which the scheduler must be reached and must have a worker."""
 
 PATIENCE = 30.0
-"""Seconds that a run goes on without any worker: one that has died may be started again."""
+"""Seconds that a run continues without any worker; a worker that died may be restarted."""
 
 _PACK = 4_000_000
 _LEAVING = 3.0
@@ -44,10 +44,9 @@ _LEAVING = 3.0
 
 
 class Project:
-    """The surroundings of jobs, where their files do not lie: plain data of the client's.
+    """A job's workspace on a worker that does not have the files: plain data from the client.
 
-    What a worker makes of it stays with the object for the next jobs, goes with it once the run is over, and never
-    travels.
+    The object caches what a worker derives from it for later jobs. That cache ends with the run and is never sent.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Project:
         files: dict[str, tuple[str, Status | None]],
         targets: dict[str, Target],
     ) -> None:
-        """`files` are the digests of contents and the statuses by keys, `targets` the completed ones by jobs' paths."""
+        """`files` maps keys to content digests and statuses; `targets` maps jobs' paths to completed targets."""
         self._given = stamp, snapshot, files, targets
         self.stamp = stamp
         self._snapshot = snapshot
@@ -71,36 +70,36 @@ class Project:
         return Project, self._given
 
     def unpack(self, packs: Sequence[dict[str, bytes]]) -> None:
-        """Take the contents that came beside it, unless it has them."""
+        """Store the contents that were sent with it, once."""
         self._contents = self._contents or {digest: data for pack in packs for digest, data in pack.items()}
 
     def read(self, path: str) -> tuple[bytes, Status | None]:
-        """As Surroundings says."""
+        """Implements Workspace."""
         key = self._keys[path]
         return self._content(key), self._files[key][1]
 
     def program(self) -> Program:
-        """As Surroundings says."""
+        """Implements Workspace."""
         if self._program is None:
             self._program = self._snapshot.program(self._content)
         return self._program
 
     def complete(self, target: Target, path: str) -> Target:
-        """As Surroundings says."""
+        """Implements Workspace."""
         return self._targets[path]
 
     def _content(self, key: str) -> bytes:
         if key not in self._files:
-            raise FileNotFoundError(key)  # as it was for the client
+            raise FileNotFoundError(key)  # the client could not read it either
         return self._contents[self._files[key][0]]
 
 
 _at_work = threading.Lock()
-"""A worker may have several threads, and a program answers one question at a time."""
+"""Serializes jobs: a worker may have several threads, and a program answers one query at a time."""
 
 
 def judge(jobs: Sequence[Job], project: Project, *packs: dict[str, bytes]) -> list[Result]:
-    """Do jobs on a worker; raise Unusable if another program than the client's would do them."""
+    """Run jobs on a worker; raise Unusable if the worker's program differs from the client's."""
     if project.stamp != portable_stamp():
         raise Unusable(f"a worker has {portable_stamp()}; this is {project.stamp}")
     with _at_work, calm_collector():
@@ -109,14 +108,14 @@ def judge(jobs: Sequence[Job], project: Project, *packs: dict[str, bytes]) -> li
 
 
 def facts_in(pack: dict[str, bytes]) -> list[FileSymbols]:
-    """The facts of all contents of a pack, which name them by their digests."""
+    """The symbols of every content in a pack, each named by its digest."""
     from torchperf_lint.model.project.file_symbols import symbols_of
 
     return [symbols_of(data) for data in pack.values()]
 
 
 def held(data: Any) -> Any:
-    """What is given: a task, so that its result lies with workers and can be made again."""
+    """Returns its argument. As a task, its result stays on workers and can be made again."""
     return data
 
 
@@ -124,7 +123,7 @@ def held(data: Any) -> Any:
 
 
 class Cluster:
-    """The workers of a dask cluster, asked for only once there is something to do."""
+    """The workers of a dask cluster; it connects only once there is work."""
 
     def __init__(self, address: str) -> None:
         """`address` is the scheduler's, such as `tcp://host:8786`; raise Unusable where dask is not installed."""
@@ -136,21 +135,21 @@ class Cluster:
         self._client: Any = None
         self._quiet = contextlib.ExitStack()
         self._last_seen = 0.0
-        self._packs: list[Any] = []  # as dask knows them
+        self._packs: list[Any] = []  # dask futures
         self._sent: set[str] = set()
-        self._pack: dict[str, bytes] = {}  # the next one
+        self._pack: dict[str, bytes] = {}  # not sent yet
         self._size = 0
 
     def close(self) -> None:
-        """As Workers says; what is still to be done is done by nobody."""
+        """Implements Workers; unfinished work is dropped."""
         client, self._client = self._client, None
         with self._quiet:
             if client is not None:
-                with contextlib.suppress(Exception):  # there may be no scheduler to say goodbye to
+                with contextlib.suppress(Exception):  # the scheduler may be gone
                     client.close(timeout=_LEAVING)
 
     def facts_of_all(self, contents: Iterator[bytes]) -> list[FileSymbols]:
-        """The facts of contents, in their order; those of a single pack are worked out sooner than they are sent."""
+        """The symbols of contents, in their order; a single pack is processed here, because sending it takes longer."""
         digests = [self._take(data) for data in contents]
         if not self._packs:
             known = facts_in({digest: self._pack[digest] for digest in digests})
@@ -163,7 +162,7 @@ class Cluster:
         return [by_digest[digest] for digest in digests]
 
     def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
-        """As Workers says; raise Unusable where the cluster cannot go on."""
+        """Implements Workers; raise Unusable where the cluster cannot continue."""
         if not work:
             return
         self._connect()
@@ -181,23 +180,23 @@ class Cluster:
             executor = self._client.get_executor(pure=False)
             remote = drive(executor, judge, jobs, shared, *self._packs, ended=KilledWorker, look=self._look)
             with contextlib.closing(remote):
-                for job in work:  # what could not be read, or is too large to be known, was not sent
+                for job in work:  # unreadable and oversized files were not sent
                     yield next(remote) if job.path in sent else run_job(job, here)
 
     def _files(self, snapshot: Snapshot) -> dict[str, tuple[str, Status | None]]:
-        """The project's files as they are now, by their keys; what of them was not sent yet is."""
+        """The project's current files by key; contents that were not sent yet are sent now."""
         from torchperf_lint.engine.project_snapshot import read_file
 
         found = {}
         for key in snapshot.facts:
             with contextlib.suppress(OSError):
-                status = status_of(os.stat(key))  # first: a change while it is read shows later
+                status = status_of(os.stat(key))  # before reading, so that a change during the read is noticed later
                 found[key] = self._take(read_file(key)), settled(status)
         self._send()
         return found
 
     def _take(self, data: bytes) -> str:
-        """Have a content sent, if it has not been; its digest."""
+        """Queue a content for sending unless it was sent before; returns its digest."""
         digest = digest_of(data)
         if digest not in self._sent:
             self._sent.add(digest)
@@ -217,7 +216,7 @@ class Cluster:
     # -- the connection --------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
-        """Be connected to a cluster whose workers would say what this program would; raise Unusable otherwise."""
+        """Connect to a cluster whose workers run the same program; raise Unusable otherwise."""
         if self._client is not None:
             return
         self._quiet.enter_context(_without_logs())
@@ -227,7 +226,7 @@ class Cluster:
             import dask
             from distributed import Client
 
-            # A file alone may be larger than what dask finds odd in a task.
+            # One file may exceed what dask considers large for a task.
             self._quiet.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}))
             try:
                 self._client = self._answer(lambda: Client(self._address, timeout=CONNECTING, set_as_default=False))
@@ -240,12 +239,12 @@ class Cluster:
             for worker, stamp in self._answer(lambda: self._client.run(portable_stamp, on_error="return")).items():
                 if isinstance(stamp, str) and stamp != portable_stamp():
                     raise Unusable(f"the worker {worker} has {stamp}; this is {portable_stamp()}")
-                if not isinstance(stamp, (str, OSError)):  # a worker that goes away says nothing of the others
+                if not isinstance(stamp, (str, OSError)):  # a lost worker says nothing about the others
                     raise Unusable(f"the worker {worker} cannot run torchperf-lint: {_line(stamp)}")
         self._last_seen = time.monotonic()
 
     def _answer(self, asking: Callable[[], Any]) -> Any:
-        """What comes of asking the cluster, or Unusable: whoever listens at an address may say nothing for ever."""
+        """The cluster's reply; raise Unusable on a timeout, because the other end may never reply."""
         from concurrent import futures
 
         answer: futures.Future[Any] = futures.Future()
@@ -266,7 +265,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:
-        """Make one line of whatever goes wrong with dask."""
+        """Turn any dask error into a one-line Unusable."""
         from concurrent.futures import CancelledError
 
         try:
@@ -286,7 +285,7 @@ class Cluster:
         return future.result()
 
     def _look(self) -> None:
-        """Raise Unusable if for a while there has been nobody to do the work."""
+        """Raise Unusable if there has been no worker for PATIENCE seconds."""
         if self._client.status == "running":
             with contextlib.suppress(OSError):
                 if self._client.nthreads():
@@ -305,7 +304,7 @@ def _line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _without_logs() -> Iterator[None]:
-    """Let nothing be logged: dask would tell at length what we tell in one line."""
+    """Silence logging: dask logs at length what we report in one line."""
     import logging
 
     was = logging.root.manager.disable

@@ -1,8 +1,8 @@
-"""What rules declare, kept between runs: a rule's module, and all that it rests on, is loaded for its check only.
+"""A cache of rule declarations, so that a rule's module and its imports are loaded only to run its check.
 
-They are plain data, and hold for the modules that they were taken from. A wheel brings them, for modules of the same
-names and sizes. Elsewhere they lie where Python keeps the byte code of the rules' package, and the modules' times of
-change count as well, as they do for byte code.
+Declarations are plain data and valid for the modules that they were made from. A wheel ships them, keyed by module
+names and sizes. Otherwise they are stored where Python stores the byte code of the rules' package, and are keyed by
+modification times as well, as byte code is.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _PACKAGE = os.path.dirname(torchperf_lint.__file__)
 _RULES = "rules"
 _BESIDE = ("engine", "knowledge")
-"""The other folders from whose modules declarations are made: the words of triggers, and `rule` itself."""
+"""Other folders whose modules affect declarations: trigger tokens, and `rule` itself."""
 
 _SHIPPED = os.path.join(_PACKAGE, "_declarations.json")
 
 
 class Modules:
-    """The modules of the rules as they lie on disk when this is made."""
+    """The rules' modules as they are on disk when the object is created."""
 
     def __init__(self) -> None:
         categories = [
@@ -52,12 +52,12 @@ class Modules:
         self._sizes = [each[:3] for each in self._stamp]
 
     def kept(self) -> tuple[Rule, ...] | None:
-        """What these modules declare, if that is known; checks load their modules when they are called."""
+        """The cached declarations of these modules, or None; a check loads its module when it is first called."""
         for place, stamp in ((_SHIPPED, self._sizes), (_beside_byte_code(), self._stamp)):
             try:
                 return self._read(place, stamp)
             except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                continue  # not there, of other modules, or torn
+                continue  # missing, for other modules, or truncated
         return None
 
     def _read(self, place: str, stamp: list[list[object]]) -> tuple[Rule, ...]:
@@ -71,7 +71,7 @@ class Modules:
         return tuple(_from_plain(each, self.names) for each in document["rules"])
 
     def keep(self, rules: Iterable[Rule]) -> None:
-        """Keep what these modules declare for later runs, where Python may keep byte code."""
+        """Store the declarations for later runs, where Python may write byte code."""
         place = _beside_byte_code()
         if not place or sys.dont_write_bytecode:
             return
@@ -82,24 +82,24 @@ class Modules:
             os.replace(unfinished, place)
 
     def ship(self, place: str, rules: Iterable[Rule]) -> None:
-        """Write what these modules declare to a file that a wheel brings as `_declarations.json`."""
+        """Write the declarations to the file that a wheel ships as `_declarations.json`."""
         _write(place, rules, self._sizes)
 
 
 class LateCheck:
-    """The check of a rule whose module is loaded when it is called first."""
+    """A rule's check; it loads the rule's module on the first call."""
 
     def __init__(self, module: str, code: str) -> None:
         self.__module__ = module
         self._code = code
 
     def __call__(self, model: Model) -> Iterator[Finding]:
-        """What the rule finds."""
+        """The rule's findings."""
         return declared_in(self.__module__)[self._code].check(model)
 
 
 def declared_in(module: str) -> dict[str, Rule]:
-    """The rules that a module declares, by code; it is loaded for that."""
+    """The rules that a module declares, by code; imports the module."""
     values = vars(importlib.import_module(module)).values()
     return {value.code: value for value in values if isinstance(value, Rule)}
 
@@ -112,7 +112,7 @@ def _modules_in(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _beside_byte_code() -> str:
-    """Where these declarations are kept between runs; empty where there is no such place."""
+    """The cache file of these declarations; empty where byte code has no place."""
     cached = torchperf_lint.rules.__spec__.cached
     return os.path.join(os.path.dirname(cached), "declarations.json") if cached else ""
 
@@ -144,7 +144,7 @@ def _plain(rule: Rule) -> list[Any]:
 
 
 def _from_plain(plain: Any, modules: Sequence[str]) -> Rule:
-    """The rule that was written like this; raise ValueError or another error of its kind for anything else."""
+    """Decode a rule; raise ValueError or a similar error for anything malformed."""
     code, name, category, summary, message, severity, default, fix, triggers, torch, torchmetrics, at_use, asks = plain
     module = f"{torchperf_lint.rules.__name__}.{category.lower()}.{name.replace('-', '_')}"
     if module not in modules:

@@ -1,4 +1,4 @@
-"""How a rule is declared: `@rule(...)` over a function from the Model to Findings."""
+"""The declaration of rules: `@rule(...)` on a function from a Model to Findings."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 ACCELERATOR_TRIGGERS = tuple(word.encode() for word in ACCELERATOR_WORDS)
-"""The tokens of which a rule about accelerators needs one, unless another file's accelerator is used."""
+"""Tokens of which a rule about accelerators needs one, unless the file uses another file's accelerator."""
 
 METRIC_TRIGGERS = frozenset(word.encode() for word in (PACKAGE, *AGGREGATORS))
-"""The tokens that name torchmetrics and its aggregators, which another file may do for a file that uses its metrics."""
+"""Tokens that name torchmetrics and its aggregators; a file that uses another file's metrics needs none of them."""
 
 FEEDS_METRICS = (b"update", b"compute", b"etric")
-"""What such a file has at least one of."""
+"""A file that uses another file's metrics has at least one of these tokens."""
 
 
 class Category(enum.Enum):
-    """The group of a rule; its digit is the first one of the rule's code."""
+    """A rule's group; its digit is the first digit of the rule's code."""
 
     SYNC = 1
     TRANSFER = 2
@@ -42,7 +42,7 @@ class Category(enum.Enum):
 
     @property
     def about(self) -> str:
-        """What the rules of the group are about, in words."""
+        """The group's subject, in words."""
         return _ABOUT[self]
 
 
@@ -59,7 +59,7 @@ _ABOUT = {
 
 
 class Rule(NamedTuple):
-    """A declared rule: what it is called, what it finds, when it may speak, and the function that finds it."""
+    """A declared rule: code, name, message, triggers, version gates and check."""
 
     code: str
     name: str
@@ -68,28 +68,28 @@ class Rule(NamedTuple):
     message: str
     severity: Severity
     default: bool
-    fix: Safety | None  # the best grade that a fix of this rule may carry; None: it never has a fix
-    triggers: tuple[tuple[bytes, ...], ...]  # every group needs one of its tokens in the file
-    torch: str | None  # version specifier, e.g. ">=1.8": silent when the target is known to lie outside
+    fix: Safety | None  # the safest grade of the rule's fixes; None: it has no fix
+    triggers: tuple[tuple[bytes, ...], ...]  # each group needs one of its tokens in the file
+    torch: str | None  # version specifier, e.g. ">=1.8": the rule does not run when the target is known to be outside
     torchmetrics: str | None
     check: Check
-    costs_at_use: bool = False  # what is reported is made once, and the wait is where it is used: in the evidence
-    asks: tuple[str, ...] = ()  # packages whose version the check asks the model for
+    costs_at_use: bool = False  # the report is at a creation; the waits at its uses are in the evidence
+    asks: tuple[str, ...] = ()  # packages whose version the check queries
 
     @property
     def stem(self) -> str:
-        """The name that module, page and fixture folder share."""
+        """The stem shared by the rule's module, page and fixture folder."""
         return self.name.replace("-", "_")
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """The packages whose version makes a difference to the rule."""
+        """The packages whose version affects the rule."""
         gated = (("torch", self.torch), ("torchmetrics", self.torchmetrics))
         return (*self.asks, *(package for package, gate in gated if gate is not None))
 
 
 class BadDeclaration(TypeError):
-    """A rule is declared against the conventions; raised when its module is imported."""
+    """A rule breaks the conventions of declarations; raised when its module is imported."""
 
 
 def rule(
@@ -112,10 +112,10 @@ def rule(
     """Declare a rule.
 
     `triggers` is a conjunction: each item is a token, or a tuple of alternative tokens, that must occur in the
-    file's bytes; without them the rule is not run (and a file where no rule is left is not even parsed). Unless
-    `cpu_only_too`, one of the words that speak of an accelerator must occur as well.
-    `costs_at_use` says that the report stands where an object is made, and its evidence names the uses that cost.
-    `asks` names the packages (`torch`, `torchmetrics`) whose version the check asks `model.target` for.
+    file's bytes. Without them the rule is not run; a file without any rule to run is not parsed. Unless
+    `cpu_only_too`, an accelerator token must occur as well.
+    `costs_at_use`: the report is where an object is created, and its evidence names the uses that cost time.
+    `asks` names the packages (`torch`, `torchmetrics`) whose version the check queries with `model.target`.
     `message` may hold `{placeholders}` that each Finding's `fields` fill.
     """
 

@@ -1,4 +1,4 @@
-"""Putting edits together: which fixes go together in one pass, and what the text is after them."""
+"""Merging of edits: which fixes are compatible in one pass, and the text after them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class BadEdits(ValueError):
-    """Edits overlap or reach outside the text."""
+    """Edits overlap or are outside the text."""
 
 
 def apply_edits(text: bytes, edits: Iterable[Edit]) -> bytes:
-    """The text with all edits made; the same edit twice is made once.
+    """The text with all edits applied; duplicates are applied once.
 
-    Insertions at one place keep their order and come before what is replaced there. Raise BadEdits where
-    edits overlap or lie outside the text.
+    Insertions at one place keep their order and precede a replacement that starts there. Raise BadEdits where
+    edits overlap or are outside the text.
     """
     pieces: list[bytes] = []
     done = 0
@@ -33,12 +33,12 @@ def apply_edits(text: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 def moved(offset: int, edits: Iterable[Edit]) -> int:
-    """Where a byte of the text stands after the edits."""
+    """The offset of a byte after the edits."""
     return offset + sum(len(edit.content) - (edit.end - edit.start) for edit in set(edits) if edit.end <= offset)
 
 
 def compatible(fixes: Iterable[Fix]) -> list[int]:
-    """Indices of the fixes that can be applied together: each in turn, unless it clashes with one before it."""
+    """Indices of the fixes that can be applied together; a fix that conflicts with an earlier one is left out."""
     taken = _Taken()
     chosen = []
     for index, fix in enumerate(fixes):
@@ -50,7 +50,7 @@ def compatible(fixes: Iterable[Fix]) -> list[int]:
 
 
 class _Taken:
-    """Edits that go together: spans of bytes that are replaced, and places of insertions, each in order."""
+    """A set of compatible edits: replaced spans of bytes and places of insertions, each sorted."""
 
     def __init__(self) -> None:
         self.edits: set[Edit] = set()
@@ -68,9 +68,9 @@ class _Taken:
                 insort(self._ends, edit.end)
 
     def clashes(self, edit: Edit) -> bool:
-        """Whether the edit touches bytes of another one, or one of the two inserts into what the other replaces."""
+        """Whether the edit overlaps another one, or one of the two inserts into what the other replaces."""
         start, end = edit.start, edit.end
-        before = bisect_left(self._starts, end)  # the spans that begin before its end; only their last may reach it
+        before = bisect_left(self._starts, end)  # spans that begin before its end; only the last can overlap
         if before and self._ends[before - 1] > start:
             return True
         place = bisect_right(self._places, start)
@@ -78,5 +78,5 @@ class _Taken:
 
 
 def _in_order(edits: Iterable[Edit]) -> Sequence[Edit]:
-    # dict.fromkeys drops doubles and, unlike a set, keeps the order of insertions at one place.
+    # dict.fromkeys drops duplicates and, unlike a set, keeps the order of insertions at one place.
     return sorted(dict.fromkeys(edits), key=lambda edit: (edit.start, edit.end))

@@ -1,4 +1,4 @@
-"""Who judges many files: this process, or any executor, by one function from files to results."""
+"""Executors that check many files: this process, or any executor, with one function from files to results."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.file_symbols import FileSymbols
 
 WORTH_A_POOL = 5_000_000
-"""Bytes of source below which starting worker processes takes longer than it saves."""
+"""Bytes of source below which starting worker processes costs more time than it saves."""
 
 FILES_PER_CALL = 16
 """How many files are sent to a worker at a time."""
 
 _SECONDS_BETWEEN_LOOKS = 2.0
-_MOST_ENDED = 8  # files that end a process each, all alone; after that many, nothing is tried again
+_MOST_ENDED = 8  # files that end their process when run alone; after this many, nothing is retried
 
 PROCESSES, _DASK = "processes", "dask="
 
 
 class BadExecutor(ValueError):
-    """A text names no executor."""
+    """The text names no executor."""
 
 
 class Unusable(Exception):
-    """The executor that was asked for cannot do the work, or not go on with it; the text is one line."""
+    """The requested executor cannot start or continue; the text is one line."""
 
 
 def checked_executor(text: str) -> str:
-    """The name of an executor: `processes`, or `dask=` and the address of a scheduler. Raise BadExecutor otherwise."""
+    """Validate an executor's name: `processes`, or `dask=` and a scheduler's address. Raise BadExecutor otherwise."""
     scheme, separator, rest = text.removeprefix(_DASK).partition("://")
     if text != PROCESSES and not (text.startswith(_DASK) and scheme and separator and rest):
         raise BadExecutor(f"`{text}` is no executor: `{PROCESSES}` is, and `{_DASK}tcp://HOST:PORT`")
@@ -48,7 +48,7 @@ def checked_executor(text: str) -> str:
 
 
 def workers_of(executor: str, jobs: int | None) -> Workers:
-    """Who is meant by the name of an executor; `jobs` is Processes'. Raise Unusable where that is not installed."""
+    """The executor of this name; `jobs` is for Processes. Raise Unusable where it is not installed."""
     if executor == PROCESSES:
         return Processes(jobs)
     from torchperf_lint.engine.cluster import Cluster
@@ -57,33 +57,33 @@ def workers_of(executor: str, jobs: int | None) -> Workers:
 
 
 class Workers(Protocol):
-    """Who does the work of a run: the facts of files, and the jobs."""
+    """Does the work of a run: extracts file symbols and runs jobs."""
 
     def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[FileSymbols]:
-        """The facts of files' contents, in their order."""
+        """The symbols of file contents, in their order."""
 
     def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
-        """The results in the order of the work; `snapshot` gives the project around the files."""
+        """The results in the order of `work`; `snapshot` gives the project around the files."""
 
     def close(self) -> None:
-        """Let go of all that was needed for it."""
+        """Release all resources."""
 
 
 class Processes:
-    """This process, or where there is enough to do, processes that it starts."""
+    """This process or, for enough work, processes that it starts."""
 
     def __init__(self, jobs: int | None) -> None:
         """`jobs` is the number of processes; None: as many as there are cores to use."""
         self._jobs = jobs or _cores()
 
     def facts_of_all(self, contents: Iterator[bytes]) -> Iterable[FileSymbols]:
-        """As Workers says."""
+        """Implements Workers."""
         from torchperf_lint.model.project.file_symbols import symbols_of
 
         return map(symbols_of, contents)
 
     def judged(self, work: Sequence[Job], snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
-        """As Workers says."""
+        """Implements Workers."""
         if self._jobs > 1 and _is_worth_a_pool(work):
             from torchperf_lint.engine.pool import in_pool
 
@@ -92,15 +92,15 @@ class Processes:
         return (run_job(job, around) for job in work)
 
     def close(self) -> None:
-        """Nothing is left of processes once their results have been taken."""
+        """Does nothing: no process is left once its results have been taken."""
 
 
 class _Call:
-    """Jobs that an executor does together, and what comes of them."""
+    """Jobs that an executor runs together, and their outcome."""
 
     def __init__(self, jobs: Sequence[Job], *, suspected: bool = False) -> None:
         self.jobs = jobs
-        self.suspected = suspected  # a process has ended at it, or at what it was called with: it is done alone
+        self.suspected = suspected  # its process ended, or may have ended, because of it: it runs alone
         self.future: Future[list[Result]] | None = None
 
 
@@ -112,12 +112,11 @@ def drive(
     ended: type[Exception],
     look: Callable[[], None] | None = None,
 ) -> Generator[Result, None, None]:
-    """Have an executor call `function` with some of the jobs at a time, and with all of `shared`; give the results.
+    """Have an executor call `function` with some of the jobs at a time and with all of `shared`; yield the results.
 
-    They come in the order of the work, in whatever order they are there. `ended` is what the executor's futures raise
-    where a process has ended at work. The jobs of such a call are done one by one, and one that ends a process again
-    costs a line. `look` is called every few seconds while nothing comes, and may raise what ends the run. What is
-    called for no longer is cancelled.
+    Results come in the order of the work. `ended` is what the executor's futures raise where a process has died. The
+    jobs of such a call are run one by one; a job that ends a process again gets a one-line failure. `look` is called
+    every few seconds of waiting, and may raise to end the run. Calls whose results are no longer needed are cancelled.
     """
     calls = deque(_Call(work[first : first + FILES_PER_CALL]) for first in range(0, len(work), FILES_PER_CALL))
 
@@ -162,7 +161,7 @@ def _collected(
 
 
 def _forget_ended(calls: Iterable[_Call], ended: type[Exception], look: Callable[[], None] | None) -> None:
-    """Wait until nothing is being done, and have done again what has ended along with another call."""
+    """Wait until all calls are done, and reset those that died together with another call, so that they run again."""
     for call in calls:
         if call.future is not None and isinstance(_awaited(call, look).exception(), ended):
             call.future = None
@@ -199,14 +198,14 @@ def _is_worth_a_pool(work: Sequence[Job]) -> bool:
 
 
 def tune_collector() -> None:
-    """Trees die by reference counting, and frequent searches for cycles in them cost a tenth of the run."""
+    """Collect garbage seldom: reference counting frees trees, and frequent collections cost a tenth of the run."""
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
 
 
 @contextlib.contextmanager
 def calm_collector() -> Iterator[None]:
-    """Have the garbage collector come seldom, as long as many files are judged."""
+    """Collect garbage seldom while many files are checked."""
     thresholds = gc.get_threshold()
     tune_collector()
     try:

@@ -1,4 +1,4 @@
-"""Files on disk: finding the ones to lint."""
+"""Discovery of the files to lint."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ DEFAULT_EXCLUDE = (
     ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", "__pycache__", "__pypackages__", "build",
     "dist", "node_modules", "site-packages", "venv",
 )  # fmt: skip
-"""What discovery leaves out unless told otherwise, as lines of a `.gitignore`."""
+"""The default exclusions of discovery, as lines of a `.gitignore`."""
 
 CACHE_FOLDER = ".torchperf_lint_cache"
-"""In a project's root, where the facts of its files are kept between runs."""
+"""The folder in a project's root that caches file symbols and reports between runs."""
 
 _GLOB = frozenset("*?[]!/\\#")
 
 
 class Discovery(NamedTuple):
-    """The files to lint, sorted, what could not be looked into, and what runs that were killed may have left."""
+    """The files to lint (sorted), what could not be read, and leftovers of killed runs."""
 
     files: tuple[str, ...]
     failures: tuple[Failure, ...]
@@ -41,10 +41,10 @@ def discover(
 ) -> Discovery:
     """The Python files (`.py`) under `paths`; the order of `paths` does not matter.
 
-    A file that is named itself is always in, and fails where it is no Python. Folders are searched without what
-    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) leave out; what leaves out a
-    folder that is named itself, by a `.gitignore` above it, does not count below it. Links to folders are not followed:
-    what they lead to is in the project at its own place, or is not the project's. No file comes twice.
+    A file that is named explicitly is always included, and fails if it is not Python. Folders are searched without what
+    `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) exclude. A `.gitignore` above an
+    explicitly named folder that excludes the folder itself does not count below it. Links to folders are not followed:
+    their target is in the project at its own place, or is not the project's. Each file is returned once.
     Where the folders hold more than `most_entries`, nothing is found.
     """
     search = _Search(_Exclusion(exclude, os.path.abspath(root)), most_entries)
@@ -56,7 +56,7 @@ def discover(
 
 
 def _tidy(path: str) -> str:
-    """Drop `./` in front and slashes at the end, which would show in every reported path."""
+    """Drop a leading `./` and trailing slashes, which would show in every reported path."""
     while path.startswith("./") and path.strip("./"):
         path = path[2:].lstrip("/")
     return path.rstrip("/") or path[:1]
@@ -127,7 +127,7 @@ class _Search:
                 below = os.path.join(place, entry.name)
                 try:
                     folder, file = entry.is_dir(follow_symlinks=False), entry.is_file()
-                except OSError as error:  # a link that leads to itself
+                except OSError as error:  # a link to itself
                     if entry.name.endswith(".py"):
                         self._fail(os.path.join(shown, entry.name), error)
                     continue
@@ -147,7 +147,7 @@ class _Search:
                     self._keep(path, target, False)
 
     def _keep(self, path: str, real: str, link: bool) -> None:
-        # Of several names of one file the plain one is shown, whatever was searched first.
+        # Of several paths to one file, a path without a link is shown, whatever the order of the search.
         self._files[real] = min((link, path), self._files.get(real, (True, path)))
 
     def _fail(self, path: str, error: OSError | ValueError) -> None:
@@ -155,13 +155,13 @@ class _Search:
 
 
 def unreadable(path: str, error: OSError | ValueError) -> Failure:
-    """The line for a file or folder that the system does not let us read."""
+    """The failure for a file or folder that cannot be read."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return Failure(path, None, None, f"cannot be read: {reason}")
 
 
 class _Exclusion:
-    """The user's globs; plain names, as all defaults are, are told without importing pathspec."""
+    """The user's globs; plain names (all defaults are plain) are matched without importing pathspec."""
 
     def __init__(self, lines: Sequence[str], root: str) -> None:
         self._names = frozenset(line for line in lines if not _GLOB & set(line))
@@ -176,14 +176,14 @@ class _Exclusion:
 
 
 _Ignores = tuple[tuple[str, "Any"], ...]
-"""The `.gitignore` files that hold in a folder, outermost first: where each lies and its spec."""
+"""The `.gitignore` files that apply in a folder, outermost first: each one's folder and spec."""
 
 _EVERYTHING = re.compile(r"(?:[^\S\n]*(?:#[^\n]*)?\n)*\*\s*")
-"""A `.gitignore` that leaves its whole folder out, as caches and environments have it: told without pathspec."""
+"""A `.gitignore` that excludes its whole folder, as caches and environments have; recognized without pathspec."""
 
 
 def _ignores_above(place: str) -> _Ignores:
-    """Those of the folders around `place`, up to the top of its git repository if it lies in one."""
+    """The specs of the folders around `place`, up to the top of its git repository if it is in one."""
     around = []
     folder = place
     while not os.path.exists(os.path.join(folder, ".git")):
@@ -201,7 +201,7 @@ def _ignores_above(place: str) -> _Ignores:
 
 
 def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]) -> _Ignores | None:
-    """With that of the folder itself; None if it leaves out all that the folder holds."""
+    """The specs with the folder's own added; None if it excludes everything in the folder."""
     text = _own_text(place) if any(entry.name == ".gitignore" for entry in entries) else None
     if text is None:
         return ignores
@@ -209,7 +209,7 @@ def _with_own(ignores: _Ignores, place: str, entries: Iterable[os.DirEntry[str]]
 
 
 def stands_apart(folder: str) -> bool:
-    """Whether the folder is no part of the project around it: by its name, or hidden and left out by `.gitignore`s."""
+    """Whether the folder is not part of the project around it: by its name, or hidden and excluded by `.gitignore`s."""
     name = os.path.basename(folder)
     if name in DEFAULT_EXCLUDE:
         return True
@@ -227,7 +227,7 @@ def _own_text(folder: str) -> str | None:
 
 
 def _ignored(ignores: _Ignores, place: str, folder: bool) -> bool:
-    """The innermost `.gitignore` that says anything of a path decides."""
+    """Whether the path is excluded; the innermost `.gitignore` with a matching line decides."""
     for base, spec in reversed(ignores):
         verdict = _verdict(spec, base, place, folder)
         if verdict is not None:
@@ -236,7 +236,7 @@ def _ignored(ignores: _Ignores, place: str, folder: bool) -> bool:
 
 
 def _verdict(spec: Any, base: str, place: str, folder: bool) -> bool | None:
-    """Whether the spec at `base` takes a path in (True), re-admits it (False) or is silent."""
+    """Whether the spec at `base` excludes a path (True), re-includes it (False) or does not match it (None)."""
     relative = os.path.relpath(place, base).replace(os.sep, "/")
     if relative.startswith("../"):
         return None

@@ -1,4 +1,4 @@
-"""What a rule reports and what a reporter prints: frozen data that know nothing of files or terminals."""
+"""What a rule reports and what a reporter prints: frozen data without reference to files or terminals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Safety(enum.Enum):
-    """How far a fix may be trusted.
+    """How far a fix can be trusted.
 
-    SAFE keeps values, dtypes, gradients, the random stream and the order of effects. UNSAFE rests on an
+    SAFE keeps values, dtypes, gradients, the random stream and the order of effects. UNSAFE depends on an
     assumption that the rule's page names. SHOWN is printed as a diff and never written.
     """
 
@@ -24,11 +24,11 @@ class Safety(enum.Enum):
 
     @property
     def rank(self) -> int:
-        """0 for SAFE, 1 for UNSAFE, 2 for SHOWN: the larger, the less may be done with the fix."""
+        """0 for SAFE, 1 for UNSAFE, 2 for SHOWN: a larger rank is trusted less."""
         return _RANKS[self]
 
     def at_worst(self, other: Safety) -> Safety:
-        """The less trusting of the two grades."""
+        """The less trusted of the two grades."""
         return self if self.rank >= other.rank else other
 
 
@@ -68,16 +68,16 @@ class Fix(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A rule's report: the site (with its libcst node) that it is about, and what shows it."""
+    """A rule's report: its site (with the libcst node) and its evidence."""
 
     site: Site
     because: tuple[Because, ...] = ()
     fix: Fix | None = None
-    fields: Mapping[str, str] = {}  # fills the placeholders of the rule's message
+    fields: Mapping[str, str] = {}  # values for the placeholders of the rule's message
 
 
 class Diagnostic(NamedTuple):
-    """A finding made plain: no tree, no source; crosses processes and is what reporters print.
+    """A finding as plain data, without tree or source; it crosses processes and reporters print it.
 
     Rows are 1-based, columns 1-based characters (as ruff counts); `start` and `end` are byte offsets in the
     file's UTF-8 text without its byte-order mark. `noqa_rows` are the first and last row where a `# noqa`
@@ -101,7 +101,7 @@ class Diagnostic(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A file or a piece of configuration that could not be handled: one line for the user, exit status 2."""
+    """A file or a piece of configuration that could not be processed: one line for the user, exit status 2."""
 
     path: str
     row: int | None

@@ -1,4 +1,4 @@
-"""Fixing one file: passes of fixes that fit together, each result checked, until nothing changes."""
+"""Fixes one file in passes of compatible fixes; each result is checked, until nothing changes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MOST_PASSES = 10
 
 
 class Applied(NamedTuple):
-    """A fix that was made."""
+    """An applied fix."""
 
     code: str
     message: str
 
 
 class Withdrawn(NamedTuple):
-    """A fix that was not made; `row` is the 1-based row of its finding in the text where it was tried."""
+    """A fix that was tried and not applied; `row` is the 1-based row of its finding in the text where it was tried."""
 
     code: str
     reason: str
@@ -38,9 +38,9 @@ class Withdrawn(NamedTuple):
 
 
 class FixReport(NamedTuple):
-    """A fixed file: its bytes in its own encoding, what was done and not done, and what remains to be said.
+    """A fixed file: its bytes in its own encoding, applied and withdrawn fixes, and the remaining report.
 
-    `unfixed` is what was to be said before any fix.
+    `unfixed` is the report before any fix.
     """
 
     data: bytes
@@ -51,7 +51,7 @@ class FixReport(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The file after some passes, and what was withdrawn on the way: code and place of the finding."""
+    """The file after some passes, and the code and place of the findings whose fixes were withdrawn."""
 
     data: bytes
     report: FileReport
@@ -72,11 +72,11 @@ def fix_source(
     noqa: bool = True,
     report_unused: bool = True,
 ) -> FixReport:
-    """Fix the bytes of one file; never raises for anything that the file holds.
+    """Fix the bytes of one file; never raises because of the file's content.
 
-    SAFE fixes are made and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as
-    such, if its result does not parse or does not lessen its rule's findings. Where the passes do not settle,
-    the state with the fewest findings stands.
+    SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as
+    such, if its result does not parse or does not reduce its rule's findings. Where the passes do not converge,
+    the state with the fewest findings is returned.
     """
 
     def check(text: bytes) -> FileReport:
@@ -108,7 +108,7 @@ def fix_source(
 
 
 def _remaining(state: _State) -> FileReport:
-    """What is to be said in the end, without the fixes that were withdrawn."""
+    """The final report, without the fixes that were withdrawn."""
     left = (
         each._replace(fix=None) if (each.code, each.start) in state.barred else each
         for each in state.report.diagnostics
@@ -117,7 +117,7 @@ def _remaining(state: _State) -> FileReport:
 
 
 def _wanted(state: _State, unsafe: bool) -> list[Diagnostic]:
-    """The findings whose fixes may be made and have not failed before."""
+    """The findings whose fixes are permitted and have not failed before."""
     worst = Safety.UNSAFE if unsafe else Safety.SAFE
     return [
         each
@@ -158,7 +158,7 @@ def _one_pass(path: str, state: _State, wanted: Sequence[Diagnostic], check: Cal
 def _attempt(
     source: Source, before: FileReport, chosen: Sequence[Diagnostic], check: Callable[[bytes], FileReport]
 ) -> tuple[bytes, FileReport]:
-    """The file after these fixes and what is then to be said of it; raise Rejected if it must not be so."""
+    """The file after these fixes and its report; raise Rejected if the result is not acceptable."""
     data = written(source, edits_of(chosen))
     after = check(data)
     has_lessened(before, after, chosen)
@@ -166,7 +166,7 @@ def _attempt(
 
 
 def _barring(state: _State, refused: Sequence[Diagnostic], withdrawn: Sequence[Withdrawn]) -> _State:
-    """The state with these fixes noted as withdrawn, so that no later pass tries them again."""
+    """The state with these fixes recorded as withdrawn, so that no later pass tries them again."""
     return state._replace(
         withdrawn=(*state.withdrawn, *withdrawn),
         barred=state.barred | {(each.code, each.start) for each in refused},

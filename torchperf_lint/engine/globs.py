@@ -1,7 +1,7 @@
-"""Lines of a `.gitignore`, matched by pathspec, and what of git's own reading pathspec does not share.
+"""Matching of `.gitignore` lines by pathspec, with corrections where pathspec differs from git.
 
-pathspec hands a set such as `[a-z]` to `re` as it stands, and `re` reads many of them otherwise than git does, or with
-a warning, or not at all. So every set is spelled here in the one way that all three read alike.
+pathspec passes a set such as `[a-z]` to `re` unchanged, and `re` reads many sets differently from git, or with a
+warning, or rejects them. So every set is rewritten in the one form that all three read alike.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 _Ranges = list[tuple[int, int]]
-"""Characters of a set, as code points: first and last of each range."""
+"""The characters of a set, as code points: first and last of each range."""
 
 _DIGIT, _LOWER, _UPPER = (0x30, 0x39), (0x61, 0x7A), (0x41, 0x5A)
 _PUNCTUATION = [(0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)]
@@ -31,20 +31,20 @@ _CLASSES: dict[str, _Ranges] = {
     "upper": [_UPPER],
     "xdigit": [_DIGIT, (0x41, 0x46), (0x61, 0x66)],
 }
-"""The classes of characters that git knows, `[:alpha:]` and its like: of ASCII alone."""
+"""The character classes of git, such as `[:alpha:]`; ASCII only."""
 
 _PIECE = re.compile(r"\\.|\[|[^\\\[]+", re.DOTALL)
 _MEMBER = re.compile(r"\[:(?P<name>[^]]*):\]|\\?(?P<first>.)(?:-(?!\])\\?(?P<last>.))?", re.DOTALL)
-_AWKWARD = "/!&-[\\]^|~"  # none stands at an end of a range, where `re` or pathspec may take it for something else
+_AWKWARD = "/!&-[\\]^|~"  # never the end of a range, where `re` or pathspec may misread it
 _NO_PATH_HAS = "\0"
 
 
 class BadGlob(ValueError):
-    """A glob that can match nothing; the message says which."""
+    """A glob that can match nothing; the message names it."""
 
 
 def matcher(lines: Iterable[str]) -> Any:
-    """The lines as a pathspec; like git, it passes over those that mean nothing."""
+    """The lines as a pathspec; like git, it ignores those that mean nothing."""
     from pathspec import GitIgnoreSpec
 
     spelled = [line for line in map(_spelled, lines) if line is not None]
@@ -55,7 +55,7 @@ def matcher(lines: Iterable[str]) -> Any:
 
 
 def can_match(glob: str) -> bool:
-    """Whether a line can be read, without a range whose ends are the wrong way round, and a path may match it."""
+    """Whether a line is well-formed, without reversed ranges such as `z-a`, and can match a path."""
     spelled = _spelled(glob, strict=True)
     if spelled is None or f"[{_NO_PATH_HAS}]" in spelled:
         return False
@@ -72,7 +72,7 @@ def _lone_pattern(line: str) -> Sequence[Any]:
 
 
 def _spelled(line: str, *, strict: bool = False) -> str | None:
-    """The line with its sets spelled anew; None if it cannot be read: `strict` reads no ranges such as `z-a`."""
+    """The line with its sets rewritten; None if it is malformed; `strict` rejects ranges such as `z-a`."""
     if line.startswith("#"):
         return line
     line = _with_its_end(line)
@@ -95,12 +95,12 @@ def _spelled(line: str, *, strict: bool = False) -> str | None:
             return None
         pieces.append(_set(_others(ranges) if negated else _sorted(ranges)))
     spelled = "".join(pieces)
-    # A slash ties a line to its folder, also one in a set.
+    # A slash anchors a line to its folder, even a slash in a set.
     return re.sub("^(!?)/?", r"\1/", spelled) if "/" in line.rstrip("/") else spelled
 
 
 def _with_its_end(line: str) -> str:
-    """The line with a tab at its end, or other white space that is no blank, as a set: pathspec would strip it."""
+    """The line with trailing white space other than blanks written as a set, because pathspec would strip it."""
     kept = line.rstrip(" ")
     if not kept.strip() or not kept[-1].isspace():
         return line
@@ -110,7 +110,7 @@ def _with_its_end(line: str) -> str:
 
 
 def _read_set(line: str, at: int, ranges: _Ranges) -> int:
-    """Read the members of a set from its first on, as git does; where it ends, or -1 if it does not."""
+    """Read a set from its first member on, as git does; returns the offset of its end, or -1 if it is not closed."""
     start = at
     while line[at : at + 1] != "]" or at == start:
         member = _MEMBER.match(line, at)
@@ -128,7 +128,7 @@ def _read_set(line: str, at: int, ranges: _Ranges) -> int:
 
 
 def _sorted(ranges: _Ranges) -> _Ranges:
-    """The same characters in ranges that are in order and do not overlap."""
+    """The same characters as sorted ranges that do not overlap."""
     found: _Ranges = []
     for first, last in sorted(each for each in ranges if each[0] <= each[1]):
         if found and first <= found[-1][1] + 1:
@@ -139,7 +139,7 @@ def _sorted(ranges: _Ranges) -> _Ranges:
 
 
 def _others(ranges: _Ranges) -> _Ranges:
-    """All characters but these."""
+    """The complement of the ranges."""
     found = []
     at = 1
     for first, last in _sorted(ranges):
@@ -149,7 +149,7 @@ def _others(ranges: _Ranges) -> _Ranges:
 
 
 def _set(ranges: _Ranges) -> str:
-    """The set of these characters but the slash, which no set matches."""
+    """A set of these characters except the slash, which no set matches."""
     awkward = [each for each in _AWKWARD if any(first <= ord(each) <= last for first, last in ranges)]
     plain = "".join(_range(*each) for each in _without(ranges, sorted(map(ord, awkward))))
     head = "]" if "]" in awkward else _NO_PATH_HAS

@@ -1,4 +1,4 @@
-"""One file of many: what is asked of it, and what comes of it, worked out from plain data wherever that happens."""
+"""The job for one file and its result, computed from plain data in any process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Action(enum.Enum):
-    """What is done with a file: CHECK it, FIX it on disk, or TRY the fixes and write nothing."""
+    """What to do with a file: CHECK it, FIX it on disk, or TRY the fixes and write nothing."""
 
     CHECK = "check"
     FIX = "fix"
@@ -40,9 +40,9 @@ class Action(enum.Enum):
 
 
 class Job(NamedTuple):
-    """One file and what to do with it: plain data, for it crosses processes; rules go by their codes.
+    """One file and what to do with it: plain data that crosses processes, with rules named by their codes.
 
-    `own_versions`: the project's own files are asked for versions that `target` leaves open.
+    `own_versions`: versions that `target` leaves open are looked up in the project's own files.
     """
 
     path: str
@@ -56,10 +56,10 @@ class Job(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What has come of one file.
+    """The outcome for one file.
 
-    `before` and `data` are its bytes before and after: positions in `report` refer to `data`. To spare the
-    way between processes both are empty where there is nothing to tell.
+    `before` and `data` are its bytes before and after: positions in `report` refer to `data`. Both are empty where
+    there is nothing to report, to save transfer between processes.
     """
 
     path: str
@@ -68,42 +68,42 @@ class Result(NamedTuple):
     data: bytes = b""
     applied: tuple[Applied, ...] = ()
     withdrawn: tuple[Withdrawn, ...] = ()
-    unfixed: FileReport = FileReport()  # what is to be said if the fixed file cannot be written
-    fingerprint: Fingerprint | None = None  # what the report rests on; None if that is not known, or not asked for
+    unfixed: FileReport = FileReport()  # the report if the fixed file cannot be written
+    fingerprint: Fingerprint | None = None  # what the report depends on; None if unknown or not requested
 
 
 class Workspace(Protocol):
-    """All that jobs learn of files, however it has come to where they are done."""
+    """A job's only access to files, in whatever process it runs."""
 
     def read(self, path: str) -> tuple[bytes, Status | None]:
         """The bytes of a job's file, with its status if that will show a later change; may raise OSError."""
 
     def program(self) -> Program:
-        """The project around the files: the same one each time."""
+        """The project around the files; the same object each time."""
 
     def complete(self, target: Target, path: str) -> Target:
-        """`target` with what the project around a file states of versions."""
+        """`target` completed by the versions that the project around a file states."""
 
 
 class FileSystem:
-    """The surroundings where the files lie."""
+    """The workspace of the machine that has the files."""
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
         self.program = functools.cache(lambda: snapshot().program())
 
     def read(self, path: str) -> tuple[bytes, Status | None]:
-        """As Surroundings says."""
+        """Implements Workspace."""
         with open(path, "rb") as file:
             status = status_of(os.fstat(file.fileno()))
             return file.read(), settled(status)
 
     def complete(self, target: Target, path: str) -> Target:
-        """As Surroundings says."""
+        """Implements Workspace."""
         return requirements().complete(target, path)
 
 
 def run_job(job: Job, around: Workspace) -> Result:
-    """Do one job, in whatever process; what goes wrong is a line about its file."""
+    """Run one job in any process; errors become a failure of its file."""
     try:
         try:
             data, status = around.read(job.path)
@@ -115,7 +115,7 @@ def run_job(job: Job, around: Workspace) -> Result:
 
 
 def broken(job: Job, error: Exception) -> Result:
-    """The result of a job that an error of our own has ended."""
+    """The result of a job that failed by an internal error."""
     return failed(Failure(job.path, None, None, told({"": error})))
 
 
@@ -126,9 +126,9 @@ def run_on(
     status: Status | None = None,
     complete: Callable[[Target, str], Target] | None = None,
 ) -> Result:
-    """Do a job on bytes that are at hand. Nothing is written: what a fix makes of the file is in the result.
+    """Run a job on given bytes. Nothing is written: the fixed text is in the result.
 
-    `status` is what the file's was when they were read, if that will show a later change; `complete` is `completed`'s.
+    `status` is the file's status when it was read, if that will show a later change; `complete` is as for `completed`.
     """
     rules = _rules(job.codes)
     target = completed(job.target, job.path, data, rules, complete) if job.own_versions else job.target
@@ -142,7 +142,7 @@ def run_on(
         fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
     finally:
         if program is not None and (fixed is None or fixed.applied or fixed.withdrawn):
-            program().close(job.path)  # what was tried in it must not count for other files
+            program().close(job.path)  # trial contents must not affect other files
     if fixed.data == data and not fixed.report.diagnostics:
         return Result(job.path, fixed.report)
     unfixed = fixed.unfixed if fixed.data != data else FileReport()
@@ -173,7 +173,7 @@ def _checked(
     dependencies = asked[0].recorder.dependencies() if asked else None
     fingerprint = None
     if dependencies is not None or not asked:
-        # The versions that were asked for are those that are not the job's.
+        # Versions that the job does not give were looked up in the project's files.
         fingerprint = Fingerprint(
             digest_of(data), status, name_of_target(target) if target is not job.target else None, dependencies
         )
@@ -188,9 +188,9 @@ def completed(
     rules: Sequence[Rule],
     complete: Callable[[Target, str], Target] | None = None,
 ) -> Target:
-    """`target` with what the project around the file states of its versions, if one of the rules may ask for them.
+    """`target` completed by the versions that the project around the file states, if one of the rules may query them.
 
-    `complete` knows what it states; without it, the files there are read.
+    `complete` knows those versions; without it, the files are read here.
     """
     versioned = [rule for rule in rules if rule.versions]
     if not rules_worth_running(data, versioned, accelerated=True, metrics=True):
@@ -199,18 +199,18 @@ def completed(
 
 
 def name_of_target(target: Target) -> str:
-    """A short name of the versions, equal for equal ones."""
+    """A short name of the versions; equal targets have equal names."""
     return digest_of(repr(target).encode())[:16]
 
 
 def failed(failure: Failure) -> Result:
-    """The result of a file of which nothing but that can be said."""
+    """The result of a file with nothing but a failure."""
     return Result(failure.path, FileReport((), failure))
 
 
 @functools.cache
 def requirements() -> Requirements:
-    """What the projects' own files state, each read once; `cache_clear` forgets it."""
+    """The versions that projects' own files state, each file read once; `cache_clear` forgets them."""
     from torchperf_lint.engine.requirements import Requirements
 
     return Requirements()

@@ -1,4 +1,4 @@
-"""Reports as JSON holds them, and back: what comes from a file is believed only if it has the form of a report."""
+"""JSON encoding of reports; decoding validates everything that comes from a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def plain_report(report: FileReport) -> list[Any]:
 
 
 def report_of(plain: Any, path: str) -> FileReport:
-    """The report that `plain_report` gave, of the file at that path; raise ValueError for anything else."""
+    """The report that `plain_report` encoded, for the file at `path`; raise ValueError for anything else."""
     match plain:
         case [[*found], None]:
             failure = None
@@ -43,7 +43,7 @@ def _plain_diagnostic(each: Diagnostic) -> list[Any]:
 
 
 def _plain_edit(edit: Edit) -> list[Any]:
-    return [edit.start, edit.end, edit.content.decode("latin-1")]  # any bytes, and the same ones back
+    return [edit.start, edit.end, edit.content.decode("latin-1")]  # lossless for any bytes
 
 
 def _diagnostic(plain: Any, path: str) -> Diagnostic:

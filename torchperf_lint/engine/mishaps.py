@@ -1,4 +1,4 @@
-"""Errors of our own: one line for the user, and the traceback for whoever asks for it."""
+"""Internal errors: one line for the user, and the traceback on request."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TRACEBACK = "TORCHPERF_LINT_TRACEBACK"
-"""The environment variable that has tracebacks printed."""
+"""The environment variable that enables tracebacks."""
 
 
 def told(errors: Mapping[str, BaseException]) -> str:
-    """One line for what has gone wrong, by where it has; an empty place is none."""
+    """One line for errors, which are keyed by where they happened; an empty key names no place."""
     for error in errors.values():
         _show(error)
     if all(isinstance(error, RecursionError) for error in errors.values()):
@@ -27,7 +27,7 @@ def told(errors: Mapping[str, BaseException]) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without line ends, and not too long."""
+    """The text without line ends, cut to a maximum length."""
     line = " ".join(text.split())
     return line if len(line) <= 200 else line[:197] + "..."
 

@@ -1,4 +1,4 @@
-"""Which files are Python: told by their names, and where these do not tell, by their first lines."""
+"""Which files are Python: by name or, where names do not tell, by the first lines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SUFFIX = re.compile(r"\.[^\W\d]\w*")  # `train-1.2` has none
 
 
 def why_no_python(path: str) -> str | None:
-    """Why a file that is named itself cannot be linted; None for Python and for what may be Python.
+    """Why an explicitly named file cannot be linted; None if it is or may be Python.
 
-    Raise OSError where the file has to be looked into and cannot be read.
+    Raise OSError where the file must be opened and cannot be read.
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix in SUFFIXES:
@@ -28,10 +28,10 @@ def why_no_python(path: str) -> str | None:
     if first_line.startswith(b"#!"):
         return None if b"python" in first_line else "not checked: its first line names another program than Python"
     if not _SUFFIX.fullmatch(suffix):
-        return None  # the parser has to tell
+        return None  # the parser decides
     return f"not checked: `{suffix}` is no suffix of Python; on standard input anything is linted"
 
 
 def is_notebook(path: str) -> bool:
-    """Whether a file is a notebook: its text is JSON, which may be Python by its form."""
+    """Whether a file is a notebook: its JSON text may also be valid Python."""
     return path.lower().endswith(".ipynb")

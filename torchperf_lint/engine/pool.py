@@ -1,4 +1,4 @@
-"""Processes of this machine that judge files: how they begin, how they end, and what becomes of one that is lost."""
+"""Worker processes on this machine: their start, their end, and recovery from a lost one."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.project_snapshot import Snapshot
 
 _around: Workspace | None = None
-"""What a worker process knows besides its jobs."""
+"""A worker process's workspace."""
 
 
 def _begin(snapshot: Snapshot) -> None:
-    """Make a worker process ready."""
+    """Initialize a worker process."""
     global _around
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as it was when it started, unless it takes another one's place
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited at start, but not by a replacement process
     _end_with_parent()
     executors.tune_collector()
     _around = FileSystem(lambda: snapshot)
 
 
 def _end_with_parent() -> None:
-    """Have the worker end when its parent is gone: one that was killed can tell it nothing any more."""
+    """End the worker when its parent is gone; a killed parent cannot tell it."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -58,7 +58,7 @@ def _work(jobs: Sequence[Job]) -> list[Result]:
 
 
 def in_pool(work: Sequence[Job], workers: int, snapshot: Callable[[], Snapshot]) -> Generator[Result, None, None]:
-    """The results from worker processes that read the files by themselves."""
+    """The results from worker processes, which read the files themselves."""
     with _without_current_folder():
         pool = _Pool(min(workers, -(-len(work) // executors.FILES_PER_CALL)), snapshot())
         try:
@@ -68,17 +68,17 @@ def in_pool(work: Sequence[Job], workers: int, snapshot: Callable[[], Snapshot])
 
 
 class _Pool(ThreadPoolExecutor):
-    """A thread for each worker process, and each process alone in an executor of Python's.
+    """A thread per worker process, each with a single-process executor of Python's.
 
-    So one that ends takes no other along: its executor gives way to a new one. And none is started in an executor that
-    is at work already, for which it waits for ever if a process ends just then.
+    A process that dies then affects no other: only its executor is replaced. No process is added to an executor that is
+    running, because that hangs for ever if a process dies at that moment.
     """
 
     def __init__(self, workers: int, snapshot: Snapshot) -> None:
         super().__init__(workers)
         self._snapshot = snapshot
         self._idle: SimpleQueue[ProcessPoolExecutor] = SimpleQueue()
-        with _without_interrupts():  # the processes start here, and take this over
+        with _without_interrupts():  # processes start here and inherit the mask
             for _ in range(workers):
                 self._idle.put(self._start())
 
@@ -97,7 +97,7 @@ class _Pool(ThreadPoolExecutor):
             return process.submit(function, *given, **named).result()
         except BrokenProcessPool:
             process.shutdown()
-            with contextlib.suppress(OSError):  # the next call of a broken one fails in the same way as this
+            with contextlib.suppress(OSError):  # the next call on a broken executor fails in the same way
                 process = self._start()
             raise
         finally:
@@ -111,9 +111,9 @@ class _Pool(ThreadPoolExecutor):
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Leave ctrl-C to the parent, which then lets every worker end by itself."""
+    """Leave ctrl-C to the parent, which then ends every worker in order."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # no other thread is interrupted, nor may it say so
+        yield  # other threads are never interrupted, and cannot change signals
         return
     was = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -124,14 +124,14 @@ def _without_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_current_folder() -> Iterator[None]:
-    """Have new processes look for no module in the current folder: what lies there is linted, and must not be run.
+    """Keep the current folder off new processes' module path: what is there is linted and must not be run.
 
-    Until this process's path has come to them, Python would look there first.
+    Until this process's path has reached them, Python would look there first.
     """
     holder: MutableMapping[str, Any] = os.environ
     name: str = "PYTHONSAFEPATH"
     value: Any = "1"
-    if sys.version_info < (3, 11):  # which does not know it: processes are started with these options
+    if sys.version_info < (3, 11):  # older versions lack the variable: processes start with these options
         holder, name = vars(util), "_args_from_interpreter_flags"
         value = functools.partial(list, ["-I", *holder[name]()])
     was = holder.get(name)

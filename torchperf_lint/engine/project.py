@@ -1,4 +1,4 @@
-"""Many files: each found once, checked or fixed by whoever is at hand, reported in the order of their paths."""
+"""Checks or fixes many files: each is found once and reported in the order of paths."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def check_paths(
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
-    The files are judged as parts of the project that they belong to, as the run finds it: with FIX, files are
-    written only once all are judged. `rules_for` and `reports_unused` (whether TPL001 is on) are asked per file, in
-    this process. `exclude` and `root` are `files.discover`'s, `cache` is `gather`'s. `jobs` None means as many
-    processes as there are cores to use, where `executor` (`checked_executor` says which there are) starts any;
-    `progress` is called with the files judged and their total. What cannot be read is a result with a failure.
-    `own_versions` is Job's. Raise `Unusable` where the executor fails, before anything is written.
+    Files are checked as parts of their project as the run finds it: with FIX, files are written only after all are
+    checked. `rules_for` and `reports_unused` (whether TPL001 is on) are called per file, in this process. `exclude` and
+    `root` are as for `files.discover`, `cache` as for `gather`. `jobs` None uses one process per available core, if
+    `executor` (see `checked_executor`) starts processes. `progress` is called with the number of checked files and
+    their total. An unreadable file gives a result with a failure. `own_versions` is as in Job. Raise `Unusable` where
+    the executor fails, before anything is written.
     """
     requirements.cache_clear()
     found = discover(paths, exclude, root)
@@ -82,7 +82,7 @@ def check_paths(
 
 
 def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:
-    """Do a job on bytes that stand in for the file at its path, in the project around it; `cache` is `gather`'s."""
+    """Run a job on bytes that replace the file at its path, in its project; `cache` is as for `gather`."""
     return run_on(job, data, functools.cache(lambda: _gathered([job.path], job.hints, cache, Processes(1)).program()))
 
 
@@ -92,13 +92,13 @@ def _gathered(paths: Sequence[str], hints: Hints, cache: str | None, workers: Wo
     return gather(paths, hints, cache, workers.facts_of_all)
 
 
-# -- what an earlier run has said --------------------------------------------------------------------------------------
+# -- results of earlier runs ----------------------------------------------------------------------------------------
 
 
 def _with_kept(
     work: Sequence[Job], cache: str, snapshot: Callable[[], Snapshot], workers: Workers
 ) -> Generator[Result, None, None]:
-    """The same results; those of earlier runs that still hold are not worked out again."""
+    """The results of the work; stored results that are still valid are not computed again."""
     keys = keys_of(job.path for job in work)
     first = work[0]
     settings = repr((folder_left_out(keys), first.target, first.hints, first.own_versions))
@@ -126,9 +126,9 @@ def _with_kept(
 
 
 def _told(work: Sequence[Job], keys: dict[str, str], kept: Results) -> dict[str, Result]:
-    """What was said of those files that are as they were, as far as they themselves can show; by path."""
+    """The stored results of files that did not change themselves, by path; the project is not compared yet."""
     found: dict[str, Result] = {}
-    stated: dict[tuple[str, bool], str] = {}  # the versions now: the same for all files of a folder
+    stated: dict[tuple[str, bool], str] = {}  # current versions, the same for all files of a folder
     for job in work if kept.load() else ():
         key = keys[job.path]
         told = kept.told(key, job.path, _asked(job))
@@ -145,7 +145,7 @@ def _told(work: Sequence[Job], keys: dict[str, str], kept: Results) -> dict[str,
 
 
 def _asked(job: Job) -> str:
-    """What names a job, besides what is the same for all jobs of a run."""
+    """A job's name, without the settings that a run shares."""
     return _name_of_job(job.codes, job.report_unused)
 
 
@@ -164,9 +164,9 @@ def _counted(
 
 
 def _written(results: Generator[Result, None, None]) -> Generator[Result, None, None]:
-    """The results with their files replaced, once all are there: until then every file is as the run found it.
+    """The results, with the files written after the last one: until then every file is as the run found it.
 
-    What is kept until then are the files that change or have findings; of the others, results hold no bytes.
+    Only files that change or have findings are held in memory until then; results of the others hold no bytes.
     """
     with contextlib.closing(results) as stream:
         done = list(stream)

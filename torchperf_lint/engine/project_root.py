@@ -1,4 +1,4 @@
-"""The project around what is linted: where its root is, and which files belong to it."""
+"""The project around the linted files: its root and its files."""
 
 from __future__ import annotations
 
@@ -13,71 +13,71 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 REPOSITORIES = (".git", ".hg")
-"""What lies in the root of a repository."""
+"""Entries that mark the root of a repository."""
 
 MARKERS = ("pyproject.toml", "setup.py", "setup.cfg")
-"""What lies in the root of a project outside repositories, and in parts of projects, too."""
+"""Entries that mark the root of a project outside repositories, and parts of projects."""
 
 MOST_FILES = 20_000
-"""A folder with more Python files than this is no project: only what is linted is looked at."""
+"""A folder with more Python files than this is not a project: only the linted files are read."""
 
 MOST_ENTRIES = 500_000
-"""The same for files and folders of any kind, less those that are left out."""
+"""The same limit for files and folders of any kind, without excluded ones."""
 
 
 class Layout(NamedTuple):
-    """A project as it lies on disk; files go by their keys."""
+    """A project on disk; files are named by their keys."""
 
     root: str
-    shown: dict[str, str]  # how the linted files are named to the user
-    here: str  # the folder whose files are named to the user without it
-    found: frozenset[str]  # its files, whether they are linted or not
+    shown: dict[str, str]  # display names of the linted files
+    here: str  # display names are relative to this folder
+    found: frozenset[str]  # its files, linted or not
 
     @property
     def keys(self) -> list[str]:
-        """All of its files, and those that are linted, sorted."""
+        """All keys, of the project's files and of linted ones, sorted."""
         return sorted(self.found | self.shown.keys())
 
     def name(self, key: str) -> str:
-        """How a file is named to the user."""
+        """A file's display name."""
         named = self.shown.get(key)
         return key.removeprefix(self.here) if named is None else named
 
 
 def layout_of(linted: Iterable[str], member: str | None = None) -> Layout:
-    """The project that the files belong to, as far as it lies on disk and is not left out.
+    """The project of the files, without what is excluded.
 
-    Left out is what `.gitignore` files name and what discovery passes over by itself; what the user excludes is not
-    linted, and still runs. It is the project of `member`, if that is given, wherever the others lie.
+    Excluded are the files that `.gitignore`s name and the default exclusions of discovery; files that the user excludes
+    are not linted but still run, so they count. With `member`, it is the project of that file, wherever the others are.
     """
     shown = {key: path for path, key in keys_of(linted).items()}
     return layout_at(root_of(shown if member is None else [key_of(member)]), shown)
 
 
 def layout_at(root: str, shown: dict[str, str]) -> Layout:
-    """The project at a root; `shown` are the linted files by their keys."""
+    """The project at a root; `shown` maps keys of the linted files to display names."""
     return Layout(root, shown, folder_left_out(shown.values()), frozenset(_files_below(root)))
 
 
 def folder_left_out(linted: Iterable[str]) -> str:
-    """The folder whose files are named to the user without it: none, if what is linted is named by absolute paths."""
+    """The folder that display names are relative to: empty if the linted files are named by absolute paths."""
     return "" if any(os.path.isabs(path) for path in linted) else key_of(os.curdir).rstrip("/") + "/"
 
 
 def root_of(keys: Iterable[str]) -> str:
-    """The root of the project that holds all the files.
+    """The root of the project that contains all the files.
 
-    That is the root of the innermost repository around them. Outside repositories it is the outermost folder around
-    them with a marker of a project, so that a part of it with a marker of its own has the same root as the whole.
-    Without a marker it is the current folder, if they lie below it, else the folder that holds them all; folders
-    that are packages are left upwards. What lies in a folder that stands apart (`.venv`, `site-packages`, ...) is never
-    a part of what lies around that folder.
+    It is the root of the innermost repository around them. Outside repositories it is the outermost folder around
+    them with a project marker, so that a part with a marker of its own has the same root as the whole.
+    Without a marker it is the current folder if they are below it, otherwise their common folder; from a folder
+    that is a package, the root moves up. Files in a folder that stands apart (`.venv`, `site-packages`, ...) are never
+    part of a project around that folder.
     """
     here = key_of(os.curdir)
     folders = {os.path.dirname(key) for key in keys}
     try:
         common = os.path.commonpath(folders).replace(os.sep, "/") if folders else here
-    except ValueError:  # on several drives
+    except ValueError:  # different drives
         return here
     around = _folders_around(common)
     for marks in (REPOSITORIES, MARKERS):
@@ -91,9 +91,9 @@ def root_of(keys: Iterable[str]) -> str:
 
 
 def _folders_around(folder: str) -> list[str]:
-    """The folder and those that hold it, as far as they can be a project's.
+    """The folder and its ancestors, as far as they can be in a project.
 
-    That is not the user's home, nor all there is, nor what holds a folder that stands apart.
+    The user's home, the file system's root and the ancestors of a folder that stands apart cannot be.
     """
     found = []
     while _may_be_root(folder):
@@ -108,11 +108,11 @@ def _may_be_root(folder: str) -> bool:
     return folder not in (os.path.dirname(folder), _place_of(os.path.expanduser("~")))
 
 
-_place_of = functools.cache(key_of)  # for a folder that is asked about again and again, and stays where it is
+_place_of = functools.cache(key_of)  # folders repeat and do not move
 
 
 def _files_below(root: str) -> set[str]:
-    """The Python files of the project; none if its root holds too much to be one."""
+    """The Python files of the project; none if its root exceeds the limits."""
     if not _may_be_root(root):
         return set()
     found = discover([root], root=root, most_entries=MOST_ENTRIES).files

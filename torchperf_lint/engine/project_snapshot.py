@@ -1,4 +1,4 @@
-"""The project that rules are asked about: the facts of all its files, kept between runs by content."""
+"""The project's file symbols, cached between runs by content."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from torchperf_lint.knowledge.hints import Hints
 
 MOST_UNKEPT = 25_000_000
-"""Bytes of Python files, besides those that are linted, that are read for a run that may not keep what it learns."""
+"""Bytes of Python files, beyond the linted ones, that a run without a cache reads."""
 
 LARGEST = 20_000_000
-"""Bytes of the largest file that has facts."""
+"""Bytes of the largest file whose symbols are extracted."""
 
 _FORMAT = 7
 
 
 def read_file(key: str) -> bytes:
-    """The bytes of a file of this machine."""
+    """The bytes of a file on this machine."""
     with open(key, "rb") as file:
         return file.read()
 
 
 class Snapshot(NamedTuple):
-    """The files of a project and what is known of them: plain data that can be sent to other processes."""
+    """A project's files and their symbols: plain data that can be sent to other processes."""
 
     layout: Layout
     facts: dict[str, FileSymbols]
     hints: Hints
-    statuses: dict[str, Status | None]  # when the facts were taken; None: they would not show a later change
+    statuses: dict[str, Status | None]  # when the symbols were extracted; None: it would not show a later change
 
     def program(self, read: Callable[[str], bytes] | None = None) -> Program:
-        """The project, ready to be asked; `read` gives a file's bytes and may raise OSError (None: from this machine).
+        """The project as a Program; `read` gives a file's bytes and may raise OSError (None: from this machine).
 
-        Where all linted files are among its own, nothing of it but `read` asks this machine for any file.
+        Where all linted files are in the snapshot, file access happens only through `read`.
         """
         keys = {path: key for key, path in self.layout.shown.items()}
         layout = self.layout
@@ -59,16 +59,16 @@ class Snapshot(NamedTuple):
 
 
 class Projects:
-    """The projects around files that come one by one, each looked at when its first file comes."""
+    """The projects of files that arrive one by one; each is read when its first file arrives."""
 
     def __init__(self, hints: Hints, cache: str | None) -> None:
-        """`hints` and `cache` are `gather`'s."""
+        """`hints` and `cache` are as for `gather`."""
         self._hints = hints
         self._cache = cache
         self._known: dict[str, tuple[Snapshot, Program]] = {}
 
     def around(self, path: str) -> Program:
-        """The project that the file belongs to, whatever files came before it."""
+        """The project of the file, independent of earlier files."""
         key = key_of(path)
         root = root_of([key])
         if root not in self._known:
@@ -87,11 +87,10 @@ def gather(
     cache: str | None = None,
     facts_of_all: Callable[[Iterator[bytes]], Iterable[FileSymbols]] | None = None,
 ) -> Snapshot:
-    """Look at the whole project that the files belong to.
+    """Read the whole project of the files.
 
-    `cache` is the folder to keep facts in, CACHE_FOLDER for that in the project's root (None: nothing is read or
-    written); a folder that cannot be used costs only time. `facts_of_all` gives the facts of files' contents, in their
-    order; without it, this process works them out.
+    `cache` is the folder for cached symbols, CACHE_FOLDER for that in the project's root (None: no cache); an unusable
+    folder only costs time. `facts_of_all` extracts symbols from contents, in their order; by default this process does.
     """
     return look_at(layout_of(linted), hints, cache, facts_of_all)
 
@@ -102,7 +101,7 @@ def look_at(
     cache: str | None,
     facts_of_all: Callable[[Iterator[bytes]], Iterable[FileSymbols]] | None = None,
 ) -> Snapshot:
-    """The same where it is known already which files those are."""
+    """The same for a known layout."""
     store = None if cache is None else _Store(layout.root, cache)
     kept = {} if store is None else store.read()
     if store is None and _size(layout.found - layout.shown.keys()) > MOST_UNKEPT:
@@ -138,24 +137,24 @@ def _size(keys: Iterable[str]) -> int:
     return size
 
 
-# -- facts kept on disk --------------------------------------------------------------------------------------------
+# -- symbols cached on disk ----------------------------------------------------------------------------------------
 
 
 class _Entry(NamedTuple):
-    """The facts of a file, with what its status was when they were taken."""
+    """A file's symbols and its status when they were extracted."""
 
     status: Status | None
     facts: FileSymbols
 
 
 def _looked_up(key: str, kept: _Entry | None) -> _Entry | None:
-    """The entry of a file as it is now; None if it cannot be read."""
+    """The current entry of a file; None if it cannot be read."""
     seen = _seen(key, kept)
     return seen if seen is None or isinstance(seen, _Entry) else _Entry(seen[0], symbols_of(seen[1]))
 
 
 def _seen(key: str, kept: _Entry | None) -> _Entry | tuple[Status | None, bytes] | None:
-    """The same, but where the facts have to be worked out the file's status and bytes."""
+    """The current entry, or the file's status and bytes where symbols must be extracted."""
     try:
         status = status_of(os.stat(key))
         if kept is not None and kept.status == status:
@@ -171,7 +170,7 @@ def _seen(key: str, kept: _Entry | None) -> _Entry | tuple[Status | None, bytes]
 
 
 class _Store(Document):
-    """The document that keeps the facts of a project."""
+    """The document that stores a project's symbols."""
 
     def __init__(self, root: str, cache: str) -> None:
         super().__init__(root, cache, "facts")
@@ -179,7 +178,7 @@ class _Store(Document):
         self._kept: dict[str, _Entry] = {}
 
     def read(self) -> dict[str, _Entry]:
-        """What an earlier run has kept."""
+        """The entries that an earlier run stored."""
         try:
             document = self.load()
             if document is not None and document["stamp"] == _stamp():
@@ -190,7 +189,7 @@ class _Store(Document):
         return self._kept
 
     def write(self, entries: dict[str, _Entry]) -> None:
-        """Keep these entries and no others, unless that is so already."""
+        """Store exactly these entries, unless they are already stored."""
         if entries == self._kept:
             return
         skipped = len(self._root) + 1
@@ -206,7 +205,7 @@ def _stamp() -> list[object]:
 
 
 def _entry(plain: Any) -> _Entry:
-    """The entry that was written like this; raise ValueError for anything else."""
+    """Decode an entry; raise ValueError for anything malformed."""
     match plain:
         case [status, facts]:
             return _Entry(as_status(status), FileSymbols.from_plain(facts))

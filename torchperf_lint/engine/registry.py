@@ -1,4 +1,4 @@
-"""Every rule there is, and the selectors that name them."""
+"""All rules, and the selectors that name them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
 
 UNUSED_SUPPRESSION = "TPL001"
-"""The code under which an unused `# noqa` of ours is reported; it is the engine's own and has no page."""
+"""The code of reports of unused `# noqa` comments of ours; it belongs to the engine and has no page."""
 
 UNUSED_SUPPRESSION_NAME = "unused-suppression"
 
 
 class UnknownSelector(ValueError):
-    """A selector names no rule; the message says which one comes nearest."""
+    """A selector names no rule; the message suggests the nearest."""
 
 
 @functools.cache
@@ -43,7 +43,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def find_rule(text: str) -> Rule | None:
-    """The rule of that code or name, if there is one."""
+    """The rule with that code or name, or None."""
     for declared in all_rules():
         if text in (declared.code, declared.name):
             return declared
@@ -56,7 +56,7 @@ def matches(selector: str, declared: Rule) -> bool:
 
 
 def covers(selector: str, code: str, name: str) -> bool:
-    """Whether a selector covers the code or name of a rule, or of the engine's own report."""
+    """Whether a selector covers the code or name of a rule, or TPL001."""
     return selector in ("ALL", name) or (selector != "" and code.startswith(selector))
 
 
@@ -72,7 +72,7 @@ def check_selector(selector: str) -> None:
 
 
 def nearest(text: str) -> str | None:
-    """The code or name that a mistaken one may mean, whatever its case; None where nothing is near."""
+    """The code or name nearest to a mistaken one, ignoring case; None where nothing is near."""
     from difflib import get_close_matches
 
     names = {name.lower(): name for both in _known() for name in both}
@@ -91,7 +91,7 @@ def _known() -> list[tuple[str, str]]:
 def select(
     selected: Iterable[str] | None = None, ignored: Iterable[str] = (), extended: Iterable[str] = ()
 ) -> tuple[Rule, ...]:
-    """The rules that selectors leave on, ordered by code.
+    """The rules that the selectors enable, ordered by code.
 
     `selected` None means the default set; the longest (most exact) selector that covers a rule decides, and
     at equal length `ignored` wins, as in ruff.
@@ -106,7 +106,7 @@ def select(
 def reports_unused(
     selected: Iterable[str] | None = None, ignored: Iterable[str] = (), extended: Iterable[str] = ()
 ) -> bool:
-    """Whether the same selectors leave TPL001 on, the report of unused suppressions."""
+    """Whether the same selectors enable TPL001, the report of unused suppressions."""
     return _is_on(UNUSED_SUPPRESSION, UNUSED_SUPPRESSION_NAME, True, selected, ignored, extended)
 
 

@@ -1,7 +1,7 @@
-"""Replacing a file in one step: nobody sees half of it, and git sees nothing else, even where the process is killed.
+"""Atomic replacement of a file: nobody sees partial content and git sees no other file, even if the process is killed.
 
-The new file is made beside the old one, for no other place is certain to be on the same file system: in a folder of its
-own with a `.gitignore` for all that it holds. What a killed process has left there a later run takes away.
+The new file is made beside the old one, because only there it is certain to be on the same file system: in a folder of
+its own with a `.gitignore` for everything in it. A later run removes what a killed process left there.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ import stat
 import time
 
 UNFINISHED = ".torchperf-lint-"
-"""How the names of these folders begin."""
+"""Prefix of these folders' names."""
 
 _IGNORE, _NEW = ".gitignore", "new"
-"""All that they hold; their `.gitignore` is locked until the file is replaced."""
+"""Everything in such a folder; its `.gitignore` is locked until the file is replaced."""
 
 _BEGUN = 1
-"""Seconds after which a folder of a process at work is locked for certain."""
+"""Seconds after which a running process has certainly locked its folder."""
 
 _FORGOTTEN = 86_400
-"""Seconds after which nothing is waited for any more where files cannot be locked."""
+"""Seconds after which a folder is a leftover where files cannot be locked."""
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Replace a file's bytes in one step, keeping its mode and, where possible, its owner.
+    """Replace a file's bytes atomically, keeping its mode and, where possible, its owner.
 
-    A link stays and its target is replaced. Raise OSError, with the file as it was, if that cannot be done; a
-    file without write permission counts as such even for root.
+    A link stays and its target is replaced. Raise OSError, with the file unchanged, on failure; a file without
+    write permission counts as a failure even for root.
     """
     target = os.path.realpath(path)
     was = os.stat(target)
@@ -40,9 +40,9 @@ def write_atomically(path: str, data: bytes) -> None:
 
 
 def replace(target: str, data: bytes, was: os.stat_result | None = None) -> None:
-    """Put a file with these bytes in the place of `target` or nothing.
+    """Create or replace `target` with these bytes.
 
-    With `was`, it has that file's mode and owner, and is on the disk before it takes its place.
+    With `was`, the new file has that mode and owner, and is flushed to disk before it replaces the old one.
     """
     around = os.path.dirname(target)
     _tidy(around)
@@ -50,7 +50,7 @@ def replace(target: str, data: bytes, was: os.stat_result | None = None) -> None
     os.mkdir(folder, 0o700)
     try:
         with open(os.path.join(folder, _IGNORE), "xb", buffering=0) as ignore:
-            with contextlib.suppress(OSError):  # where files cannot be locked
+            with contextlib.suppress(OSError):  # this file system has no locks
                 _lock(ignore.fileno())
             ignore.write(b"*\n")
             new = os.path.join(folder, _NEW)
@@ -71,7 +71,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _lock(handle: int) -> None:
-    """Lock an open file as long as it stays open; raise OSError where it is locked, or cannot be."""
+    """Lock an open file until it is closed; raise OSError where it is locked or cannot be."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -81,14 +81,14 @@ def _lock(handle: int) -> None:
 
 @functools.cache
 def _tidy(around: str) -> None:
-    """Take away what runs that were killed have left in a folder; it is looked through once."""
+    """Remove what killed runs left in a folder; each folder is searched once."""
     with contextlib.suppress(OSError), os.scandir(around or ".") as entries:
         for each in [entry.path for entry in entries if entry.name.startswith(UNFINISHED)]:
             remove_leftover(each)
 
 
 def remove_leftover(folder: str) -> None:
-    """Take away a folder that a killed run has left, unless it holds anything else or somebody is at work in it."""
+    """Remove a folder that a killed run left, unless it contains anything else or a process is using it."""
     with contextlib.suppress(OSError):
         status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode) or {*os.listdir(folder)} - {_IGNORE, _NEW}:
@@ -99,7 +99,7 @@ def remove_leftover(folder: str) -> None:
 
 
 def _is_left(folder: str) -> bool:
-    """Whether nobody holds the folder's lock."""
+    """Whether no process holds the folder's lock."""
     place = os.path.join(folder, _IGNORE)
     try:
         if not stat.S_ISREG(os.lstat(place).st_mode):
@@ -126,6 +126,6 @@ def _take_after(handle: int, was: os.stat_result) -> None:
         return
     now = os.fstat(handle)
     if (now.st_uid, now.st_gid) != (was.st_uid, was.st_gid):
-        with contextlib.suppress(PermissionError):  # only root may give files away
+        with contextlib.suppress(PermissionError):  # only root may change owners
             os.fchown(handle, was.st_uid, was.st_gid)
     os.fchmod(handle, stat.S_IMODE(was.st_mode))

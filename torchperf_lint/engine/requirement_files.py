@@ -1,7 +1,7 @@
-"""What requirement files, project files and lock files say of a package's versions: one reader for each format.
+"""Readers of requirement files, project files and lock files, one per format: what they state of a package's versions.
 
-A reader takes a file's text and returns its Mentions of the wanted packages. A format that is broken, and anything in
-it that is not understood, is no Mention or one without bounds; nothing is executed.
+A reader takes a file's text and returns its Mentions of the wanted packages. Broken formats and anything that is not
+understood give no Mention or one without bounds; nothing is executed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_STATEMENTS = 100
-"""A file that states more about one package than this states nothing."""
+"""A file with more statements than this about one package is ignored for it."""
 
 _NAMED = re.compile(r"([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?\s*(.*)", re.DOTALL)
 _OPTION = re.compile(r"\s--?[A-Za-z]")
@@ -33,7 +33,7 @@ _CONDA_NAMES = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torc
 
 
 class Mention(NamedTuple):
-    """A place that requires or locks a package; `text` is what a finding shows of it."""
+    """A place that requires or locks a package; findings show `text`."""
 
     package: str
     bounds: Bounds
@@ -42,18 +42,18 @@ class Mention(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a file holds: its mentions, and the paths of requirement files that it includes."""
+    """A file's mentions and the paths of requirement files that it includes."""
 
     mentions: list[Mention]
     includes: list[str]
 
 
 Reader = Callable[[str, Collection[str]], Read]
-"""Takes the text of a file and the names of the wanted packages; may raise SyntaxError and ValueError."""
+"""Takes a file's text and the names of the wanted packages; may raise SyntaxError and ValueError."""
 
 
 def reader_of(name: str) -> Reader | None:
-    """The reader of a file of this name that lies in a project's folder; None for any other file."""
+    """The reader for a file of this name in a project's folder; None for any other file."""
     for pattern, reader in _READERS:
         if pattern.fullmatch(name):
             return reader
@@ -64,7 +64,7 @@ def reader_of(name: str) -> Reader | None:
 
 
 def _required(text: str) -> tuple[str, Bounds, str] | None:
-    """Name, bounds and shown text of one PEP 508 requirement, whatever its extras and markers."""
+    """Name, bounds and displayed text of one PEP 508 requirement; extras and markers are ignored."""
     plain = _OPTION.split(text, maxsplit=1)[0].strip()
     match = _NAMED.fullmatch(plain.partition(";")[0].strip())
     if match is None:
@@ -80,7 +80,7 @@ def _normal(name: str) -> str:
 
 
 def _mentions(requirements: Iterable[tuple[int, str]], wanted: Collection[str]) -> Iterator[Mention]:
-    """The mentions among requirements with their rows."""
+    """The mentions of wanted packages among (row, requirement) pairs."""
     for row, text in requirements:
         required = _required(text)
         if required is not None and required[0] in wanted:
@@ -96,7 +96,7 @@ def read_requirements(text: str, wanted: Collection[str]) -> Read:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines without comments, those that go on after a backslash as one, under their first row."""
+    """The lines without comments, joined at backslashes, with their first row."""
     first, held = 0, ""
     for row, physical in enumerate(text.splitlines(), 1):
         line = _COMMENT.sub("", physical)
@@ -147,20 +147,20 @@ def _read_pyproject(text: str, wanted: Collection[str]) -> Read:
 
 
 def _few(statements: Iterable[T]) -> list[T]:
-    """The statements about one package in one file, each of which is searched for; none where there are very many."""
+    """The statements about one package in one file, each of which costs a search; none beyond MOST_STATEMENTS."""
     few = list(itertools.islice(statements, MOST_STATEMENTS + 1))
     return few if len(few) <= MOST_STATEMENTS else []
 
 
 def _at(value: Any, *keys: str) -> Any:
-    """What a nested table holds under the keys; None where there is no such thing."""
+    """The value under the keys of nested tables; None if missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """The strings in a list, or in the lists of a table."""
+    """The strings in a list, or in a table's lists."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from _strings(inner)
@@ -206,7 +206,7 @@ def _row_of_entry(text: str, name: str, version: str) -> int:
 
 
 def _row_of(text: str, *patterns: str) -> int:
-    """The row where the first of the patterns that occurs ends; 1 if none does."""
+    """The row where the first pattern that occurs ends; 1 if none does."""
     for pattern in patterns:
         match = re.search(pattern, text, re.MULTILINE)
         if match is not None:
@@ -234,7 +234,7 @@ def _read_setup_cfg(text: str, wanted: Collection[str]) -> Read:
     rows: dict[str, int] = {}
     for row, physical in enumerate(text.split("\n"), 1):
         rows.setdefault(physical.strip(), row)
-        rows.setdefault(physical.partition("=")[2].strip(), row)  # behind the key
+        rows.setdefault(physical.partition("=")[2].strip(), row)  # after the key
     return Read(list(_mentions([(rows.get(line, 1), line) for line in lines], wanted)), [])
 
 
@@ -260,7 +260,7 @@ def _read_setup_py(text: str, wanted: Collection[str]) -> Read:
 
 
 def _literals(value: ast.expr, assigned: dict[str, list[ast.expr]]) -> Iterator[tuple[int, str]]:
-    """The strings of literal lists and dicts, of names that hold such, and of their sums."""
+    """The strings of literal lists and dicts, also through names and sums of them."""
     pending = [value]
     followed: set[str] = set()
     while pending:
@@ -286,8 +286,8 @@ def _literals(value: ast.expr, assigned: dict[str, list[ast.expr]]) -> Iterator[
 def _read_toml_lock(text: str, wanted: Collection[str]) -> Read:
     """The locks of uv, poetry and pdm, and pylock.toml.
 
-    All are written by programs, with a header and its keys on lines of their own; a TOML parser would take a hundred
-    times as long for a large one.
+    All are machine-written, with headers and keys on lines of their own; a TOML parser takes a hundred times as long
+    for a large one.
     """
     found = []
     for name in wanted:
@@ -367,7 +367,7 @@ def _conda_mention(spec: str, row: int, wanted: Collection[str]) -> Iterator[Men
     if name not in wanted:
         return
     release = match[2].strip()
-    built = re.fullmatch(r"={0,2}\s*(\d[\w.+*]*)(?:=|\s+)[^\s=]+", release)  # with a build the version is exact
+    built = re.fullmatch(r"={0,2}\s*(\d[\w.+*]*)(?:=|\s+)[^\s=]+", release)  # with a build string the version is exact
     yield Mention(name, bounds_of(built[1] if built else release, wider=True), row, spec)
 
 

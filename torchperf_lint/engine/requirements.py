@@ -1,12 +1,12 @@
-"""The versions that the linted project's own files state, for what configuration leaves open.
+"""The versions that the linted project's own files state, used where configuration leaves them open.
 
-Understood are requirements*.txt and requirements/*.txt with what they include, pyproject.toml (the project's table,
+Supported are requirements*.txt and requirements/*.txt with what they include, pyproject.toml (the project's table,
 dependency groups, poetry, pdm and uv), setup.cfg, the literal lists of setup.py, the lock files of uv, poetry, pdm and
 pipenv, pylock.toml, and conda's environment*.yml.
 
-Per package the nearest folder above a file decides that names it, up to the project's root. In a folder files that
-hold nothing but locks and pins go before all others, and of several bounds the lowest counts. No lower bound, or one
-that is not understood, leaves the version unknown.
+For each package, the nearest folder above a file that names it decides, up to the project's root. Within a folder,
+files that contain only locks and pins take precedence, and the lowest of several bounds counts. The version is unknown
+without a lower bound that is understood.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 _LARGEST = 20_000_000
 _FOLDER = "requirements"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")  # what PowerShell makes of `pip freeze > requirements.txt`
-_CONFLICT = "\n<<<<<<< "  # a merge that is not settled
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")  # PowerShell writes UTF-16 for `pip freeze > requirements.txt`
+_CONFLICT = "\n<<<<<<< "  # an unresolved merge
 
 
 class Requirements:
-    """What projects state, read folder by folder as files are asked about, and once."""
+    """The versions that projects state; each folder is read once, on demand."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[str, Stated | None]] = {}
 
     def complete(self, target: Target, path: str) -> Target:
-        """`target` with what the project around a file states of the packages that it leaves open."""
+        """`target` completed by what the project around a file states of the packages that it leaves open."""
         left_open = [package for package in PACKAGES if getattr(target, package) is None]
         if not left_open:
             return target
@@ -50,7 +50,7 @@ class Requirements:
         return target._replace(**{package: _shown(stated.get(package), path) for package in left_open})
 
     def _look_up(self, folder: str, root: str) -> dict[str, Stated | None]:
-        """What the folder and those above it state; None for a package that is named without a lower bound."""
+        """The versions stated in the folder and its ancestors; None for a package named without a lower bound."""
         if folder not in self._known:
             below = folder.startswith(root.rstrip("/") + "/")
             further = self._look_up(os.path.dirname(folder), root) if below else {}
@@ -59,7 +59,7 @@ class Requirements:
 
 
 def _shown(stated: Stated | None, linted: str) -> Stated | None:
-    """With the path as the user writes paths: seen from the current folder, unless the linted one is absolute."""
+    """The statement with a display path: relative to the current folder, unless the linted path is absolute."""
     if stated is None or os.path.isabs(linted):
         return stated
     return stated._replace(path=os.path.relpath(stated.path, key_of(os.curdir)).replace(os.sep, "/"))
@@ -82,7 +82,7 @@ def _stated_in(folder: str, root: str) -> dict[str, Stated | None]:
 
 
 def _requirement_files(folder: str) -> Iterator[tuple[str, Reader]]:
-    """The files of a folder that can state requirements, by name, with their readers."""
+    """The files of a folder that can state requirements, sorted by name, with their readers."""
     for name in _names(folder):
         reader = reader_of(name)
         path = f"{folder.rstrip('/')}/{name}"
@@ -101,7 +101,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _read(path: str, reader: Reader) -> Read:
-    """What a file says; nothing if it cannot be read, or is not in its format."""
+    """What a file states; nothing if it is unreadable or malformed."""
     nothing = Read([], [])
     try:
         if os.stat(path).st_size > _LARGEST:
@@ -118,7 +118,7 @@ def _read(path: str, reader: Reader) -> Read:
 
 
 def _decided(package: str, read: dict[str, list[Mention]]) -> Stated | None:
-    """What the files of a folder state together."""
+    """What the files of a folder state together about a package."""
     everything: list[tuple[str, Mention]] = []
     pins: list[tuple[str, Mention]] = []
     for path, mentions in read.items():
@@ -132,11 +132,11 @@ def _decided(package: str, read: dict[str, list[Mention]]) -> Stated | None:
     path, mention = min(chosen, key=lambda each: each[1].bounds.lowest or ())
     lowest, end = mention.bounds
     assert lowest is not None
-    # Places that differ allow more than any one of them: together they have a beginning, but no end that is known.
+    # Different bounds together have a lower end but no known upper end.
     agreed = all(_padded(each.bounds) == _padded(mention.bounds) for _, each in chosen)
     return Stated(lowest, end if agreed else None, path, mention.row, mention.text)
 
 
 def _padded(bounds: Bounds) -> list[tuple[int, ...] | None]:
-    """Bounds that can be compared: 1.4 and 1.4.0 are the same."""
+    """Bounds in a comparable form: 1.4 equals 1.4.0."""
     return [None if bound is None else (*bound, 0, 0, 0)[:4] for bound in bounds]

@@ -1,15 +1,15 @@
-"""Reports kept between runs: what an earlier run has said of a file is said again where a new run would say the same.
+"""Stored reports of earlier runs, reused where a new run would give the same report.
 
-Why that holds. A report depends on the file's bytes and path, its job, the versions that requirement files state, this
-program and its interpreter. Where a rule has asked the project, it also depends on what `Program` gave: other files'
-bytes and the paths that they are shown by, and answers of `SymbolIndex`, which are texts. All of these are stored with
+A report depends on the file's bytes and path, its job, the versions that requirement files state, this
+program and its interpreter. Where a rule queried the project, it also depends on what `Program` returned: other files'
+bytes and their display paths, and answers of `SymbolIndex`, which are texts. All of these are stored with
 the report (`model/project/dependencies.py`), those of memoized results included. The model is deterministic, so a
-report whose dependencies are all unchanged is the report that a new run would make. Nothing else is relied on: a file
-that changed while it was judged, or could not be read, leaves no report behind.
+report whose dependencies are all unchanged is the report that a new run would make. A file that changed while it was
+checked, or could not be read, has no stored report.
 
-There are two documents for each set of settings. `results` has the reports, and the state of all files of the project
-in which they hold: if nothing has changed, it is all that is read. `grounds` has what each report rests on, and is read
-only to tell which reports outlive a change. Both carry one mark, by which a pair is known to belong together.
+Each set of settings has two documents. `results` has the reports and the state of all project files in which they are
+valid; if nothing changed, only it is read. `grounds` has the dependencies of each report, and is read only to find
+which reports survive a change. Both contain one random mark, which shows that they belong together.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.symbol_index import SymbolIndex
 
 MOST_SETTINGS = 4
-"""For how many sets of settings a project's reports are kept."""
+"""The number of settings for which a project's reports are stored."""
 
 LARGEST = 20_000_000
-"""Bytes of the largest file whose report is kept; a larger one has no facts."""
+"""Bytes of the largest file whose report is stored; larger files have no symbols."""
 
 _FORMAT = 1
 
 
 class Fingerprint(NamedTuple):
-    """What a report was made of: plain data that crosses processes."""
+    """Everything that a report was made from: plain data that crosses processes."""
 
     digest: str
-    status: Status | None  # of the file when it was opened; None: it would not show a later change
-    stated: str | None  # the versions that were asked for; None: none were
-    dependencies: Dependencies | None  # None: nothing of the project was asked
+    status: Status | None  # the file's when it was opened; None: it would not show a later change
+    stated: str | None  # the versions that were queried; None: none were
+    dependencies: Dependencies | None  # None: the project was not queried
 
 
 class Told(NamedTuple):
-    """A report of an earlier run, with the file's bytes where it has diagnostics; `stated` is Ground's."""
+    """A stored report, with the file's bytes where it has diagnostics; `stated` is as in Fingerprint."""
 
     report: FileReport
     data: bytes
@@ -59,19 +59,19 @@ class Told(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A report as it is kept; `job` names what was asked for, `path` is how the file was called."""
+    """A stored report; `job` names the job and `path` is the file's display name."""
 
     status: Status | None
     digest: str
     path: str
     job: str
     stated: str | None
-    alone: bool  # nothing of the project was asked
+    alone: bool  # the project was not queried
     report: Any
 
 
 class _State(NamedTuple):
-    """The content of all files of a project, each with its name if that is not the usual one."""
+    """The digests of all files of a project, each with its display name if that is not the usual one."""
 
     tokens: dict[str, str]
     statuses: dict[str, Status | None]
@@ -81,21 +81,21 @@ class Results:
     """The reports of one project under one set of settings, in one run."""
 
     def __init__(self, root: str, cache: str, settings: str) -> None:
-        """`cache` is `Document`'s; `settings` names all that holds for the whole run."""
+        """`cache` is as for `Document`; `settings` names everything that holds for the whole run."""
         self._stamp = digest_of(f"{_FORMAT} {root} {settings} {program_stamp()}".encode())
         self._document = Document(root, cache, f"results-{self._stamp[:16]}")
         self._grounds = Document(root, cache, f"grounds-{self._stamp[:16]}")
         self._mark = ""
         self._kept: dict[str, _Kept] = {}
-        self._state: _State | None = None  # None: the reports rest on no project yet
+        self._state: _State | None = None  # None: no report depends on a project yet
         self._table = _Table()
         self._new: dict[str, _Kept] = {}
         self._new_grounds: dict[str, Dependencies] = {}
         self._looked_at = False
-        self._changed = False  # what is kept is not what the documents say
+        self._changed = False  # memory differs from the documents
 
     def load(self) -> bool:
-        """Read what was kept; whether there is anything."""
+        """Read the stored reports; returns whether there are any."""
         document = self._document.load()
         try:
             if document is not None and document["stamp"] == self._stamp:
@@ -106,12 +106,12 @@ class Results:
             self._kept, self._state, self._mark = {}, None, ""
         return bool(self._kept)
 
-    # -- what still holds ------------------------------------------------------------------------------------------
+    # -- validity ------------------------------------------------------------------------------------------------------
 
     def told(self, key: str, path: str, job: str) -> Told | None:
-        """What was said of a file, if it is the same one and the same is asked.
+        """The stored report of a file, if file and job are unchanged.
 
-        That holds for certain where `is_alone`; otherwise, `unchanged` or `outlive` must say so.
+        It is valid if `is_alone`; otherwise `unchanged` or `outlive` must confirm it.
         """
         kept = self._kept.get(key)
         if kept is None or kept.path != path or kept.job != job:
@@ -132,15 +132,15 @@ class Results:
         return Told(report, data, kept.stated)
 
     def is_alone(self, key: str) -> bool:
-        """Whether the kept report of the file rests on the file alone."""
+        """Whether the stored report of the file depends on the file alone."""
         return self._kept[key].alone
 
     def holds(self, key: str) -> bool:
-        """Whether the report of a file is still kept."""
+        """Whether the report of a file is still stored."""
         return key in self._kept
 
     def unchanged(self, layout: Layout) -> bool:
-        """Whether the project is in the very state in which all reports hold; only files that may differ are read."""
+        """Whether the project is unchanged since all reports were valid; only files that may differ are read."""
         state = self._state
         if state is None or state.tokens.keys() - layout.keys:
             return False
@@ -161,7 +161,7 @@ class Results:
         return True
 
     def outlive(self, snapshot: Snapshot) -> None:
-        """Keep only those reports that hold in the project as it is now."""
+        """Drop the reports that are not valid in the current project."""
         self._looked_at = True
         layout, before = snapshot.layout, self._state
         tokens = {key: _token(facts.digest, key, layout) for key, facts in snapshot.facts.items()}
@@ -177,10 +177,10 @@ class Results:
         self._kept = {key: kept for key, kept in self._kept.items() if key in tokens and (kept.alone or key in holding)}
         self._changed = self._changed or before != self._state or known != len(self._kept)
 
-    # -- what is kept ----------------------------------------------------------------------------------------------
+    # -- storing -------------------------------------------------------------------------------------------------------
 
     def add(self, key: str, path: str, job: str, report: FileReport, fingerprint: Fingerprint | None) -> None:
-        """Keep a new report, if its ground is known and it is no mishap, which may not happen again."""
+        """Store a new report if its dependencies are known and it is no internal error, which may not recur."""
         self._kept.pop(key, None)
         if fingerprint is None:
             return
@@ -194,7 +194,7 @@ class Results:
             self._new[key] = kept
 
     def save(self, snapshot: Snapshot | None) -> None:
-        """Write what is new; `snapshot` is the project as the new reports saw it, if any of them asked it."""
+        """Write new reports; `snapshot` is the project that they queried, if any did."""
         if snapshot is not None:
             if not self._looked_at:
                 self.outlive(snapshot)
@@ -219,17 +219,17 @@ class Results:
 
 
 class _Table:
-    """What the reports rest on: questions with their answers, by the files that they were asked for."""
+    """The dependencies of reports: queries and their answers, by file."""
 
     def __init__(self) -> None:
         self.entries: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._questions: dict[str, dict[tuple[str, ...], None]] = {}
-        self._cache: dict[tuple[str, ...], str] = {}  # those that were kept
-        self._now: dict[tuple[str, ...], str] = {}  # those of this run's project
+        self._cache: dict[tuple[str, ...], str] = {}  # stored answers
+        self._now: dict[tuple[str, ...], str] = {}  # answers for this run's project
         self._symbol_index: SymbolIndex | None = None
 
     def load(self, document: Document, stamp: str, mark: str) -> bool:
-        """Read the table that belongs to the reports of that mark; whether there is one."""
+        """Read the table that has the reports' mark; returns whether there is one."""
         plain = document.load()
         try:
             if plain is None or plain["stamp"] != stamp or plain["mark"] != mark:
@@ -250,7 +250,7 @@ class _Table:
         return True
 
     def holding(self, changed: set[str], snapshot: Snapshot) -> set[str]:
-        """The files whose reports rest on nothing that is different now."""
+        """The files whose reports have no changed dependency."""
         answers = self._answered(self._cache, snapshot)
         other = {question for question, answer in self._cache.items() if answers[question] != answer}
         failing = {key for key, questions in self._questions.items() if not other.isdisjoint(questions)}
@@ -264,13 +264,13 @@ class _Table:
         return found
 
     def learn(self, key: str, dependencies: Dependencies) -> None:
-        """Add what a report of this run rests on."""
+        """Add the dependencies of a report of this run."""
         self.entries[key] = dependencies.opened, dependencies.asked
         for other, question in dependencies.questions:
             self._questions.setdefault(other, {})[question] = None
 
     def plain(self, stamp: str, mark: str, resting: set[str], snapshot: Snapshot) -> dict[str, Any]:
-        """As JSON can hold it, for these reports; texts that are files' keys go by their numbers."""
+        """The table of these reports as JSON data; texts that are files' keys are written as numbers."""
         self.entries = {key: entry for key, entry in self.entries.items() if key in resting}
         named = {each for opened, asked in self.entries.values() for each in (*opened, *asked)}
         questions = {key: self._questions[key] for key in sorted(named) if key in self._questions}
@@ -291,7 +291,7 @@ class _Table:
         }
 
     def _answered(self, questions: Iterable[tuple[str, ...]], snapshot: Snapshot) -> dict[tuple[str, ...], str]:
-        """What facts answer now, each as a short text; one project is asked in a run, and everything once."""
+        """The current answers of the symbol index, shortened; each query runs once, for one project per run."""
         if self._symbol_index is None:
             from torchperf_lint.model.project.symbol_index import SymbolIndex
 
@@ -303,7 +303,7 @@ class _Table:
 
 
 def _short(answer: object) -> str:
-    """A text for an answer that no other answer has in practice."""
+    """A digest of an answer."""
     text = repr(sorted(answer) if isinstance(answer, (set, frozenset)) else answer)
     return text if len(text) < 16 else digest_of(text.encode("utf-8", "surrogatepass"))[:16]
 
@@ -312,7 +312,7 @@ def _short(answer: object) -> str:
 
 
 def _seen(key: str, status: Status | None, token: str | None) -> tuple[Status | None, str] | None:
-    """A file's status and digest as they are now; it is read only if its status is not the known one."""
+    """A file's current status and digest; it is read only if its status differs from the known one."""
     try:
         now = status_of(os.stat(key))
         if now == status and token is not None:
@@ -330,7 +330,7 @@ def _read(path: str) -> bytes:
 
 
 def _token(digest: str, key: str, layout: Layout) -> str:
-    """The content of a file, and how it is shown where that is not by its path alone."""
+    """A file's digest, with its display name where that is not its relative path."""
     shown = layout.name(key)
     return digest if shown == key.removeprefix(layout.here) else f"{digest} {shown}"
 

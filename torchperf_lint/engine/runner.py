@@ -1,4 +1,4 @@
-"""One file: from its bytes to its diagnostics, with every mishap turned into one line."""
+"""Checks one file: from its bytes to its diagnostics, with every error as one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LARGEST = 20_000_000
 
 
 class FileReport(NamedTuple):
-    """What is to be said of one file; `failure` tells why the diagnostics are not complete."""
+    """The report of one file; `failure` tells why the diagnostics are incomplete."""
 
     diagnostics: tuple[Diagnostic, ...] = ()
     failure: Failure | None = None
@@ -43,19 +43,19 @@ def check_source(
     noqa: bool = True,
     report_unused: bool = True,
 ) -> FileReport:
-    """Check the bytes of one file; never raises for anything that the file holds.
+    """Check the bytes of one file; never raises because of the file's content.
 
-    `program` gives the project that the file belongs to, and is called only if a rule may have something to say;
-    without it, the file is looked at by itself.
+    `program` gives the file's project and is called only if a rule may report something; without it, the file is
+    checked on its own.
     `noqa` False disregards `# noqa` comments. `report_unused` says whether TPL001 is on: suppressions that
-    name one of `rules` and silence nothing. The diagnostics come sorted by place, then code.
+    name one of `rules` and silence nothing. The diagnostics are sorted by place, then code.
     """
     check = functools.partial(_checked, path, data, rules, target, hints, program, noqa, report_unused)
     try:
         return check()
     except RecursionError:
         if program is not None:
-            program().forget()  # what was being answered when the stack was full
+            program().forget()  # queries that were in progress when the stack overflowed
     try:
         return with_room(check)
     except RecursionError as error:
@@ -72,7 +72,7 @@ def _checked(
     noqa: bool,
     report_unused: bool,
 ) -> FileReport:
-    """As `check_source` says; raises RecursionError where that needs a larger stack than this thread has."""
+    """Implements `check_source`; raises RecursionError where this thread's stack is too small."""
     enabled = [rule for rule in rules if _may_speak(rule, target)]
     triggered = rules_worth_running(data, enabled, accelerated=program is not None)
     around = program() if program is not None and triggered else None
@@ -132,7 +132,7 @@ def _give_up_without_room(error: Exception) -> None:
 
 
 def _may_speak(rule: Rule, target: Target) -> bool:
-    """Whether the rule's version gates are not known to be shut."""
+    """Whether the target may satisfy the rule's version gates."""
     if rule.torch is not None and target.torch_is(rule.torch) is False:
         return False
     return rule.torchmetrics is None or target.torchmetrics_is(rule.torchmetrics) is not False
@@ -165,5 +165,5 @@ def _from_here(step: Because, path: str) -> Because:
 
 
 def _broken(path: str, errors: dict[str, Exception]) -> Failure:
-    """The one line for what has gone wrong in the model or in rules, by where it has."""
+    """The one-line failure for errors in the model or in rules, keyed by where they happened."""
     return Failure(path, None, None, told(errors))

@@ -1,4 +1,4 @@
-"""The trigger scan: which rules can fire in a file at all, told from its bytes before anything is parsed."""
+"""The prefilter: which rules can fire in a file, from its bytes before parsing."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def rules_worth_running(
     data: bytes, rules: Sequence[Rule], *, accelerated: bool = False, metrics: bool = False
 ) -> list[Rule]:
-    """The rules whose trigger tokens all occur in the file's bytes.
+    """The rules whose triggers all occur in the file's bytes.
 
-    With `accelerated` the file need not speak of an accelerator: another file that does uses it. With `metrics` it
-    need not name torchmetrics or an aggregator, if it may feed one: it has them from another file that does.
+    With `accelerated` the file needs no accelerator token, because it uses another file that has one. With `metrics` it
+    needs no torchmetrics token if it may feed a metric, because the metric is from another file.
     """
     text = _text(data)
     metrics = metrics and text.holds_any(FEEDS_METRICS)
@@ -40,7 +40,7 @@ def rules_worth_running(
 
 
 class _Text:
-    """A file's bytes, and each word of them once: many tokens are sought, and most files repeat their words."""
+    """A file's bytes and its distinct words: many tokens are searched for, and most files repeat their words."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -48,7 +48,7 @@ class _Text:
         self._known: dict[Tokens, bool] = {}
 
     def holds_any(self, tokens: Tokens) -> bool:
-        """Whether one of the tokens occurs, as a part of a word as well."""
+        """Whether one of the tokens occurs, also as part of a word."""
         answer = self._known.get(tokens)
         if answer is None:
             answer = self._known[tokens] = any(map(self._holds, tokens))

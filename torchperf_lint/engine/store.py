@@ -1,6 +1,6 @@
-"""Documents kept between runs: each read and replaced as a whole, and believed in nothing but plain data.
+"""JSON documents stored between runs, each read and replaced as a whole.
 
-Whatever lies in the place of one is parsed as JSON, or it is no document. Who writes last wins.
+Stored content is untrusted: it is plain JSON or it is ignored. The last writer wins.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ LARGEST = 500_000_000
 """Bytes of the largest document that is read or written."""
 
 SETTLED = 2_000_000_000
-"""Nanoseconds after which a file's time of change tells it from any later content, on the coarsest of clocks."""
+"""Nanoseconds after which a file's modification time distinguishes it from later content, on the coarsest clocks."""
 
 Status = tuple[int, int, int]
-"""What tells whether a file has changed: its size and its two times of change."""
+"""Detects changes of a file: its size and its two times of change."""
 
 
 def status_of(now: os.stat_result) -> Status:
-    """The status of a file, by what the system says of it."""
+    """A file's status from `os.stat`."""
     return now.st_size, now.st_mtime_ns, now.st_ctime_ns
 
 
 def settled(status: Status) -> Status | None:
-    """The status, unless the file has changed too shortly ago for its times to tell."""
+    """The status, or None if the file changed too recently for its times to detect another change."""
     return status if max(status[1:]) + SETTLED < time.time_ns() else None
 
 
 def as_status(plain: Any) -> Status | None:
-    """The status that JSON has kept; raise ValueError for anything else."""
+    """Decode a status from JSON; raise ValueError for anything else."""
     match plain:
         case None:
             return None
@@ -46,13 +46,13 @@ def as_status(plain: Any) -> Status | None:
 
 
 class Document:
-    """A document of a project. A folder that cannot be used costs only time."""
+    """A project's document. An unusable folder only costs time."""
 
     def __init__(self, root: str, cache: str, name: str) -> None:
         """`cache` is a folder of the user's, or CACHE_FOLDER for that in the project's root."""
         own = cache == CACHE_FOLDER
         self._folder = os.path.join(root, cache)
-        # A folder in the project may come with it, and a link there lead anywhere; one that the user names is theirs.
+        # A project may bring its own cache folder, where a link may lead anywhere; a folder that the user names is trusted.
         self._usable = not (own and os.path.islink(self._folder))
         self._ending = ".json" if own else f"-{digest_of(root.encode())[:16]}.json"
         self._name = name + self._ending
@@ -60,7 +60,7 @@ class Document:
         self._read_at: tuple[int, int] | None = None
 
     def load(self) -> Any:
-        """What an earlier run has kept; None for what is torn, foreign or out of reach."""
+        """The stored data; None if it is truncated, foreign or unreadable."""
         if not self._usable:
             return None
         self._read_at = self._changed()
@@ -77,7 +77,7 @@ class Document:
             return None
 
     def save(self, document: Any) -> bool:
-        """Keep this and nothing else, unless another process has just been here; whether it is kept now."""
+        """Replace the stored data, unless another process has just written it; returns whether it is stored now."""
         if not self._usable or self._changed() != self._read_at:
             return False
         import json
@@ -95,7 +95,7 @@ class Document:
         return True
 
     def prune(self, like: str, most: int) -> None:
-        """Of the project's documents whose names begin like this, leave only so many, those that were written last."""
+        """Delete the project's documents with this prefix, except the `most` last written."""
         with contextlib.suppress(OSError):
             names = [name for name in os.listdir(self._folder) if name.startswith(like) and name.endswith(self._ending)]
             paths = [os.path.join(self._folder, name) for name in names]
@@ -110,7 +110,7 @@ class Document:
         return status.st_mtime_ns, status.st_ino
 
     def _mark_folder(self) -> None:
-        """Tell git and programs that make backups to pass over the folder."""
+        """Mark the folder so that git and backup programs skip it."""
         for name, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n")):
             place = os.path.join(self._folder, name)
             with contextlib.suppress(FileExistsError), open(place, "x", encoding="utf-8") as file:

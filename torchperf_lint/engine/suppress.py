@@ -1,4 +1,4 @@
-"""Suppressions: `# noqa` and our own comments, whole files that are left out, and the report of idle ones."""
+"""Suppressions: `# noqa` and our own comments, excluded files, and the report of unused ones."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.syntax.source import Source
 
-# Codes are read as flake8 reads them: after `noqa` and a colon, words that are no codes silence everything.
-# They are compiled where a file has such a comment: most have none.
+# Codes are read as flake8 reads them: words after `noqa:` that are not codes silence everything.
+# Patterns are compiled on first use: most files have no such comment.
 _NOQA = r"(?i)#\s*noqa(?![\w-])(?:\s*:\s*(?P<items>[A-Z]+[0-9]+(?![\w-])(?:[\s,]+[A-Z]+[0-9]+(?![\w-]))*))?"
-# A reason may follow, also behind a colon; codes without brackets are none.
+# A reason may follow, also after a colon; codes need brackets.
 _RULES = r"(?:\s*\[(?P<items>[^\]]*)\](?![\w\[-])|(?![^\s:])(?!\s*\[)(?!\s*:?\s*TPL\d))"
 _IGNORE_FILE = rf"(?i)#\s*torchperf-lint\s*:\s*ignore-file{_RULES}"
 _IGNORE = rf"(?i)(?<!\S)#\s*torchperf-lint\s*:\s*ignore{_RULES}"
@@ -30,16 +30,16 @@ _OURS = re.compile(rb"noqa\s*:[^\r\n]*\btpl\d|torchperf-lint\s*:")
 
 
 class _Kind(enum.Enum):
-    """Whose suppression it is, and what of: `noqa` is for other tools, too."""
+    """The syntax and scope of a suppression; `noqa` is shared with other tools."""
 
     NOQA = enum.auto()
     STATEMENT = enum.auto()
     FILE = enum.auto()
-    NONE = enum.auto()  # words to us that mean nothing
+    NONE = enum.auto()  # addressed to us, without meaning
 
 
 class _Item(NamedTuple):
-    """One code (or, for whole files, any selector) of a comment, as it is compared, and its bytes' place."""
+    """One code (for whole files, any selector) of a comment, normalized, and the place of its bytes."""
 
     selector: str
     start: int
@@ -54,36 +54,36 @@ class _Directive(NamedTuple):
     comment: tuple[int, int]
     start: int
     end: int
-    items: tuple[_Item, ...] | None  # None: everything
+    items: tuple[_Item, ...] | None  # None: all codes
 
 
 def mentions_ours(data: bytes) -> bool:
-    """Whether the bytes may hold a suppression that is for us (and so may be an unused one)."""
+    """Whether the bytes may contain a suppression addressed to us, which may be unused."""
     lowered = data.lower()
     return (b"noqa" in lowered or b"torchperf-lint" in lowered) and _OURS.search(lowered) is not None
 
 
 class Suppressions:
-    """The suppressions of one file; its comments are read at the first question that needs them."""
+    """The suppressions of one file; its comments are read at the first query that needs them."""
 
     def __init__(self, source: Source, *, noqa: bool = True) -> None:
-        """`noqa` False leaves `# noqa` to someone else (flake8) and keeps what is said of the whole file."""
+        """`noqa` False leaves `# noqa` to another tool (flake8) and keeps suppressions of the whole file."""
         self._source = source
         self._noqa = noqa
         self._lowered = source.utf8.lower()
 
     @property
     def cover_the_file(self) -> bool:
-        """Whether the file asks to be left out altogether."""
+        """Whether a comment excludes the whole file."""
         return b"ignore-file" in self._lowered and any(
             each.kind is _Kind.FILE and each.items is None for each in self._directives
         )
 
     def sift(self, found: Sequence[Diagnostic], enabled: Sequence[Rule], *, report_unused: bool) -> list[Diagnostic]:
-        """The diagnostics that no comment silences and, with `report_unused`, a TPL001 per idle comment.
+        """The diagnostics that no comment silences and, with `report_unused`, a TPL001 per unused comment.
 
-        Idle are codes that have silenced nothing and whose rules are all `enabled` (they ran on this file), codes
-        of ours that no rule has, and words to us that mean nothing.
+        Unused are codes that silenced nothing and whose rules are all `enabled` (they ran on this file), codes
+        of ours that no rule has, and comments addressed to us without meaning.
         """
         if not self._matter_to(found, report_unused):
             return list(found)
@@ -111,7 +111,7 @@ class Suppressions:
         return kept
 
     def _matter_to(self, found: Sequence[Diagnostic], report_unused: bool) -> bool:
-        """Whether the comments can change anything: reading them costs more than parsing the file."""
+        """Whether the comments can affect the result: reading them costs more than parsing the file."""
         if b"ignore-file" in self._lowered or (report_unused and _OURS.search(self._lowered)):
             return True
         rows = [self._source.row(match.start()) for match in re.finditer(rb"noqa|torchperf-lint", self._lowered)]
@@ -143,7 +143,7 @@ class Suppressions:
         return found
 
     def _unused(self, used: set[int], enabled: Sequence[Rule]) -> Iterator[Diagnostic]:
-        @functools.cache  # a comment may name one code many times
+        @functools.cache  # a comment may repeat a code
         def is_idle(selector: str, ours: bool) -> bool:
             return _is_idle(selector, enabled, ours)
 
@@ -182,7 +182,7 @@ class Suppressions:
         )
 
     def _removal(self, directive: _Directive, idle: Sequence[_Item]) -> Edit:
-        """Take the idle codes out, or the suppression, or the comment, whichever is all that goes."""
+        """Remove the unused codes; the suppression if all are unused; the comment if nothing else is in it."""
         text, items = self._source.utf8, directive.items or ()
         gone = set(idle)
         left = [item for item in items if item not in gone]
@@ -192,7 +192,7 @@ class Suppressions:
             return Edit(items[0].start, items[-1].end, codes)
         start, end = directive.start, directive.comment[1]
         rest = text[directive.end : end]
-        if rest.strip():  # other words of the comment stay, behind a `#` of their own
+        if rest.strip():  # other words of the comment stay, after their own `#`
             kept = rest.lstrip()
             return Edit(start, end - len(kept), b"" if kept.startswith(b"#") else b"# ")
         line_start = self._source.line_starts[directive.row - 1]
@@ -204,7 +204,7 @@ class Suppressions:
 
 
 def _directive(row: int, start: int, offsets: Sequence[int], match: re.Match[str], kind: _Kind) -> _Directive:
-    """`offsets` are those of the comment's characters in its bytes, which begin at `start`, and of its end."""
+    """`offsets` gives, for each character of the comment and for its end, the byte offset relative to `start`."""
 
     def place(index: int) -> int:
         return start + offsets[index]
@@ -225,7 +225,7 @@ def _byte_offsets(text: str) -> list[int]:
 
 
 def _normal(selector: str) -> str:
-    """Codes in upper case, names in lower case, as the registry has them."""
+    """Codes in upper case, names in lower case, as in the registry."""
     return selector.upper() if re.fullmatch(r"(?i)[A-Z]+\d*", selector) else selector.lower()
 
 
@@ -239,11 +239,11 @@ def _comments(text: str) -> Iterator[tuple[int, int, str]]:
             if token.type == tokenize.COMMENT:
                 yield *token.start, token.string
     except (tokenize.TokenError, SyntaxError):
-        return  # the file does not parse; what stands before the break may still ask to leave it out
+        return  # the file does not parse; a comment before the error may still exclude it
 
 
 def _mistake(words: str) -> str:
-    """What is wrong with words to us that suppress nothing."""
+    """What is wrong with a comment addressed to us that suppresses nothing."""
     said = words.partition(":")[2].strip()
     word = re.split(r"[^\w-]", said, maxsplit=1)[0].lower()
     if word == "ignore-file" and said.lower() == word:
@@ -256,7 +256,7 @@ def _mistake(words: str) -> str:
 
 
 def _all_ran(enabled: Sequence[Rule]) -> bool:
-    """Whether all rules ran that are on by default: they are what is meant where none is named."""
+    """Whether all default rules ran: a suppression without codes means them."""
     return {each.code for each in registry.all_rules() if each.default} <= {each.code for each in enabled}
 
 
@@ -266,10 +266,10 @@ def _spares_unused(directive: _Directive) -> bool:
 
 
 def _is_idle(selector: str, enabled: Sequence[Rule], ours: bool) -> bool:
-    """Whether a selector that silenced nothing can be called unused.
+    """Whether a selector that silenced nothing can be reported as unused.
 
-    It can if all rules that it covers ran, and if it covers none though it claims one of ours: `TPL9`, or anything
-    where it is `ours` alone. `TPL0` means reports of the tool itself, not of rules.
+    It can if all rules that it covers ran, or if it covers none but claims one of ours: `TPL9`, or any selector where
+    it is `ours` alone. `TPL0` means reports of the tool itself, not of rules.
     """
     ran = {each.code for each in enabled}
     covered = [each.code for each in registry.all_rules() if registry.matches(selector, each)]

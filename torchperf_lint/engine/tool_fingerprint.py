@@ -1,4 +1,4 @@
-"""What names the program that keeps something between runs: another program may say something else."""
+"""Fingerprints of this program; stored results of another version are not reused."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _BYTE_CODE = "__pycache__"
 
 @functools.cache
 def program_stamp() -> str:
-    """Its version and files (a checkout changes without its version), the interpreter's version, and libcst.
+    """The program's version and files (a checkout changes without its version), Python's version, and libcst.
 
-    Byte code, and what is kept beside it, follows from the files.
+    Byte code, and data stored beside it, is derived from the files and not included.
     """
     from torchperf_lint import __version__
 
@@ -25,7 +25,7 @@ def program_stamp() -> str:
                 if entry.is_dir():
                     if entry.name != _BYTE_CODE:
                         pending.append(entry.path)
-                elif entry.name.endswith((".py", ".json")):  # declarations that a wheel brings count as well
+                elif entry.name.endswith((".py", ".json")):  # including declarations that a wheel ships
                     status = entry.stat()
                     seen.append((entry.path, status.st_size, status.st_mtime_ns))
     return repr((__version__, sys.version, sys.platform, sorted(seen), _libcst()))
@@ -33,9 +33,9 @@ def program_stamp() -> str:
 
 @functools.cache
 def portable_stamp() -> str:
-    """The same where machines are to do the same: nothing in it depends on where the program lies, or since when.
+    """A fingerprint that is equal on machines with the same program, independent of its path and modification times.
 
-    It is told to the user: the versions of the program, of Python and of libcst, with a short name of its files.
+    Users see it: the versions of the program, of Python and of libcst, with a short digest of its files.
     """
     from importlib.metadata import version
 
@@ -56,7 +56,7 @@ def portable_stamp() -> str:
 
 
 def _libcst() -> list[tuple[str, int, int]]:
-    """The files that change with libcst's version, found without importing it."""
+    """Files that change with libcst's version, found without importing it."""
     from importlib.machinery import PathFinder
 
     found = PathFinder.find_spec("libcst")

@@ -1,4 +1,4 @@
-"""Whether a fix can be made: what `--fix` asks of a file before it is written, asked before a fix is offered."""
+"""Trial application of fixes: the conditions of `--fix`, checked before a fix is offered."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from torchperf_lint.model.program import Program
 
 MOST_ROUNDS = 20
-"""Fixes that clash are tried in turn, and those that clash with so many others are not offered."""
+"""Conflicting fixes are tried in turn; a fix that conflicts with this many others is not offered."""
 
 MOST_CHECKS = 20
-"""How often a file is checked again for its fixes; those that it takes more to tell apart are not offered."""
+"""How often a file is checked again for its fixes; fixes that need more checks to separate are not offered."""
 
 
 class Rejected(Exception):
-    """The result of fixes cannot be accepted; the text says why."""
+    """The result of fixes is not acceptable; the text says why."""
 
 
 def edits_of(chosen: Iterable[Diagnostic]) -> list[Edit]:
-    """The edits of all the fixes."""
+    """All edits of the fixes."""
     return [edit for each in chosen if each.fix is not None for edit in each.fix.edits]
 
 
 def written(source: Source, edits: Iterable[Edit]) -> bytes:
-    """The bytes of the file with these edits made; raise Rejected if they could not be read again as the same text."""
+    """The file's bytes with these edits applied; raise Rejected if they would not decode to the same text."""
     if not source.editable:
         raise Rejected(f"{source.encoding} text cannot be written back unchanged")
     try:
@@ -59,7 +59,7 @@ def written(source: Source, edits: Iterable[Edit]) -> bytes:
 
 
 def has_lessened(before: FileReport, after: FileReport, chosen: Iterable[Diagnostic]) -> None:
-    """Raise Rejected unless the file can be checked after these fixes, and their rules find less by as many."""
+    """Raise Rejected unless the file can be checked after these fixes and each rule lost a finding per fix."""
     if after.failure is not None and before.failure is None:
         raise Rejected(f"the result cannot be checked ({after.failure.reason})")
     were, are = (Counter(each.code for each in report.diagnostics) for report in (before, after))
@@ -80,11 +80,11 @@ def offered(
     noqa: bool = True,
     report_unused: bool = True,
 ) -> FileReport:
-    """What `check_source` has said of the bytes, without the fixes that `--fix` would withdraw; their findings stay.
+    """The report of `check_source` without the fixes that `--fix` would withdraw; their findings stay.
 
-    Fixes that do not clash are tried together, and apart only where that fails. The file is checked again by the rules
-    of the fixes alone. SHOWN fixes, which are never made, are asked only whether the file could be read with them:
-    what they leave to the reader may still be found.
+    Compatible fixes are tried together, and separately only where that fails. Only the rules of the fixes check the
+    file again. SHOWN fixes, which are never applied, only need a readable result: what they leave to the reader
+    may still be reported.
     """
     fixed = [each for each in report.diagnostics if each.fix is not None]
     if not fixed:
@@ -121,7 +121,7 @@ def offered(
 def _beside(
     program: Callable[[], Program], path: str, data: bytes, stack: contextlib.ExitStack
 ) -> Callable[[], Program]:
-    """The project with this content of the file, once it is asked for; `stack` lets go of its answers."""
+    """The project with this content of the file, on demand; closing `stack` drops its results."""
 
     @functools.cache
     def beside() -> Program:
@@ -133,7 +133,7 @@ def _beside(
 
 
 def _accepted(fixed: Sequence[Diagnostic], accept: Callable[[Sequence[Diagnostic]], None]) -> list[Diagnostic]:
-    """Those of the findings whose fixes `accept` does not reject."""
+    """The findings whose fixes `accept` does not reject."""
     accepted: list[Diagnostic] = []
     waiting = list(fixed)
     for _ in range(MOST_ROUNDS):

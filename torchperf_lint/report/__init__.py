@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Context(NamedTuple):
-    """What reporters may know beside the diagnostics."""
+    """What reporters need beside the diagnostics."""
 
-    read: Callable[[str], bytes]  # the bytes of a file that was linted; raises OSError where it has gone
+    read: Callable[[str], bytes]  # the bytes of a linted file; raises OSError where it is gone
     colour: bool = False
     unsafe: bool = False  # whether --unsafe-fixes is given
 
     def fixable(self, diagnostic: Diagnostic) -> bool:
-        """Whether `--fix` would repair it under the present options."""
+        """Whether `--fix` with the current options would fix it."""
         if diagnostic.fix is None:
             return False
         return diagnostic.fix.safety is Safety.SAFE or (self.unsafe and diagnostic.fix.safety is Safety.UNSAFE)
@@ -31,14 +31,14 @@ _ANSI = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36", "blu
 
 
 def paint(text: str, style: str, context: Context) -> str:
-    """`text` in a style of the small table above, or as it is where colours are off."""
+    """`text` in a style of the table above, unchanged where colours are off."""
     return f"\x1b[{_ANSI[style]}m{text}\x1b[0m" if context.colour and text else text
 
 
 def printable(text: str) -> str:
-    """`text` with tabs as four spaces and every control character replaced, so that it cannot steer a terminal.
+    """`text` with tabs as four spaces and every control character replaced, so that it cannot control a terminal.
 
-    Nor can it steer Azure Pipelines, which looks for commands anywhere in a line.
+    It cannot control Azure Pipelines either, which looks for commands anywhere in a line.
     """
     if not text.isprintable():
         text = "".join(each if each.isprintable() else _REPLACED for each in text.replace("\t", "    "))
@@ -46,9 +46,9 @@ def printable(text: str) -> str:
 
 
 def opening(text: str) -> str:
-    """`text`, a path or what begins with one, printable at the beginning of a line.
+    """`text` (a path, or text that begins with one), made printable for the start of a line.
 
-    There GitHub and Azure would take `::error` and `##[error]` for commands, also behind blanks.
+    At the start of a line, GitHub and Azure would take `::error` and `##[error]` for commands, even after blanks.
     """
     text = printable(text)
     return f"./{text}" if text.lstrip().startswith(("::", "##")) else text
@@ -59,7 +59,7 @@ _AZURE = re.compile(r"(?i)(##vso)(?=\[)")
 
 
 def headline(diagnostic: Diagnostic, context: Context) -> str:
-    """`path:row:column: CODE [*] message`; the star says that `--fix` would repair it."""
+    """`path:row:column: CODE [*] message`; the star means that `--fix` would fix it."""
     place = f"{paint(opening(diagnostic.path), 'bold', context)}:{diagnostic.row}:{diagnostic.column}:"
     star = f" {paint('[*]', 'cyan', context)}" if context.fixable(diagnostic) else ""
     return f"{place} {paint(diagnostic.code, 'red', context)}{star} {printable(diagnostic.message)}"

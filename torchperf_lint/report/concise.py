@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
-    """Yield `path:row:column: CODE [*] message` for each finding, and the places in other files that show it."""
+    """Yield `path:row:column: CODE [*] message` for each finding, with its evidence in other files."""
     for diagnostic in diagnostics:
         yield headline(diagnostic, context) + _elsewhere(diagnostic)
 
 
 def _elsewhere(diagnostic: Diagnostic) -> str:
-    """The first place of the evidence in each file but the finding's own; nothing where there is none."""
+    """The first place of evidence in each other file; empty where there is none."""
     places: dict[str, int] = {}
     for step in diagnostic.because:
         if step.path is not None:

@@ -1,4 +1,4 @@
-"""Findings for machines: one list of objects with ruff's field names, and ours beside them."""
+"""Findings as JSON: a list of objects with ruff's field names and our own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _APPLICABILITY = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SHOWN: "d
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
-    """Yield the lines of a JSON list, one finding to a line."""
+    """Yield the lines of a JSON list, one finding per line."""
     sources = Sources(context.read)
     opening = "["
     for diagnostic in diagnostics:
@@ -29,7 +29,7 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
 
 
 def plain(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
-    """A finding as plain data; `sources` tell where its edits lie."""
+    """A finding as plain data; `sources` locates its edits."""
     steps = [(step.path or diagnostic.path, step.row, step.text) for step in diagnostic.because]
     source = sources.get(diagnostic.path) if diagnostic.fix else None
     return {
@@ -42,9 +42,9 @@ def plain(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
         "end_location": _location(diagnostic.end_row, diagnostic.end_column),
         "fix": _fix(diagnostic.fix, source) if diagnostic.fix and source else None,
         "noqa_row": diagnostic.noqa_rows[1],
-        "url": None,  # the pages come with the tool: `torchperf-lint explain CODE`
+        "url": None,  # the pages are part of the tool: `torchperf-lint explain CODE`
         "because": [{"filename": path, "row": row, "message": text} for path, row, text in steps],
-        # The places to walk through, evidence first, the finding last.
+        # The places to read in turn: evidence first, the finding last.
         "path": [*(f"{path}:{row}" for path, row, _ in steps), f"{diagnostic.path}:{diagnostic.row}"],
     }
 

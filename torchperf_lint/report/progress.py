@@ -1,4 +1,4 @@
-"""A progress bar for people who wait: on a terminal, and only once a run has taken a while."""
+"""A progress bar, shown on terminals only and after a delay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 2.0
 
 @contextlib.contextmanager
 def progress_bar(stream: TextIO) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a function to be called with the files done and their total, or None where the stream is no terminal."""
+    """Yield a function that takes the number of files done and their total, or None where the stream is no terminal."""
     if not stream.isatty():
         yield None
         return

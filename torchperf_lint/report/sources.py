@@ -1,4 +1,4 @@
-"""The sources behind diagnostics, each decoded once as reporters walk from file to file, and the diffs of edits."""
+"""The sources of diagnostics, each decoded once, and the diffs of edits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Sources:
-    """The last source that was asked for; findings come sorted by path, so one is enough."""
+    """A cache of one source; findings are sorted by path, so one is enough."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
         """`read` gives the bytes of a linted file or raises OSError."""
@@ -23,7 +23,7 @@ class Sources:
         self._source: Source | None = None
 
     def get(self, path: str) -> Source | None:
-        """The source of a path, or None where the file has gone or changed into something unreadable."""
+        """The source of a path, or None where the file is gone or can no longer be read."""
         if path != self._path:
             self._path = path
             try:
@@ -46,7 +46,7 @@ def unified_diff(before: str, after: str, path: str) -> Iterator[str]:
 
 
 def _quoted(path: str) -> str:
-    """A path as a diff has it: one with control characters in quotes, as git writes and reads it."""
+    """A path as written in a diff: quoted if it has control characters, as git writes and reads it."""
     if not any(each < " " or each == "\x7f" for each in path):
         return path
     escaped = (f"\\{ord(each):03o}" if each < " " or each in '\x7f"\\' else each for each in path)
@@ -54,7 +54,7 @@ def _quoted(path: str) -> str:
 
 
 def edit_diff(source: Source, edits: Sequence[Edit]) -> Iterator[str]:
-    """The lines that edits take away (`- old`) and put in (`+ new`), hunk by hunk, without headings."""
+    """The lines that edits remove (`- old`) and add (`+ new`), hunk by hunk, without headings."""
     from difflib import ndiff
 
     for first, last, group in _hunks(source, edits):
@@ -69,7 +69,7 @@ def edit_diff(source: Source, edits: Sequence[Edit]) -> Iterator[str]:
 
 
 def _hunks(source: Source, edits: Sequence[Edit]) -> Iterator[tuple[int, int, list[Edit]]]:
-    """Edits whose rows touch, with the first and last row of each such group."""
+    """Edits grouped by touching rows, with the first and last row of each group."""
     group: list[Edit] = []
     first = last = 0
     for edit in sorted(edits):

@@ -1,4 +1,4 @@
-"""How many findings each rule has, instead of the findings themselves."""
+"""The number of findings per rule, instead of the findings themselves."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Tally(NamedTuple):
-    """What one rule has found."""
+    """The findings of one rule, counted."""
 
     code: str
     name: str
     found: int
-    fixable: int  # how many of them `--fix` would repair
+    fixable: int  # how many of them `--fix` would fix
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
-    """Yield `count code [*] name` for each rule; the star means that `--fix` would repair some."""
+    """Yield `count code [*] name` for each rule; the star means that `--fix` would fix some."""
     tallies = _tallies(diagnostics, context)
     width = max((len(str(each.found)) for each in tallies), default=0)
     for each in tallies:
@@ -41,7 +41,7 @@ def render_json(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator
 
 
 def _tallies(diagnostics: Iterable[Diagnostic], context: Context) -> list[Tally]:
-    """The commonest rule first."""
+    """The rules' tallies, most frequent rule first."""
     tallies: dict[str, Tally] = {}
     for each in diagnostics:
         old = tallies.get(each.code, Tally(each.code, each.name, 0, 0))

@@ -1,4 +1,4 @@
-"""Findings for people: the source line under a caret, what shows the finding, and the fix."""
+"""Findings as readable text: the source line with a caret, the evidence and the fix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchperf_lint.syntax.source import Source
 
 MOST_ROWS = 4
-"""A longer statement is cut after so many rows."""
+"""A longer statement is cut after this many rows."""
 
 MOST_COLUMNS = 160
 """A longer line is cut around the finding."""
@@ -29,7 +29,7 @@ _GRADES = {
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
-    """Yield the lines of each finding, and an empty one after it."""
+    """Yield the lines of each finding, followed by an empty line."""
     sources = Sources(context.read)
     for diagnostic in diagnostics:
         source = sources.get(diagnostic.path)
@@ -63,7 +63,7 @@ def _snippet(diagnostic: Diagnostic, source: Source, margin: str, context: Conte
 
 
 def _cut(line: str, start: int, end: int) -> tuple[str, int, int]:
-    """The line as it is printed, the cells before its marked part, and the cells of that part."""
+    """The printed line, the cells before its marked part, and the cells of that part."""
     first = 0 if len(line) <= MOST_COLUMNS else max(0, min(start - MOST_COLUMNS // 4, len(line) - MOST_COLUMNS))
     shown = line[first : first + MOST_COLUMNS]
     before, marked = (printable(each) for each in (line[first:start], line[start : min(end, first + MOST_COLUMNS)]))
@@ -73,7 +73,7 @@ def _cut(line: str, start: int, end: int) -> tuple[str, int, int]:
 
 
 def _cells(text: str) -> int:
-    """How many terminal cells a text fills."""
+    """The number of terminal cells that a text occupies."""
     if text.isascii():
         return len(text)
     from unicodedata import combining, east_asian_width
