@@ -52,7 +52,7 @@ class Document:
         """`cache` is a folder of the user's, or CACHE_FOLDER for that in the project's root."""
         own = cache == CACHE_FOLDER
         self._folder = os.path.join(root, cache)
-        # A project may bring its own cache folder, where a link may lead anywhere; a folder that the user names is trusted.
+        # A project may bring its own cache folder, and links lead anywhere; a folder that the user names is trusted.
         self._usable = not (own and os.path.islink(self._folder))
         self._ending = ".json" if own else f"-{digest_of(root.encode())[:16]}.json"
         self._name = name + self._ending

@@ -33,7 +33,7 @@ _COMPILERS = {
     triggers=(("compile", "jit"),),
 )
 def compile_in_hot_path(model: Model) -> Iterator[Finding]:
-    """Compilers that every step calls, where nothing keeps the result for the next one."""
+    """Calls of compilers in every step whose result is not kept for the next step."""
     for site in model.calls(*_COMPILERS, hot=True, near_device=False):
         hot_path = model.hot_path(site)
         if (
@@ -49,7 +49,7 @@ def compile_in_hot_path(model: Model) -> Iterator[Finding]:
 
 
 def _lifted(model: Model, site: Site, hot_path: HotPath) -> Fix | None:
-    """Make it once, in front of the loop, where nothing in the call comes from the loop."""
+    """Compile once, before the loop, if nothing in the call depends on the loop."""
     assigned = model.parent(site.node)
     if hot_path.loop is None or not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1:
         return None

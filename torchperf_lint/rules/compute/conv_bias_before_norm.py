@@ -1,4 +1,4 @@
-"""`Conv2d(...)` with a bias in front of a batch normalisation, which takes the bias away again."""
+"""`Conv2d(...)` with a bias before a batch normalisation, which cancels the bias."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
 
 _LOADS = ("pretrained", "checkpoint", "hf_hub", "load_url", "state_dict")
-"""In names of files whose layers have to fit weights that exist."""
+"""Words in names that show that the file's layers must fit existing weights."""
 _CHANGES_LAYERS = ("fuse_", "quantiz", "register_forward")
 
 
@@ -32,10 +32,10 @@ _CHANGES_LAYERS = ("fuse_", "quantiz", "register_forward")
     fix=Safety.UNSAFE,
     default=False,
     triggers=("Conv", ("BatchNorm", "SyncBatchNorm")),
-    cpu_only_too=True,  # models are often defined in files that speak of no device
+    cpu_only_too=True,  # models are often defined in files without accelerator tokens
 )
 def conv_bias_before_norm(model: Model) -> Iterator[Finding]:
-    """Convolutions directly in front of a batch normalisation, in files that fit no weights which exist."""
+    """Convolutions directly before a batch normalisation, in files that load no existing weights."""
     if (
         model.code.speaks_of(*_LOADS, *_CHANGES_LAYERS)
         or model.code.names("torch.load", ".bias")

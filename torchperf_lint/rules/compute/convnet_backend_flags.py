@@ -1,4 +1,4 @@
-"""Settings of cuDNN that keep convolutions from the fastest kernels."""
+"""cuDNN settings that prevent the fastest convolution kernels."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     fix=Safety.SHOWN,
     default=False,
     triggers=(("cudnn", "Conv", "torchvision"),),
-    cpu_only_too=True,  # who speaks of cuDNN speaks of CUDA
+    cpu_only_too=True,  # cuDNN implies CUDA
 )
 def convnet_backend_flags(model: Model) -> Iterator[Finding]:
-    """Settings against the search for kernels outside seeding, and scripts that train a convnet and set nothing."""
+    """Settings outside seeding that disable the kernel search, and scripts that train a convnet without any setting."""
     for setting in settings(model, frozenset(backend_flags.CUDNN_SWITCHES)):
         slow, says = backend_flags.CUDNN_SWITCHES[setting.ref]
         site = setting.site
@@ -50,7 +50,7 @@ def convnet_backend_flags(model: Model) -> Iterator[Finding]:
 
 
 def _ready_made(model: Model) -> Iterator[object]:
-    """Calls of torchvision's models that are convolutional by their names."""
+    """Calls of torchvision's models whose names are those of convolutional networks."""
     for site in model.method_or_function_calls(*backend_flags.CONVNETS):
         if (model.value(site.node.func).ref or "").startswith("torchvision.models"):
             yield site

@@ -1,4 +1,4 @@
-"""`torch.autograd.set_detect_anomaly(True)` and its like, left on in a program that trains."""
+"""`torch.autograd.set_detect_anomaly(True)` and similar debugging aids, left on in a training program."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OFF = "switch the debugging aid off"
     ),
 )
 def debug_mode_left_on(model: Model) -> Iterator[Finding]:
-    """Aids that are switched on in every run, and nowhere off again."""
+    """Debugging aids that are enabled in every run and never disabled."""
     if not habits.steps_an_optimizer(model.code) and not _trains_elsewhere(model):
         return
     for site, name, value in settings.environment_set(model, *debug_modes.ENVIRONMENT):
@@ -122,7 +122,7 @@ def _profiled(model: Model) -> Iterator[Finding]:
 
 
 def _counted(model: Model) -> Iterator[Finding]:
-    """Lightning's trainer with the profiler that has Python note each call of a function."""
+    """Lightning's trainer with the profiler that records every Python function call."""
     for site in model.calls(*debug_modes.TRAINERS):
         wanted = given(model, site.node, "profiler")
         ends_early = any(shape.argument(site.node, name) is not None for name in debug_modes.SHORT_RUNS)
@@ -138,7 +138,7 @@ def _counted(model: Model) -> Iterator[Finding]:
 
 
 def _is_counting(model: Model, node: cst.BaseExpression) -> bool:
-    """Whether it is such a profiler in any case: made in place, or bound to a name in every run."""
+    """Whether it is certainly such a profiler: created in place, or bound to a name in every run."""
     value = model.value(node)
     if value.ref not in debug_modes.COUNTING_PROFILERS:
         return False

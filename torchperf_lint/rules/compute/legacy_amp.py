@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     asks=("torch",),
 )
 def legacy_amp(model: Model) -> Iterator[Finding]:
-    """Calls of torch.cuda.amp, and of Apex's amp, that are no fallback for older releases."""
+    """Calls of torch.cuda.amp and of Apex's amp that are not fallbacks for older releases."""
     for site in model.calls(*amp_api.LEGACY):
         if conditions.has_fallback(model, site):
             continue
@@ -48,7 +48,7 @@ def legacy_amp(model: Model) -> Iterator[Finding]:
 
 
 def _is_of_object(call: cst.Call) -> bool:
-    """`self.autocast()`, where a class that is made of this one may have something else."""
+    """`self.autocast()`, which a derived class may override."""
     root = call.func
     while isinstance(root, cst.Attribute):
         root = root.value
@@ -56,7 +56,7 @@ def _is_of_object(call: cst.Call) -> bool:
 
 
 def _renewed(model: Model, site: Site) -> Fix | None:
-    """The same call by its new name, with the device first and what has changed places by keyword."""
+    """The same call by its new name, with the device first and reordered parameters by keyword."""
     call = site.node
     assert isinstance(call, cst.Call)
     name, positional = amp_api.LEGACY[model.value(call.func).ref or ""]
@@ -74,7 +74,7 @@ def _renewed(model: Model, site: Site) -> Fix | None:
             text = f"{positional[place]}={text}"
         arguments.append(text)
     if positional and not any(each.startswith("dtype=") for each in arguments) and "enabled=False" not in arguments:
-        arguments.append(f"dtype={torch}.float16")  # the new name goes by the dtype that is set around it
+        arguments.append(f"dtype={torch}.float16")  # the new name uses the currently set autocast dtype
     edit = edits.replace(site.tree, call, f"{torch}.amp.{name}({', '.join(arguments)})")
     known = model.target.torch_is(amp_api.SINCE[name])
     if edit is None or known is False:

@@ -1,4 +1,4 @@
-"""Training loops that run every operation of the model by itself."""
+"""Training loops that launch each operation of the model separately."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     triggers=("backward",),
 )
 def no_graph_compile(model: Model) -> Iterator[Finding]:
-    """Scripts with a training loop of their own that name no compiler and no CUDA graph."""
+    """Scripts with their own training loop that name neither a compiler nor a CUDA graph."""
     compiles = model.code.speaks_of(*backend_flags.COMPILE_STEMS) or model.code.names("torch.jit")
     training = None if compiles or habits.replays_graphs(model.code) else training_call(model)
     if training is not None:

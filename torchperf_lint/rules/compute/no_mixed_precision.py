@@ -1,4 +1,4 @@
-"""Training in float32 throughout, on devices whose matrix units want half as many bits."""
+"""Training entirely in float32 on devices whose matrix units are faster with 16 bits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     triggers=(("backward", "Trainer", "TrainingArguments"),),
 )
 def no_mixed_precision(model: Model) -> Iterator[Finding]:
-    """Scripts with a training loop of their own, and frameworks' trainers, that leave the precision at its default."""
+    """Scripts with their own training loop, and frameworks' trainers, that keep the default precision."""
     if habits.chooses_precision(model.code) or model.code.speaks_of(*backend_flags.PRECISION_ELSEWHERE):
         return
     for site in model.calls(*debug_modes.TRAINERS):
@@ -44,7 +44,7 @@ def no_mixed_precision(model: Model) -> Iterator[Finding]:
 
 
 def _leaves_out(model: Model, site: Site, *names: str) -> bool:
-    """Whether none of the arguments is passed, and the call is no test."""
+    """Whether none of the arguments is passed and the call is not a test."""
     passed = [given(model, site.node, name) for name in names]
     return not model.in_test(site) and all(each is not None and each.absent for each in passed)
 

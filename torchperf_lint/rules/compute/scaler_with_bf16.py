@@ -1,4 +1,4 @@
-"""A gradient scaler beside autocasting to bfloat16: it guards a range that bfloat16 does not lack."""
+"""A gradient scaler with bfloat16 autocasting: bfloat16 does not need its range protection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     triggers=("GradScaler", "bfloat16", "autocast"),
 )
 def scaler_with_bf16(model: Model) -> Iterator[Finding]:
-    """Scalers that are always on, in files whose every autocast region is of bfloat16."""
+    """Scalers that are always enabled, in files whose every autocast region is bfloat16."""
     regions = autocast_regions(model)
     if not regions or any(region.dtype != "bfloat16" for region in regions):
         return
@@ -49,7 +49,7 @@ def scaler_with_bf16(model: Model) -> Iterator[Finding]:
 
 
 def _disable(site: Site) -> Fix | None:
-    """Switch the scaler off; all calls of it may stay."""
+    """Disable the scaler; its calls may stay."""
     enabled = shape.argument(site.node, "enabled")
     if enabled is None:
         changed = edits.add_argument(site.tree, site.node, "enabled=False")
@@ -59,6 +59,6 @@ def _disable(site: Site) -> Fix | None:
 
 
 def _may_choose_float16(model: Model) -> bool:
-    """Whether the file casts to float16, or has an option for it."""
+    """Whether the file casts to float16 or has an option for it."""
     named = model.code.names("torch.float16", "torch.half") or model.code.states("fp16", "float16")
     return named or model.code.calls(".half")

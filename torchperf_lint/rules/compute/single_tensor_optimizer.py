@@ -1,4 +1,4 @@
-"""`SGD(..., foreach=False)`: an optimizer that updates one parameter after the other."""
+"""`SGD(..., foreach=False)`: an optimizer that updates parameters one by one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ASKED = "is asked for infinite gradients on the host in every step, where its f
     triggers=("optim", ("foreach", "fused", "GradScaler")),
 )
 def single_tensor_optimizer(model: Model) -> Iterator[Finding]:
-    """Optimizers that are told not to use lists or fused kernels, and unfused ones that a scaler steps."""
+    """Optimizers with list and fused kernels disabled, and unfused ones that a scaler steps."""
     for site in model.calls(*optimizer_api.FOREACH_CLASSES):
         if model.in_test(site) or not _may_change(model, site):
             continue
@@ -52,7 +52,7 @@ def single_tensor_optimizer(model: Model) -> Iterator[Finding]:
 
 
 def _is(model: Model, site: Site, name: str, *constants: object) -> bool:
-    """Whether the argument is left out (where None is among the constants), or written as one of the constants."""
+    """Whether the argument is missing (where None is among the constants) or literally one of the constants."""
     passed = given(model, site.node, name)
     if passed is None or passed.value is None:
         return passed is not None and None in constants
@@ -62,7 +62,7 @@ def _is(model: Model, site: Site, name: str, *constants: object) -> bool:
 
 
 def _may_change(model: Model, site: Site) -> bool:
-    """Whether nothing rules the other forms out: an update that is differentiated, a graph, a tensor as the rate."""
+    """Whether the other forms are possible: no differentiated update, no graph, no tensor as learning rate."""
     rate = given(model, site.node, "lr", 1)
     is_tensor = rate is not None and rate.value is not None and rate.value.holds_tensors
     return (

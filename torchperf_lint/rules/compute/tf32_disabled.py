@@ -1,4 +1,4 @@
-"""Products of float32 matrices that are kept from the tensor cores."""
+"""float32 matrix products that do not use the tensor cores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HIGH = "let float32 products use TF32"
     triggers=((*backend_flags.TF32_STEMS, "backward"),),
 )
 def tf32_disabled(model: Model) -> Iterator[Finding]:
-    """Settings that forbid TF32, and scripts that train in float32 and set nothing."""
+    """Settings that disable TF32, and scripts that train in float32 without any such setting."""
     if habits.chooses_precision(model.code):
         return
     for setting in settings(model, backend_flags.TF32_SWITCHES):

@@ -1,4 +1,4 @@
-"""`optimizer.zero_grad(set_to_none=False)`: every gradient is filled with zeros, and then added to."""
+"""`optimizer.zero_grad(set_to_none=False)`: every gradient is filled with zeros and then accumulated into."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     asks=("torch",),
 )
 def zero_grad_keeps_buffers(model: Model) -> Iterator[Finding]:
-    """Hot calls of `zero_grad` that keep the gradients, by argument or by torch's old default, and loops for that."""
+    """Hot calls of `zero_grad` that keep the gradients, by argument or by torch's old default, and equivalent loops."""
     if habits.replays_graphs(model.code):
-        return  # what is replayed wants the gradients where they were
+        return  # a replayed graph needs the gradients at the same addresses
     for site in model.method_calls("zero_grad"):
         receiver = shape.receiver(site.node)
         keeps = given(model, site.node, "set_to_none", 0)

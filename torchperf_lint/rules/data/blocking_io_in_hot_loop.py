@@ -30,7 +30,7 @@ _FUNCTIONS = (*sorted(WRITERS), COPIES)
     triggers=(tuple(f"{ref.rpartition('.')[2]}" for ref in _FUNCTIONS),),
 )
 def blocking_io_in_hot_loop(model: Model) -> Iterator[Finding]:
-    """Calls that write files, and copies of models, that no condition keeps from running in each step of training."""
+    """Calls that write files, and copies of models, that run unconditionally in each training step."""
     for site in model.calls(*_FUNCTIONS):
         copies = model.value(site.node.func).ref == COPIES
         if copies and not _copies_model(model, site):
@@ -49,7 +49,7 @@ def blocking_io_in_hot_loop(model: Model) -> Iterator[Finding]:
 
 
 def _copies_model(model: Model, site: Site) -> bool:
-    """Whether a module, or what its `state_dict()` gives, is copied."""
+    """Whether a module or its `state_dict()` is copied."""
     first = site.node.args[0].value if site.node.args else None
     if isinstance(first, cst.Call):
         return shape.method_name(first) == "state_dict"
@@ -63,7 +63,7 @@ def _writes_to_memory(model: Model, site: Site) -> bool:
 
 
 def _now_and_then(model: Model, site: Site) -> Fix | None:
-    """Put it under a test of the loop's own counter."""
+    """Guard it by a test of the loop's own counter."""
     hot_path = model.hot_path(site)
     lines = placing.own_rows(model, site)
     alone = isinstance(model.parent(site.node), cst.Expr)

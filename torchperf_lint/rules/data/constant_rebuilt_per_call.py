@@ -1,4 +1,4 @@
-"""`torch.tensor([[0.299, ...], ...])` in a transform or collate function: the same tensor is made for each sample."""
+"""`torch.tensor([[0.299, ...], ...])` in a transform or collate function: every sample rebuilds the same tensor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAKERS = (
     "numpy.asarray",
 )
 _FEW = 1
-"""A single number takes no time to speak of."""
+"""A tensor of one number costs too little to report."""
 
 
 @rule(
@@ -44,7 +44,7 @@ _FEW = 1
     cpu_only_too=True,  # samples are made on the host
 )
 def constant_rebuilt_per_call(model: Model) -> Iterator[Finding]:
-    """Tensors and arrays of written-out numbers that code for samples makes, and then only reads."""
+    """Tensors and arrays of literal numbers that code for samples creates and then only reads."""
     taken: set[str] = set()
     for site in model.calls(*_MAKERS):
         call = site.node
@@ -74,7 +74,7 @@ def constant_rebuilt_per_call(model: Model) -> Iterator[Finding]:
 
 
 def _numbers(node: cst.BaseExpression) -> int | None:
-    """How many numbers a nested list holds; None if anything else stands in it."""
+    """The number of numbers in a nested list; None if it contains anything else."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         node = node.expression
     if isinstance(node, (cst.Integer, cst.Float)):
@@ -86,7 +86,7 @@ def _numbers(node: cst.BaseExpression) -> int | None:
 
 
 def _is_plain(call: cst.Call) -> bool:
-    """Whether nothing but a dtype is asked for."""
+    """Whether the call has no option but a dtype."""
     return all(
         item.keyword is not None and item.keyword.value == "dtype" and shape.dotted(item.value) is not None
         for item in call.args[1:]
@@ -94,7 +94,7 @@ def _is_plain(call: cst.Call) -> bool:
 
 
 def _bound_name(model: Model, site: Site) -> str | None:
-    """The name that takes what is made, as it is or seen in another shape."""
+    """The name that the new tensor, or a view of it, is bound to."""
     assigned = model.parent(_seen(model, site))
     if isinstance(assigned, cst.Assign) and len(assigned.targets) == 1:
         return shape.dotted(assigned.targets[0].target)
@@ -128,7 +128,7 @@ def _seen(model: Model, site: Site) -> cst.CSTNode:
 
 
 def _is_operand(model: Model, site: Site) -> bool:
-    """Whether it is reckoned with on the spot."""
+    """Whether it is directly an operand of arithmetic."""
     node = _seen(model, site)
     parent = model.parent(node)
     if isinstance(parent, cst.Arg):
@@ -139,7 +139,7 @@ def _is_operand(model: Model, site: Site) -> bool:
 
 
 def _hoisted(model: Model, site: Site, name: str | None, taken: set[str]) -> Fix | None:
-    """Make it once, where the module is read."""
+    """Create it once, at module level."""
     paths = [shape.dotted(site.node.func), *(shape.dotted(item.value) for item in site.node.args[1:])]
     roots = {path.partition(".")[0] for path in paths if path is not None}
     if any(model.binds(each, site) for each in roots):

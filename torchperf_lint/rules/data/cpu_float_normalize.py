@@ -1,4 +1,4 @@
-"""`Compose([ToTensor(), Normalize(...)])` before a loader: floats are made on the host, image by image, and copied."""
+"""`Compose([ToTensor(), Normalize(...)])` before a loader: each image becomes floats on the host, then is copied."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _FLOATS = ("torch.float32", "torch.float")
     summary="each image is made into floating-point numbers and normalised on the host",
     message="`{convert}` and `{normalize}` make floats of each image on the host: four times the bytes to copy",
     severity=Severity.NOTE,
-    default=False,  # it pays only where the workers or the copies are what a step waits for
+    default=False,  # it pays only where steps wait for the workers or the copies
     fix=Safety.SHOWN,
     triggers=("torchvision", "Compose", "Normalize", ("ToTensor", "ConvertImageDtype", "ToDtype")),
     cpu_only_too=True,  # another file may move the batches
 )
 def cpu_float_normalize(model: Model) -> Iterator[Finding]:
-    """Pipelines of a loader for the accelerator that end in a conversion to floats and a normalisation."""
+    """Pipelines of a loader for an accelerator that end in a conversion to floats and a normalisation."""
     for site in model.calls(*transforms.PIPELINES):
         call = site.node
         if len(call.args) != 1 or not isinstance(call.args[0].value, cst.List) or model.in_test(site):
@@ -54,7 +54,7 @@ def cpu_float_normalize(model: Model) -> Iterator[Finding]:
 
 
 def _name(model: Model, step: cst.BaseExpression) -> str | None:
-    """The name of a transform of torchvision; None for all else, and for one that runs a function of the program's."""
+    """The name of a torchvision transform; None for others, and for one that calls a function of the program."""
     if isinstance(step, cst.Call):
         value = model.value(step.func)
         known = value.kind is Kind.LIBRARY
@@ -68,7 +68,7 @@ def _name(model: Model, step: cst.BaseExpression) -> str | None:
 
 
 def _makes_floats(model: Model, step: cst.BaseExpression, name: str | None) -> bool:
-    """Whether the step makes floats between 0 and 1 of whole numbers."""
+    """Whether the step converts integers to floats between 0 and 1."""
     if not isinstance(step, cst.Call):
         return False
     if name == "ToTensor":
@@ -82,12 +82,12 @@ def _makes_floats(model: Model, step: cst.BaseExpression, name: str | None) -> b
 
 
 def _only_chosen_from(names: list[str | None]) -> bool:
-    """Whether the last step normalises, and those before it only choose pixels, as they can of whole numbers."""
+    """Whether the last step normalises and those before it only select pixels, which works on integers, too."""
     return names[-1:] == ["Normalize"] and all(name in transforms.CROPS | transforms.FLIPS for name in names[:-1])
 
 
 def _on_device(model: Model, site: Site, steps: list[cst.BaseExpression], first: int, fed: Fed) -> Fix | None:
-    """Hand out bytes, and convert and normalise the batch once it is on the device."""
+    """Return bytes, and convert and normalise the batch on the device."""
     move = move_of_images(model, fed.loader)
     normalize = steps[-1]
     torch = None if move is None else model.name_of("torch", move.site)
@@ -112,7 +112,7 @@ def _on_device(model: Model, site: Site, steps: list[cst.BaseExpression], first:
 
 
 def _is_known(model: Model, node: cst.BaseExpression, site: Site) -> bool:
-    """Whether the numbers are written out, or have a name that means them at the other site, too."""
+    """Whether the numbers are literals, or a name with the same meaning at the other site."""
     if isinstance(node, cst.Name):
         return model.named(node.value, site).kind is Kind.CONTAINER and not model.binds(node.value, model.site(node))
     return isinstance(node, (cst.Tuple, cst.List))
@@ -124,7 +124,7 @@ def _text(model: Model, node: cst.BaseExpression) -> str:
 
 
 def _hand_out_bytes(model: Model, site: Site, steps: list[cst.BaseExpression], first: int) -> Edit | None:
-    """Make the conversion one to a tensor of whole numbers, or leave it away."""
+    """Replace the conversion by one to an integer tensor, or remove it."""
     step = steps[first]
     if not isinstance(step, cst.Call):
         return None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     cpu_only_too=True,  # another file may move the batches
 )
 def dataloader_no_workers(model: Model) -> Iterator[Finding]:
-    """Loaders that feed an accelerator in a program that trains, and the Trainer's arguments."""
+    """Loaders that feed an accelerator in a training program, and the Trainer's arguments."""
     yield from _loaders(model)
     if model.code.calls_ending_in("Trainer") and not model.runs_elsewhere:
         yield from _trainers(model)
@@ -43,7 +43,7 @@ def _loaders(model: Model) -> Iterator[Finding]:
         if workers is None or not (workers.absent or workers.is_constant(0)) or model.in_test(site):
             continue
         samples = model.loader_samples(site)
-        # Workers gain nothing over memory, repeat an unsharded stream, and cannot hand out device tensors.
+        # Workers do not speed up data in memory, repeat an unsharded stream, and cannot return device tensors.
         if samples.in_memory or not samples.takes_work or samples.unsharded or samples.on_host is False:
             continue
         route = model.loader_route(site)
@@ -70,7 +70,7 @@ def _trainers(model: Model) -> Iterator[Finding]:
 
 
 def _start_workers(model: Model, site: Site, keyword: str) -> Fix | None:
-    """A start for trying: how many workers pay depends on the machine and on the samples."""
+    """A starting value: the best number of workers depends on the machine and on the samples."""
     counts = model.named("os", site)
     bound = counts.kind is Kind.LIBRARY and counts.ref == "os"
     edit = edits.add_argument(site.tree, site.node, f"{keyword}={'min(8, os.cpu_count() or 1)' if bound else 4}")

@@ -26,10 +26,10 @@ _SEVERAL_PROCESSES = (
     "FullyShardedDataParallel",
 )
 _MANY = 32
-"""Few hosts have so many CPUs to spare for each training process."""
+"""Few hosts have this many CPUs for each training process."""
 
 _MANY_AHEAD = 16
-"""Batches that each worker keeps ready; 2 is the default."""
+"""Batches that each worker prefetches; 2 is the default."""
 
 
 @rule(
@@ -39,13 +39,13 @@ _MANY_AHEAD = 16
     summary="a loader has more workers, or prepares more batches ahead, than a host can well bear",
     message="`{call}` {how}",
     severity=Severity.NOTE,
-    default=False,  # how many CPUs the host has cannot be seen
+    default=False,  # the host's number of CPUs is unknown
     fix=Safety.SHOWN,
     triggers=("DataLoader", ("num_workers", "prefetch_factor", "cpu_count")),
-    cpu_only_too=True,  # the host suffers, whatever the model runs on
+    cpu_only_too=True,  # the cost is on the host, whatever the model runs on
 )
 def dataloader_oversubscribed(model: Model) -> Iterator[Finding]:
-    """Loaders with a worker for every CPU in each of several processes, very many of them, or many batches ahead."""
+    """Loaders with a worker per CPU in each of several processes, with very many workers or prefetched batches."""
     for site in model.calls(*torch_api.LOADERS):
         if model.in_test(site):
             continue
@@ -65,7 +65,7 @@ def dataloader_oversubscribed(model: Model) -> Iterator[Finding]:
 
 
 def _share(model: Model, site: Site) -> Fix | None:
-    """The CPUs that this process may use, divided among the processes on the host."""
+    """Divide the CPUs that this process may use among the processes on the host."""
     system = model.named("os", site)
     passed = given(
         model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")

@@ -54,18 +54,18 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
 
 
 def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples) -> Fix | None:
-    """Pinning raises for tensors that are on the device already: SAFE only where the dataset is shown to hold none."""
+    """SAFE only where the dataset is shown to hold no device tensors, because pinning them raises."""
     torch = model.name_of("torch", site)
     asks = torch is not None
     value = f"{torch}.cuda.is_available()" if asks and not route.certain else "True"
     ref = model.value(site.node.func).ref or ""
     batch_size = given(model, site.node, "batch_size", loading.position(ref, "batch_size"))
-    # Without batching the loader yields the dataset's own tensors, and pinning puts copies in their place.
+    # Without batching the loader yields the dataset's own tensors, and pinning replaces them by copies.
     batched = batch_size is not None and (batch_size.absent or not _is_none(batch_size))
     files = (route.file, *samples.files)
     # Not every release can pin a sparse tensor.
     dense = not habits.names_sparse(files)
-    # Older releases of torch yield a list where the collate function has made a tuple.
+    # Older releases of torch yield a list where the collate function returned a tuple.
     collate = given(model, site.node, "collate_fn", loading.position(ref, "collate_fn"))
     same_type = (collate is not None and collate.absent) or not habits.tells_tuples(files)
     safe = pinned.absent and samples.on_host is True and batched and dense and same_type and (asks or route.certain)

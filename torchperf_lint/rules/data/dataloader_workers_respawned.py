@@ -1,4 +1,4 @@
-"""`DataLoader(dataset, num_workers=8)` walked over in every epoch: each time its workers are started anew."""
+"""`DataLoader(dataset, num_workers=8)` iterated in every epoch: its workers are restarted each time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     cpu_only_too=True,  # the start costs the same whatever the model runs on
 )
 def dataloader_workers_respawned(model: Model) -> Iterator[Finding]:
-    """Loaders with workers that a loop over epochs, or Lightning, walks over again, and the Trainer's arguments."""
+    """Loaders with workers that a loop over epochs, or Lightning, iterates again, and the Trainer's arguments."""
     for site in model.calls(*torch_api.LOADERS):
         kept = given(model, site.node, "persistent_workers")
         if kept is None or not (kept.absent or kept.is_constant(False)) or model.in_test(site):

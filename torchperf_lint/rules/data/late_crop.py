@@ -1,4 +1,4 @@
-"""`Compose([ToTensor(), RandomCrop(224)])`: the whole image is converted, and most of the result is thrown away."""
+"""`Compose([ToTensor(), RandomCrop(224)])`: the whole image is converted, and most of the result is discarded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     cpu_only_too=True,  # transforms run on the host
 )
 def late_crop(model: Model) -> Iterator[Finding]:
-    """Pipelines in which a step that keeps part of the image follows one that converts each pixel of it."""
+    """Pipelines in which a step that keeps part of the image follows a pixelwise conversion."""
     found: dict[int, Finding] = {}
     for site, elements, movable in pipelines(model):
         if model.in_test(site):
@@ -50,7 +50,7 @@ def late_crop(model: Model) -> Iterator[Finding]:
         fields = {"crop": known[-1].text, "convert": converts[0].text}
         fix = _in_front(model, site, known, steps[:first]) if movable else None
         crop = model.site(known[-1].node)
-        if fix is not None or crop.start not in found:  # a pipeline within another one is seen twice
+        if fix is not None or crop.start not in found:  # nested pipelines are visited twice
             found[crop.start] = Finding(crop, (), fix, fields)
     yield from (found[start] for start in sorted(found))
 
@@ -59,17 +59,17 @@ class _Step(NamedTuple):
     node: cst.Call
     name: str
     text: str
-    pixelwise: bool  # makes each pixel of the result of one pixel
-    normalizes: bool  # and does not make zero of zero
+    pixelwise: bool  # each pixel of the result depends on one pixel
+    normalizes: bool  # and does not map zero to zero
     branch: Branch
 
     def follows(self, other: _Step) -> bool:
-        """Whether this step is never taken without the other one."""
+        """Whether this step never runs without the other one."""
         return self.branch[: len(other.branch)] == other.branch
 
 
 def _step(model: Model, element: Element) -> _Step | None:
-    """A step of the pipeline that is understood."""
+    """A pipeline step, or None if it is not understood."""
     node = element.node
     if not isinstance(node, cst.Call):
         return None
@@ -82,9 +82,9 @@ def _step(model: Model, element: Element) -> _Step | None:
 
 
 def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int | None:
-    """The place of the last step that makes the image smaller, as far as all steps from the first on are understood.
+    """The index of the last step that shrinks the image, while all steps from `first` on are understood.
 
-    Whether one that resizes does so is known for `photos` alone: others may be smaller than what is asked for.
+    Whether a resizing step shrinks is known for `photos` alone: other images may be smaller than the requested size.
     """
     last, start = None, steps[first]
     assert start is not None
@@ -94,7 +94,7 @@ def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int 
         if step is None:
             break
         converted = converted or step.name in transforms.TO_FLOAT
-        # The integer tensors of `v2.ToImage` are resized as fast as an image of PIL is.
+        # Integer tensors of `v2.ToImage` are resized as fast as PIL images.
         if step.name in transforms.RESIZES and not (photos and converted):
             break
         if step.name in transforms.CROPS | transforms.RESIZES and step.follows(start):
@@ -103,7 +103,7 @@ def _last_shrinking(steps: list[_Step | None], first: int, photos: bool) -> int 
 
 
 def _in_front(model: Model, site: Site, steps: list[_Step], before: list[_Step | None]) -> Fix | None:
-    """Put the geometric steps in front of those that work pixel by pixel, each kind in its order."""
+    """Move the geometric steps before the pixelwise ones; each kind keeps its order."""
     if not all(_can_change_places(model, step) for step in steps) or _knows_places(model):
         return None
     moved = [step for step in steps if not step.pixelwise]
@@ -128,25 +128,25 @@ _PLAIN = frozenset(f"builtins.{name}" for name in "float int len list max min ro
 
 
 def _knows_places(model: Model) -> bool:
-    """Whether the file reaches for a step by its place: `pipeline.transforms[0]`, `pipeline.transforms.insert(...)`."""
+    """Whether the file accesses a step by index: `pipeline.transforms[0]`, `pipeline.transforms.insert(...)`."""
     return model.code.takes_items("transforms") or model.code.names("transforms.insert", "transforms.pop")
 
 
 def _can_change_places(model: Model, step: _Step) -> bool:
-    """Whether the arguments come to the same whenever they are worked out: they bind nothing, and call nothing."""
+    """Whether the arguments have the same value at any time: they bind nothing and call nothing."""
     calls = [call for each in step.node.args for call in shape.calls_in(each)]
     return not shape.binds_or_defers(step.node) and all(model.value(call.func).ref in _PLAIN for call in calls)
 
 
 def _is_exact(model: Model, steps: list[_Step], step: _Step) -> bool:
-    """Whether the step gives the same pixels in front of the conversions that it stands behind."""
+    """Whether the step gives the same pixels before the conversions as after them."""
     if step.name in transforms.FLIPS:
         return True
     if step.name in transforms.RESIZES:
         return False
     normalized = any(each.normalizes for each in steps[: steps.index(step)])
     if step.name == "CenterCrop":
-        return not normalized  # it fills up smaller images with zeros
+        return not normalized  # it pads smaller images with zeros
     fill, mode = given(model, step.node, "fill", 3), given(model, step.node, "padding_mode", 4)
     pads = [given(model, step.node, "padding", 1), given(model, step.node, "pad_if_needed", 2)]
     if fill is None or mode is None or not fill.absent or any(each is None for each in pads):
@@ -157,7 +157,7 @@ def _is_exact(model: Model, steps: list[_Step], step: _Step) -> bool:
 
 
 def _gets_images(model: Model, site: Site, before: list[_Step | None]) -> bool:
-    """Whether the pipeline is handed images of PIL: by a dataset of torchvision that it is given to, or by a step."""
+    """Whether the pipeline receives PIL images: from a torchvision dataset or from an earlier step."""
     if any(step is None for step in before) or model.code.calls(".transform"):
-        return False  # the file may hand arrays to the pipeline by way of its dataset
+        return False  # the file's dataset may pass arrays to the pipeline
     return handed_only_to(model, site, "transform", transforms.PIL_DATASETS, without="loader")

@@ -1,4 +1,4 @@
-"""`next(iter(loader))` in every step: a whole pass is set up, and all of it but one batch is dropped."""
+"""`next(iter(loader))` in every step: a whole pass is set up, and only one batch of it is used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     cpu_only_too=True,  # the start costs the same whatever the model runs on
 )
 def loader_restarted_in_loop(model: Model) -> Iterator[Finding]:
-    """`iter(loader)` in a batch loop or in what it calls, and loaders with workers that a loop over epochs builds."""
+    """`iter(loader)` in a batch loop or its callees, and loaders with workers that a loop over epochs creates."""
     yield from _restarted(model)
     for site in model.calls(*torch_api.LOADERS):
         workers = workers_of(model, site)
@@ -76,14 +76,14 @@ def _taken_at_once(model: Model, site: Site) -> Site | None:
 
 
 def _rests_on(loader: cst.BaseExpression) -> list[str]:
-    """The names and attributes that decide which loader it is: its own, or those that it is built of on the spot."""
+    """The names and attributes that the loader depends on: its own, or those of the call that creates it in place."""
     parts = [item.value for item in loader.args] if isinstance(loader, cst.Call) else [loader]
     paths = [shape.dotted(part) for part in parts]
     return [path or name.value for path, part in zip(paths, parts, strict=True) for name in shape.names_in(part)]
 
 
 def _changes(model: Model, path: str, site: Site, hot_path: HotPath) -> bool:
-    """Whether each pass, or each call, binds the name, or an attribute on the way to what it names."""
+    """Whether each pass or call rebinds the name, or a prefix of the dotted path."""
     if surroundings.binds_on_way(model, hot_path, path):
         return True
     return hot_path.loop is None and model.binds(path.partition(".")[0], site)
@@ -99,7 +99,7 @@ def _costs(model: Model, loader: cst.BaseExpression) -> str:
 
 
 def _go_on(model: Model, taken: Site, loader: cst.BaseExpression, hot_path: HotPath) -> Fix | None:
-    """One iterator in front of the loop, which begins again by itself."""
+    """One iterator before the loop, which restarts when it is exhausted."""
     itertools = model.name_of("itertools", taken) or "itertools"
     name = "endless_batches" if model.binds("batches", taken) else "batches"
     line = f"{name} = {itertools}.chain.from_iterable({itertools}.repeat({model.text(loader)}))"

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     summary="each worker of a loader starts OpenCV's threads",
     message="`{call}` runs in {workers}, and each of them starts a thread for every CPU of the host",
     severity=Severity.NOTE,
-    default=False,  # how many CPUs the host has cannot be seen
+    default=False,  # the host's number of CPUs is unknown
     fix=Safety.UNSAFE,
     triggers=("cv2",),
     cpu_only_too=True,  # samples are made on the host
 )
 def opencv_threads_in_workers(model: Model) -> Iterator[Finding]:
-    """The first line of a file by which OpenCV would start its threads in a loader's workers."""
+    """The first call in a file that starts OpenCV's threads in a loader's workers."""
     if model.called_anywhere("setNumThreads") or model.code.speaks_of("opencv_num_threads"):
         return
     sites = [site for site in model.calls(*THREADED) if not model.in_test(site)]

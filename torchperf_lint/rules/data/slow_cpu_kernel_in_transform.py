@@ -1,4 +1,4 @@
-"""`convolve2d(mask, cross, mode="same").astype(bool)` for each sample: sums of products where a few ORs would do."""
+"""`convolve2d(mask, cross, mode="same").astype(bool)` per sample: a sum of products where a few ORs suffice."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     cpu_only_too=True,  # samples are made on the host
 )
 def slow_cpu_kernel_in_transform(model: Model) -> Iterator[Finding]:
-    """Convolutions of masks with a few ones, whose result is only asked for being more than zero, in sample code."""
+    """Convolutions, in code for samples, of masks with kernels of a few ones, whose result is only tested for > 0."""
     for site in model.calls(*dilation.CALLS):
         growth = None if model.in_test(site) else dilation.growth_at(model, site)
         if growth is None or (growth.of_torch and model.on_device(growth.mask) is not None):
@@ -42,7 +42,7 @@ def slow_cpu_kernel_in_transform(model: Model) -> Iterator[Finding]:
 
 
 def _shifted(model: Model, site: Site, growth: Growth) -> Fix | None:
-    """The OR of the mask's shifted copies, cut out of the mask with a border of zeros around it."""
+    """The OR of shifted slices of the zero-padded mask."""
     if len(growth.shifts) < 2 or growth.asked_later:
         return None
     boolean = dilation.is_boolean(model, growth.mask)
@@ -52,7 +52,7 @@ def _shifted(model: Model, site: Site, growth: Growth) -> Fix | None:
         return None
     lines = [f"{name} = {padded}"]
     ahead = "..., " if growth.of_torch else ""
-    if len(growth.shifts) == 9:  # the rows together, then the columns: six copies instead of nine
+    if len(growth.shifts) == 9:  # rows first, then columns: six copies instead of nine
         behind = ", :" if growth.of_torch else ""
         lines.append(f"{name} = " + " | ".join(f"{name}[{ahead}{cut}{behind}]" for cut in _CUTS))
         parts = [f"{name}[{ahead or ':, '}{cut}]" for cut in _CUTS]
@@ -65,7 +65,7 @@ def _shifted(model: Model, site: Site, growth: Growth) -> Fix | None:
         dilation.lines_before(model, growth, lines),
         edits.replace(site.tree, growth.whole, " | ".join(parts) if bare else f"({' | '.join(parts)}){growth.part}"),
     )
-    # A slice of the result would be a view with gaps in it, where a comparison of the slice made something new.
+    # A slice of the result would be a strided view; a comparison of the slice gave a new array.
     whole = not growth.part.strip("[], 0123456789")
     exact = boolean and growth.fixed_kernel and growth.exact_sum and whole
     title = "combine shifted copies of the mask" + ("" if boolean else " (booleans, or no negative numbers)")
@@ -77,7 +77,7 @@ _CUTS = (":-2", "1:-1", "2:")
 
 
 def _bordered(model: Model, site: Site, growth: Growth, *, boolean: bool) -> str | None:
-    """The mask as booleans with a border of zeros; an array in the order of C, as the convolution gives it."""
+    """The zero-padded mask as booleans, in C order like the convolution's result."""
     mask = model.text(growth.mask)
     if growth.of_torch:
         func = site.node.func

@@ -1,4 +1,4 @@
-"""DDP and gradient accumulation without `no_sync()`: gradients are reduced that no step uses yet."""
+"""DDP and gradient accumulation without `no_sync()`: gradients are reduced before any step uses them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TAKEN_CARE_OF = ("no_sync", "require_backward_grad_sync", "register_comm_hook")
     triggers=("DistributedDataParallel", "backward(", "%"),
 )
 def accumulation_without_no_sync(model: Model) -> Iterator[Finding]:
-    """Backward passes of a wrapped model whose optimizer takes a step only after several of them."""
+    """Backward passes of a wrapped model whose optimizer steps only after several of them."""
     if model.code.speaks_of(*_TAKEN_CARE_OF):
         return
     for site in model.method_calls("backward"):

@@ -70,7 +70,7 @@ def _has_one_device(model: Model, site: Site, position: int) -> bool:
 
 
 def _is_unwrapped(model: Model, site: Site) -> bool:
-    """`model = model.module` undoes the wrapping, which then was there for the names in a checkpoint."""
+    """`model = model.module` undoes the wrapping, which only served names in a checkpoint."""
     assigned = model.parent(site.node)
     if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1:
         return False
@@ -79,7 +79,7 @@ def _is_unwrapped(model: Model, site: Site) -> bool:
 
 
 def _rebinds_the_model(model: Model, site: Site) -> bool:
-    """`model = DataParallel(model)`: a whole model, which is on its device by then, and not a part of one."""
+    """`model = DataParallel(model)`: it wraps a whole model that is already on its device."""
     assigned = model.parent(site.node)
     if not isinstance(assigned, cst.Assign) or len(assigned.targets) != 1 or not site.node.args:
         return False
@@ -90,13 +90,13 @@ def _rebinds_the_model(model: Model, site: Site) -> bool:
 
 
 def _wrapper(model: Model, site: Site) -> str:
-    """What `DistributedDataParallel` is called beside the wrapper's name: `nn.parallel.DistributedDataParallel`."""
+    """The spelling of `DistributedDataParallel` next to the wrapper's: `nn.parallel.DistributedDataParallel`."""
     wrapper = model.text(site.node.func).removesuffix("DataParallel").removesuffix("parallel.")
     return f"{wrapper}parallel.DistributedDataParallel" if wrapper else "DistributedDataParallel"
 
 
 def _wrapped_for_ddp(model: Model, site: Site) -> Fix | None:
-    """The line as it stands in a program that is started once per GPU; the page has the rest of the recipe."""
+    """The line for a program that is started once per GPU; the page has the rest of the recipe."""
     torch = model.name_of("torch", site)
     inner = site.node.args[0] if site.node.args else None
     if inner is None or inner.star or torch is None or model.code.speaks_of("local_rank", "init_process_group"):
@@ -122,15 +122,15 @@ _UNLIKE_OTHERS = (
     *("ReduceLROnPlateau", "random_split", "sampler"),
     *("SummaryWriter", "wandb", "mlflow", "logging", "logger", "savefig", "makedirs", "mkdir"),
 )
-"""In names of a program that is already distributed, or that several processes cannot run side by side as it stands."""
+"""Words in programs that are already distributed, or that several processes cannot run side by side unchanged."""
 
 _BARS = ("tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm", "tqdm.auto.trange", "tqdm.notebook.tqdm")
 _SAYS_ONLY = frozenset("item format len float int str round sum min max time state_dict join device_count".split())
-"""Calls within a `print` or `torch.save` that a single process may make alone."""
+"""Calls in the arguments of `print` or `torch.save` that one process alone may make."""
 
 
 def _is_unlike_others(model: Model) -> bool:
-    """Whether the program is distributed already, or does what several processes cannot do side by side."""
+    """Whether the program is already distributed, or does what several processes cannot do side by side."""
     asks = model.code.calls_plainly("input", "exit") or model.code.calls(".exit", "_exit")
     writes = model.code.calls_ending_in("open") or model.code.calls(".dump")
     chooses = model.code.names("reduction") or model.code.assigns("device_ids") or model.code.gives("cuda", 0)
@@ -138,7 +138,7 @@ def _is_unlike_others(model: Model) -> bool:
 
 
 def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
-    """The whole file rewritten for `torchrun`, where it has the shape that most scripts have."""
+    """The whole file rewritten for `torchrun`, if it has the shape of most scripts."""
     torch = model.name_of("torch", site)
     loader = _training_loader(model)
     wraps = list(model.calls(*_CLASSES, *_FUNCTIONS))
@@ -172,7 +172,7 @@ def _run_once_per_gpu(model: Model, site: Site) -> Fix | None:
 
 
 def _trains_others(model: Model, site: Site) -> bool:
-    """Whether the file trains parameters that are not the wrapped model's: nobody would add up their gradients."""
+    """Whether the file trains parameters outside the wrapped model: nothing would reduce their gradients."""
     assigned = model.parent(site.node)
     while assigned is not None and not isinstance(assigned, cst.Assign):
         assigned = model.parent(assigned)
@@ -187,7 +187,7 @@ def _trains_others(model: Model, site: Site) -> bool:
 
 
 def _is_small(size: cst.BaseExpression) -> bool:
-    """Whether a batch cannot be divided among the GPUs of a machine."""
+    """Whether a batch is too small to be divided among a machine's GPUs."""
     return isinstance(size, cst.Integer) and int(size.value, 0) < _MOST_GPUS
 
 
@@ -213,7 +213,7 @@ def _process_group(torch: str, *, portable: bool) -> tuple[str, ...]:
 
 
 class _Loader(NamedTuple):
-    """The loader that shuffles: its name, the call that makes it, and its arguments."""
+    """The shuffling loader: its name, its creating call, and the call's arguments."""
 
     name: str
     site: Site
@@ -223,7 +223,7 @@ class _Loader(NamedTuple):
 
 
 def _training_loader(model: Model) -> _Loader | None:
-    """The only loader of the file that shuffles, if its dataset has a name."""
+    """The file's only shuffling loader, if its dataset has a name."""
     found = []
     for site in model.calls("torch.utils.data.DataLoader"):
         named = {argument.keyword.value: argument for argument in site.node.args if argument.keyword is not None}
@@ -245,7 +245,7 @@ def _training_loader(model: Model) -> _Loader | None:
 
 
 def _split(model: Model, torch: str, loader: _Loader) -> tuple[Edit, ...] | None:
-    """Each process takes its share of the samples, and of the batch."""
+    """Give each process its share of the samples and of the batch."""
     tree, size = loader.site.tree, loader.batch_size.value
     share = f"{edits.postfix(tree, size)} // {torch}.distributed.get_world_size()"
     share = share if not isinstance(size, cst.Integer) else f"{size.value} // {torch}.distributed.get_world_size()"
@@ -259,7 +259,7 @@ def _split(model: Model, torch: str, loader: _Loader) -> tuple[Edit, ...] | None
 
 
 def _each_on_its_device(model: Model, site: Site, *, portable: bool) -> Edit | None:
-    """The model on the process's own device first, and then in its wrapper."""
+    """Move the model to the process's own device before it is wrapped."""
     attribute = model.parent(site.node)
     moved = model.parent(attribute) if isinstance(attribute, cst.Attribute) else None
     wrapped: cst.Call = site.node
@@ -280,7 +280,7 @@ def _each_on_its_device(model: Model, site: Site, *, portable: bool) -> Edit | N
 
 
 def _move_of(model: Model, site: Site, wrapped: cst.Call, name: str) -> str | None:
-    """What moves the model (`.to(device)`), as it stands at the wrapper or behind it; empty if it is on the device."""
+    """The text of the model's move (`.to(device)`), at the wrapper or after it; empty if it was moved before."""
     if wrapped is not site.node:
         return model.text(wrapped).removeprefix(model.text(site.node))
     if model.value(site.node.args[0].value).device.on_accelerator:
@@ -293,7 +293,7 @@ def _move_of(model: Model, site: Site, wrapped: cst.Call, name: str) -> str | No
 
 
 def _said_once(model: Model) -> tuple[Edit, ...] | None:
-    """What is printed, drawn and saved, by the first process alone."""
+    """Let only the first process print, plot and save."""
     made: list[Edit | tuple[Edit, ...] | None] = []
     for site in [*model.builtin_calls("print"), *model.calls("torch.save")]:
         inner = [call for argument in site.node.args for call in shape.calls_in(argument)]

@@ -1,4 +1,4 @@
-"""`find_unused_parameters=True`: DDP walks over the whole graph before each backward pass."""
+"""`find_unused_parameters=True`: DDP traverses the whole graph before each backward pass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STRATEGY = "find_unused_parameters_true"
     triggers=("find_unused_parameters",),
 )
 def find_unused_parameters(model: Model) -> Iterator[Finding]:
-    """Wrappers, settings of libraries and Lightning's strategies that ask for the search by a literal."""
+    """Wrappers, library settings and Lightning strategies that enable the search by a literal."""
     for ref, name in collectives.SEARCHES_UNUSED.items():
         for site in model.calls(ref):
             asked = given(model, site.node, name)

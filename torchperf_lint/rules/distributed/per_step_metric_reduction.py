@@ -1,4 +1,4 @@
-"""`accelerator.gather(loss.repeat(n)).mean()` in every step: a collective for a number that is only shown."""
+"""`accelerator.gather(loss.repeat(n)).mean()` in every step: a collective for a number that is only displayed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLLECTIVES = ("torch.distributed.all_reduce", "torch.distributed.reduce")
     triggers=(("sync_dist", "reduce(", ".gather("), ("backward(", "training_step")),
 )
 def per_step_metric_reduction(model: Model) -> Iterator[Finding]:
-    """Collectives on copies of a training loss in every step, and Lightning's `sync_dist` for values of a step."""
+    """Collectives on copies of a training loss in every step, and Lightning's `sync_dist` for per-step values."""
     for site in model.calls(*_COLLECTIVES, hot=True, near_device=False):
         if reduced_loss(model, site, in_place=True) is not None:
             yield from _reported(model, site)

@@ -1,1 +1,1 @@
-"""TPL7xx: memory that is kept, given back or computed for nothing."""
+"""TPL7xx: memory that is retained, released or computed needlessly."""

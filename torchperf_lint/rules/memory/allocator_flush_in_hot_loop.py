@@ -31,7 +31,7 @@ _EFFECTS = {
         ),
     ),
 }
-"""By function, what it does where it is no flush of the cache, and what its removal means."""
+"""By function: its effect, if not to flush the cache, and the effect of removing it."""
 
 
 @rule(
@@ -45,7 +45,7 @@ _EFFECTS = {
     triggers=(("empty_cache", "gc.collect", "import collect", "ipc_collect", "clear_device_cache", "free_memory"),),
 )
 def allocator_flush_in_hot_loop(model: Model) -> Iterator[Finding]:
-    """Flushes that every step makes, whatever the program's settings, and the Trainer's setting for them."""
+    """Flushes in every step that no setting of the program controls, and the Trainer's setting for them."""
     sites = [site for site in _flushes(model) if isinstance(model.parent(site.node), cst.Expr)]
     found = [
         site for site in sites if conditions.in_any_case(model, site) and not writes.takes_models_away(model, site)

@@ -1,4 +1,4 @@
-"""`model.eval()` and a loop over batches without `torch.no_grad()`: graphs for a backward pass that never comes."""
+"""`model.eval()` and a loop over batches without `torch.no_grad()`: graphs for a backward pass that never runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     triggers=(".eval()", "for "),
 )
 def grad_enabled_inference(model: Model) -> Iterator[Finding]:
-    """Loops that run an evaluated model, in functions that nobody calls with the recording switched off."""
+    """Loops that run an evaluated model, in functions that no caller calls with grad mode off."""
     for found in recorded_evaluations(model):
         fix = None
         if found.decorate is not None:

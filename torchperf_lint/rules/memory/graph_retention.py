@@ -1,4 +1,4 @@
-"""`total += loss` in a training loop: the autograd graph of every step is kept until the sum goes."""
+"""`total += loss` in a training loop: the autograd graph of every step is retained as long as the sum."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     triggers=(("+=", ".append(", " + "), ("backward", "training_step", "compute_loss")),
 )
 def graph_retention(model: Model) -> Iterator[Finding]:
-    """Losses that every step sends backward, and adds undetached to something that outlives the step."""
+    """Losses that every step runs backward and adds, undetached, to something that outlives the step."""
     for kept in kept_graphs(model):
         assert isinstance(kept.site.node, cst.BaseExpression)
         value = model.value(kept.site.node)
         if value.kind is Kind.INSTANCE:
-            continue  # an object of the project that goes backward in its own way
+            continue  # an object of the project with its own `backward`
         edit = edits.replace(
             kept.site.tree, kept.site.node, f"{edits.postfix(kept.site.tree, kept.site.node)}.detach()"
         )

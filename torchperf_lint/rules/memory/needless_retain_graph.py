@@ -1,4 +1,4 @@
-"""`loss.backward(retain_graph=True)` as the last backward pass of a step: its buffers are kept for nothing."""
+"""`loss.backward(retain_graph=True)` as the last backward pass of a step: its buffers are retained for nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     triggers=("retain_graph", "backward"),
 )
 def needless_retain_graph(model: Model) -> Iterator[Finding]:
-    """The only or last backward pass of a loop that carries no tensors from pass to pass."""
+    """The only or last backward pass in a loop that carries no tensors between iterations."""
     for found in needlessly_retained(model):
         edit = _without(found.site)
         fix = None if edit is None else Fix("let the graph go with this pass", Safety.SHOWN, (edit,))

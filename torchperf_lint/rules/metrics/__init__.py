@@ -1,1 +1,1 @@
-"""torchmetrics objects whose updates wait or copy."""
+"""torchmetrics objects whose updates wait for the device or copy to it."""

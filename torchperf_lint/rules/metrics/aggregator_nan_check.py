@@ -1,4 +1,4 @@
-"""`MeanMetric()` fed device tensors in a hot loop: its NaN test waits for the device in every update."""
+"""`MeanMetric()` with device tensors in a hot loop: its NaN test waits for the device in every update."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _NAN_HANDLING = ("isnan", "isfinite", "isinf", "nan_to_num", "nanmean")
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
 )
 def aggregator_nan_check(model: Model) -> Iterator[Finding]:
-    """Aggregators made without a choice about NaN that some hot code updates with device tensors."""
+    """Aggregators without an explicit NaN strategy that hot code updates with device tensors."""
     if _trains_in_half(model):
-        return  # An overflow gives NaN there as a matter of course, and the test keeps it out of the mean.
+        return  # With float16, overflows give NaN regularly, and the test keeps them out of the mean.
     found: dict[int, _Found] = {}
     for update in aggregators.hot_updates(model):
         fed = model.on_device(update.value)
@@ -54,7 +54,7 @@ def aggregator_nan_check(model: Model) -> Iterator[Finding]:
 
 
 class _Found(NamedTuple):
-    """A metric, the first update of it that costs, and from where others may go unseen."""
+    """A metric, its first costly update, and where unseen updates may come from."""
 
     metric: Metric
     update: Update
@@ -62,18 +62,18 @@ class _Found(NamedTuple):
 
 
 def _trains_in_half(model: Model) -> bool:
-    """Whether the file scales gradients, or chooses float16."""
+    """Whether the file scales gradients or uses float16."""
     chosen = model.code.states("16-mixed", "fp16") or model.code.passes("precision", 16) or model.code.calls(".half")
     return chosen or model.code.speaks_of("GradScaler") or model.code.names("torch.float16")
 
 
 def _reaches_all(model: Model) -> bool:
-    """Whether the file reaches for all that an object or a scope holds."""
+    """Whether the file iterates over everything in an object or a scope."""
     walks = model.code.calls(".children", ".modules", ".named_children", ".named_modules")
     return walks or model.code.calls_plainly("globals", "locals", "vars") or model.code.names("__dict__")
 
 
-"""Ways to a metric that name it nowhere: a weighted update may hide behind them."""
+"""Ways to reach a metric without its name, by which a weighted update may go unseen."""
 
 
 def _averages(metric: Value) -> bool:
@@ -97,7 +97,7 @@ def _finding(model: Model, found: _Found, metrics: list[Metric]) -> Finding:
 
 
 def _disable(model: Model, site: Site, metric: Value) -> Fix | None:
-    """Switch the test off: every torchmetrics that may run can do that, as far as is known."""
+    """Disable the test; every torchmetrics release that may run supports that, as far as is known."""
     given = aggregators.strategy_argument(site, metric)
     assert isinstance(site.node, cst.Call)
     if given is None:
@@ -113,7 +113,7 @@ def _disable(model: Model, site: Site, metric: Value) -> Fix | None:
 
 
 def _subclass(model: Model, metric: Metric, metrics: list[Metric]) -> Fix | None:
-    """Leave the test out in a class of the file: a torchmetrics that may run knows no way to switch it off."""
+    """Skip the test in a subclass in the file: some torchmetrics release that may run cannot disable it."""
     changed = unchecked.subclassed(model, metric, metrics)
     return None if changed is None else Fix("leave the NaN test out in a subclass", _grade(model), changed)
 

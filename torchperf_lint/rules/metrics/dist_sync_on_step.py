@@ -30,7 +30,7 @@ _ARGUMENT = "dist_sync_on_step"
     triggers=("torchmetrics", _ARGUMENT),
 )
 def dist_sync_on_step(model: Model) -> Iterator[Finding]:
-    """Metrics made with `dist_sync_on_step=True` that some hot code calls."""
+    """Metrics with `dist_sync_on_step=True` that hot code calls."""
     for made in made_with(model, _ARGUMENT):
         argument = _argument(made)
         if argument is None or model.value(argument.value).constant is not True:
@@ -52,6 +52,6 @@ def _argument(made: Made) -> cst.Arg | None:
 
 
 def _leave_out(made: Made, argument: cst.Arg) -> Fix | None:
-    """Leave the argument out: the metric then gathers when its value is asked for."""
+    """Remove the argument: the metric then gathers in `compute`."""
     edit = edits.drop_argument(made.site.tree, made.site.node, argument)
     return None if edit is None else Fix("gather when the value is asked for", Safety.UNSAFE, (edit,))

@@ -1,4 +1,4 @@
-"""`f1_score(target.cpu(), out.argmax(1).cpu())` for every batch: a score of the host, fed from the device."""
+"""`f1_score(target.cpu(), out.argmax(1).cpu())` for every batch: a host-side score of device data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     triggers=(("sklearn", "skimage"), (".cpu(", ".numpy(", ".tolist(")),
 )
 def host_metric_per_batch(model: Model) -> Iterator[Finding]:
-    """Calls of scores of scikit-learn and scikit-image, in every step, on tensors of the device."""
+    """Calls of scikit-learn and scikit-image scores, in every step, on device tensors."""
     for metric in host_metrics(model):
         count = len(metric.fetches)
         fields = {

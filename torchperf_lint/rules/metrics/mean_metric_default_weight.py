@@ -1,4 +1,4 @@
-"""`MeanMetric.update` with a weight that is a host number, be it the old default 1.0: a copy in every step."""
+"""`MeanMetric.update` with a host number as weight, such as the old default 1.0: a copy in every step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNCHANGED = frozenset({"detach", "clone", "contiguous"})
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AVERAGES))),
 )
 def mean_metric_default_weight(model: Model) -> Iterator[Finding]:
-    """Hot updates of a mean on the device: weighted by a number, or by the default before torchmetrics 1.6.2."""
+    """Hot updates of a mean on the device, weighted by a number or by the default before torchmetrics 1.6.2."""
     sends_default = model.target.torchmetrics_is(torchmetrics_api.SENDS_DEFAULT_WEIGHT)
     for update in aggregators.hot_updates(model):
         if not update.direct or not update.averages:
@@ -58,7 +58,7 @@ def _is_device_tensor(model: Model, update: Update) -> bool:
 
 
 def _tensor(update: Update) -> cst.BaseExpression | None:
-    """The tensor that the new weight takes its device from; None where its text cannot stand twice."""
+    """The tensor that gives the new weight's device; None where its text cannot be repeated."""
     read = update.read_of(update.value)
     tensor = update.value if read is None else read.tensor
     tensor = shape.without_calls(tensor, _UNCHANGED)
@@ -73,12 +73,12 @@ def _is_certain(model: Model, update: Update, tensor: cst.BaseExpression) -> boo
 
 
 def _send_ones(model: Model, update: Update) -> Fix | None:
-    """Build the ones where the value is."""
+    """Create the weights of one on the value's device."""
     torch, tensor = model.name_of("torch", update.site), _tensor(update)
     if torch is None or tensor is None:
         return None
     if update.read_of(update.value) is not None and model.value(tensor).scalar is not True:
-        return None  # While the value is a number, a weight with a dimension does not fit it.
+        return None  # A weight with a dimension does not fit a scalar value.
     assert isinstance(update.site.node, cst.Call)
     added = edits.add_argument(update.site.tree, update.site.node, f"weight={torch}.ones_like({model.text(tensor)})")
     safety = aggregators.graded(model, update, Safety.SAFE if _is_certain(model, update, tensor) else Safety.UNSAFE)
@@ -86,7 +86,7 @@ def _send_ones(model: Model, update: Update) -> Fix | None:
 
 
 def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | None:
-    """Fill the weight in on the device, in the shape that it is spread to anyway."""
+    """Create the weight on the device, in the shape that it is broadcast to anyway."""
     torch, tensor = model.name_of("torch", update.site), _tensor(update)
     if torch is None or tensor is None:
         return None
@@ -95,7 +95,7 @@ def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | Non
     if scalar:
         built = f"{torch}.full_like({text}, {number}, dtype={torch}.float32)"
     elif update.read_of(update.value) is None:
-        # Summing a filled tensor rounds otherwise than summing one spread number: keep it one number.
+        # Summing a filled tensor rounds differently from summing one broadcast number: keep it one number.
         built = f"{torch}.full((), {number}, dtype={torch}.float32, device={text}.device)"
     else:
         return None

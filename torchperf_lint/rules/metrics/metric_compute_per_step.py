@@ -1,4 +1,4 @@
-"""`metric.compute()` in every step: the value of all batches so far is worked out again for each new one."""
+"""`metric.compute()` in every step: the value over all batches so far is recomputed for each new one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     triggers=("torchmetrics", ".compute("),
 )
 def metric_compute_per_step(model: Model) -> Iterator[Finding]:
-    """Calls of `compute` of metrics on the device, in every step, of a value that goes on to grow."""
+    """Calls of `compute`, in every step, of metrics on the device that keep accumulating."""
     calls = hot_calls_of_any(model)
     for each in calls:
         if each.name != "compute" or not each.metric.device.on_accelerator:
@@ -40,7 +40,7 @@ def metric_compute_per_step(model: Model) -> Iterator[Finding]:
 
 
 def _starts_anew(model: Model, each: MetricCall, calls: tuple[MetricCall, ...]) -> bool:
-    """Whether the metric is reset or made in every step as well: the value is that of the step."""
+    """Whether the metric is also reset or created in every step, so that its value is the step's."""
     metrics = walked(model, each)
     if metrics:
         return _any_starts_anew(model, metrics, calls)
@@ -55,7 +55,7 @@ def _starts_anew(model: Model, each: MetricCall, calls: tuple[MetricCall, ...]) 
 
 
 def _any_starts_anew(model: Model, metrics: list[Value], calls: tuple[MetricCall, ...]) -> bool:
-    """Whether one of several metrics may be reset in every step, by whatever name, or is made there."""
+    """Whether one of several metrics may be reset in every step, under any name, or is created there."""
     resets = [other.metric.created for other in calls if other.name == "reset"]
     if None in resets or any(metric.created in resets or metric.cls is not None for metric in metrics):
         return True
@@ -64,5 +64,5 @@ def _any_starts_anew(model: Model, metrics: list[Value], calls: tuple[MetricCall
 
 
 def _is_kept(path: str | None) -> bool:
-    """`self.accuracy`: an attribute outlives the step, whoever made it."""
+    """`self.accuracy`: an attribute outlives the step, wherever the metric was created."""
     return path is not None and "." in path

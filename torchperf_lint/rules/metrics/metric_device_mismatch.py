@@ -1,4 +1,4 @@
-"""`accuracy.update(out.cpu(), target.cpu())`: the metric stays on the host, and every batch is brought to it."""
+"""`accuracy.update(out.cpu(), target.cpu())`: the metric stays on the host, and every batch is copied to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     triggers=("torchmetrics", (".cpu(", ".numpy(", ".tolist(")),
 )
 def metric_device_mismatch(model: Model) -> Iterator[Finding]:
-    """Updates, in every step, of metrics of the host that keep a few numbers, with tensors of the device."""
+    """Updates, in every step, of small-state host metrics with device tensors."""
     for each in mismatches(model):
         fields = {
             "call": f"{model.text(each.site.node.func)}(...)",

@@ -1,4 +1,4 @@
-"""`metric(preds, target)` whose value nobody takes: `update` does without the value of the batch."""
+"""`metric(preds, target)` with an unused value: `update` does not compute the batch's value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _READS_FORWARD = ("_forward_cache", "register_forward", "_forward_full", "_forwa
     triggers=("torchmetrics",),
 )
 def metric_forward_unused(model: Model) -> Iterator[Finding]:
-    """Calls of metrics on the device, in every step, as statements of their own."""
+    """Calls of metrics on the device, in every step, as expression statements."""
     for each in hot_metric_calls(model):
         if each.name not in FORWARD or not each.metric.device.on_accelerator:
             continue
@@ -55,7 +55,7 @@ def _class_name(ref: str | None) -> str:
 
 
 def _is_logged(model: Model, each: MetricCall) -> bool:
-    """Whether Lightning is given the metric: it may then take the value of the batch out of the metric itself."""
+    """Whether the metric is passed to Lightning, which may then read the batch's value from it."""
     if not model.in_lightning_module(each.site) and not model.class_bases(each.site):
         return False
     path = shape.dotted(each.receiver)
@@ -70,7 +70,7 @@ def _is_logged(model: Model, each: MetricCall) -> bool:
 
 
 def _without_values(model: Model, node: cst.BaseExpression, path: str) -> str:
-    """The text of an argument without `path.compute()`: that is a value, of which Lightning knows no metric."""
+    """The text of an argument without `path.compute()`: a value, which Lightning cannot trace to its metric."""
     text = model.text(node)
     for call in shape.calls_in(node):
         owner = shape.receiver(call)
@@ -90,7 +90,7 @@ def _only_update(model: Model, each: MetricCall) -> Fix | None:
         return None
     if edit is None:
         return None
-    # A collection, once updated, shares the states of members that were alike after the first batch, be it by chance.
+    # After the first update, a collection merges the states of members that are equal, even by chance.
     exact = _class_name(each.metric.ref) in torchmetrics_api.ADDS_EXACTLY
     seen = not model.in_lightning_module(each.site) and not model.code.speaks_of(*_READS_FORWARD)
     grade = Safety.SAFE if exact and seen else Safety.UNSAFE

@@ -1,4 +1,4 @@
-"""`BinaryAccuracy()` in a hot loop: it looks at the labels of every batch, and the host waits for what it sees."""
+"""`BinaryAccuracy()` in a hot loop: it checks every batch's labels, and the host waits for the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VALIDATES_VALUES = torchmetrics_api.SHARED_STATES[0] | torchmetrics_api.SHARED_
     triggers=("torchmetrics",),
 )
 def metric_input_validation(model: Model) -> Iterator[Finding]:
-    """Metrics made without a word on `validate_args` whose check of each hot update reads values of the device."""
+    """Metrics without an explicit `validate_args` whose check of each hot update reads device values."""
     for each in made(model):
         task = _task(model, each)
         if task is None or shape.argument(each.site.node, "validate_args") is not None:
@@ -61,7 +61,7 @@ def _task(model: Model, each: Made) -> str | None:
 
 
 def _reads_values(model: Model, task: str, site: Site) -> bool:
-    """Whether the check reads what is on the device: scores of several classes are told from labels by their dtype."""
+    """Whether the check reads device data: multiclass scores are distinguished from labels by dtype alone."""
     call = site.node
     assert isinstance(call, cst.Call)
     preds = shape.argument(call, "preds", 0)
@@ -74,6 +74,6 @@ def _reads_values(model: Model, task: str, site: Site) -> bool:
 
 
 def _do_not_check(each: Made) -> Fix | None:
-    """Switch the check off."""
+    """Disable the check."""
     added = edits.add_argument(each.site.tree, each.site.node, "validate_args=False")
     return None if added is None else Fix("do not check the values of each batch", Safety.UNSAFE, added)

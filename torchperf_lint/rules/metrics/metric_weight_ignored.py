@@ -1,4 +1,4 @@
-"""`MeanMetric(nan_strategy="disable")` updated with weights: torchmetrics puts ones in their place."""
+"""`MeanMetric(nan_strategy="disable")` updated with weights: torchmetrics replaces them by ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     torchmetrics=torchmetrics_api.IGNORES_WEIGHT,
 )
 def metric_weight_ignored(model: Model) -> Iterator[Finding]:
-    """Weights given to means that are made without the test for NaN."""
+    """Weights passed to means whose NaN test is disabled."""
     found: dict[int, Finding] = {}
     for each in made(model):
         if (
@@ -51,7 +51,7 @@ def metric_weight_ignored(model: Model) -> Iterator[Finding]:
 
 
 def _test_again(model: Model, each: Made) -> Fix | None:
-    """Take the strategy back: the test makes the host wait, and lets the weights through."""
+    """Remove the strategy: the NaN test makes the host wait, but respects the weights."""
     given = aggregators.strategy_argument(each.site, each.metric)
     if not isinstance(given, cst.BaseExpression) or not isinstance(given, cst.SimpleString):
         return None

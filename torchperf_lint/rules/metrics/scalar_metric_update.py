@@ -1,4 +1,4 @@
-"""`metric.update(loss.item())` with the metric on the device: the number goes over and back in every step."""
+"""`metric.update(loss.item())` with the metric on the device: the number makes a round trip in every step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OTHER_DEVICES = ("cuda:1", "cuda:2", "cuda:3")
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AGGREGATORS))),
 )
 def scalar_metric_update(model: Model) -> Iterator[Finding]:
-    """Hot updates of device-resident aggregators whose arguments are read from the device, or are host numbers."""
+    """Hot updates of device-resident aggregators with values read from the device, or with host numbers."""
     for update in aggregators.hot_updates(model):
         sink = model.text(update.site.node.func)
         for read in update.reads:
@@ -44,7 +44,7 @@ def scalar_metric_update(model: Model) -> Iterator[Finding]:
             }
             because = (*update.because, *read.because, *update.hot_path.because)
             yield Finding(read.site, because, _keep_tensor(model, update, read), fields)
-        # A list of values would keep numbers and tensors on two devices: nothing better can be offered.
+        # A list of values would mix numbers and tensors on two devices, so there is no better form.
         if not update.reads and aggregators.is_number(model, update.value) and not _lists(update):
             fields = {
                 "argument": model.text(update.value),
@@ -62,8 +62,8 @@ def _lists(update: Update) -> bool:
 
 
 def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
-    """Pass the tensor: the metric casts it as it would have cast the number."""
-    # Whole numbers have no gradient to cut off.
+    """Pass the tensor: the metric casts it as it cast the number."""
+    # Integers have no gradient to detach.
     cut = "" if (model.value(read.tensor).dtype or "").startswith(("int", "uint", "bool")) else ".detach()"
     text = edits.postfix(read.site.tree, read.tensor) if cut else edits.text_of(read.site.tree, read.tensor)
     edit = edits.replace(read.site.tree, read.site.node, text + cut)
@@ -71,7 +71,7 @@ def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
     whole = any(argument is read.site.node for argument in arguments)
     if edit is None or _lists(update) or not (whole or _is_computed_from(model, read, arguments)):
         return None
-    # Imputing writes into what it is given, and tensors of another device cannot be added.
+    # Imputing writes into its argument, and tensors on different devices cannot be added.
     drops_nan = all(aggregators.drops_nan(model, metric) for metric in update.metrics)
     alone = drops_nan and not model.code.states(*_OTHER_DEVICES)
     safety = Safety.SAFE if whole and alone else Safety.UNSAFE
@@ -79,7 +79,7 @@ def _keep_tensor(model: Model, update: Update, read: HostRead) -> Fix | None:
 
 
 def _is_computed_from(model: Model, read: HostRead, arguments: list[cst.BaseExpression]) -> bool:
-    """Whether the argument is the read after some arithmetic with numbers."""
+    """Whether the argument is the read after arithmetic with numbers."""
     node = read.site.node
     while True:
         parent = model.parent(node)
@@ -95,13 +95,13 @@ def _is_computed_from(model: Model, read: HostRead, arguments: list[cst.BaseExpr
 
 
 def _leaves_weight_out(update: Update) -> bool:
-    """Whether the metric weighs the value by its default, which depends on the version."""
+    """Whether the metric uses its default weight, which depends on the version."""
     names = map(metric_calls.class_name, update.metrics)
     return update.weight is None and any(name in torchmetrics_api.AVERAGES for name in names)
 
 
 def _wrap_number(model: Model, update: Update) -> Fix | None:
-    """Give a tensor that stays on the host: without dimensions it meets the metric's state as a kernel argument."""
+    """Pass a zero-dimensional host tensor: it meets the metric's state as a kernel argument."""
     torch = model.name_of("torch", update.site)
     weight = update.weight
     if torch is None or not (weight is None or aggregators.is_number(model, weight)):

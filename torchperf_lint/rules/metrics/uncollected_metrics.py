@@ -1,4 +1,4 @@
-"""`precision.update(out, y)` beside `recall.update(out, y)`: the same counts are worked out once for each."""
+"""`precision.update(out, y)` beside `recall.update(out, y)`: each computes the same counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     triggers=("torchmetrics",),
 )
 def uncollected_metrics(model: Model) -> Iterator[Finding]:
-    """Metrics made alike and updated alike in every step, without a collection around them."""
+    """Metrics with the same arguments and the same updates in every step, outside a collection."""
     for shared in shared_states(model):
         names = [f"`{name}`" for name in shared.names]
         because = tuple(Because(each.site.rows[0], f"`{each.class_name}` is made here") for each in shared.made)

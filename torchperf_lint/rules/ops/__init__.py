@@ -1,1 +1,1 @@
-"""TPL8xx: operations on tensors: many small ones where a few large ones do."""
+"""TPL8xx: tensor operations: many small ones where a few large ones suffice."""

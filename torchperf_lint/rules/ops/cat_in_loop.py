@@ -1,4 +1,4 @@
-"""`all_scores = torch.cat([all_scores, scores])` on every pass: all that was gathered is copied again."""
+"""`all_scores = torch.cat([all_scores, scores])` in every pass: everything gathered so far is copied again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _JOINS = tuple(f"torch.{name}" for name in ("cat", "concat", "concatenate", "hst
     triggers=(("cat(", "concat(", "concatenate(", "stack(", "append("),),
 )
 def cat_in_loop(model: Model) -> Iterator[Finding]:
-    """Concatenations that a loop over batches adds to and does not read."""
+    """Concatenations that a batch loop only extends and does not read."""
     for site in model.calls(*_JOINS, hot=True, near_device=False):
         hot_path = model.hot_path(site)
         name = None if hot_path is None or hot_path.loop is None else growth(model, site, hot_path.loop)

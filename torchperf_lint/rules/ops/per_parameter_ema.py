@@ -30,7 +30,7 @@ _UPDATES = (".mul_(", ".copy_(", ".lerp_(", ".data", "*=", "load_state_dict")
     asks=("torch",),
 )
 def per_parameter_ema(model: Model) -> Iterator[Finding]:
-    """Hot loops over two lists or dicts of parameters that update the average of one by the other."""
+    """Hot loops over two lists or dicts of parameters that update one as the moving average of the other."""
     for site, average in averages(model):
         hot_path = model.hot_path(site)
         if hot_path is not None and not model.in_test(site):

@@ -1,4 +1,4 @@
-"""`for i in range(x.shape[0]): y[i] = x[i].softmax(0)`: a few kernels for each row, where one could do all rows."""
+"""`for i in range(x.shape[0]): y[i] = x[i].softmax(0)`: a few kernels per row, where one could do all rows."""
 
 from __future__ import annotations
 

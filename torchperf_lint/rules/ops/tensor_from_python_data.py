@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MAKERS = (*torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES, "torch.Tensor")
 _NOT_TAKEN = frozenset("object object_ longdouble float128 clongdouble complex256 str str_".split())
-"""Dtypes of arrays that torch does not take, while it may take the numbers in them."""
+"""Array dtypes that torch rejects, although it may accept their numbers."""
 
 
 @rule(
@@ -33,7 +33,7 @@ _NOT_TAKEN = frozenset("object object_ longdouble float128 clongdouble complex25
     cpu_only_too=True,
 )
 def tensor_from_python_data(model: Model) -> Iterator[Finding]:
-    """Calls that make a tensor of a list of arrays, for every step, sample or batch."""
+    """Calls that convert a list of arrays to a tensor, for every step, sample or batch."""
     for site in model.calls(*_MAKERS):
         call = site.node
         if not call.args or call.args[0].keyword is not None or call.args[0].star:

@@ -1,1 +1,1 @@
-"""Reading device values on the host: every read waits until the device has caught up."""
+"""Host reads of device values: each read waits until the device has caught up."""

@@ -1,4 +1,4 @@
-"""`losses.update(loss.item(), n)`: an average meter that is fed one wait per step."""
+"""`losses.update(loss.item(), n)`: an average meter that costs one wait per step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), (".update(", ".add(", ".step(", "eter")),
 )
 def average_meter_item(model: Model) -> Iterator[Finding]:
-    """Reads that only go into a meter, which could add up tensors just as well."""
+    """Reads that only go into a meter, which could sum tensors as well."""
     for read in hot_reads(model):
         if read.role is Sink.METER:
             fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "meter": read.sink}
@@ -39,7 +39,7 @@ def average_meter_item(model: Model) -> Iterator[Finding]:
 
 
 def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
-    """Feed the detached tensor in float64, in which Python itself would have averaged."""
+    """Pass the detached tensor in float64, the precision in which Python would have averaged."""
     call = read.parent
     owner = shape.receiver(call) if isinstance(call, cst.Call) else None
     if owner is None or not isinstance(call, cst.Call):
@@ -53,7 +53,7 @@ def _feed_tensor(model: Model, read: HostRead) -> Fix | None:
 
 
 def _safety(model: Model, meter: cst.BaseExpression, call: cst.Call, read: HostRead) -> Safety | None:
-    """How far a meter can be fed tensors: not at all if it reads them itself; on trust if its class is elsewhere."""
+    """The grade of passing tensors to the meter: None if it reads them itself; less than SAFE in any case."""
     value = model.value(meter)
     if value.cls is not None:
         fed = _parameter(model, call, read)
@@ -65,7 +65,7 @@ def _safety(model: Model, meter: cst.BaseExpression, call: cst.Call, read: HostR
 
 
 def _parameter(model: Model, call: cst.Call, read: HostRead) -> int | str | None:
-    """The parameter of the meter's method that is fed the read, by name or position; None behind a star."""
+    """The parameter of the meter's method that receives the read, by name or position; None after a star."""
     argument = read.site.node
     while (parent := model.parent(argument)) is not call and parent is not None:
         argument = parent

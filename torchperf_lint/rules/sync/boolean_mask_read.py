@@ -1,4 +1,4 @@
-"""`x[mask]`: the size of the result is in the mask, and the host waits for it."""
+"""`x[mask]`: the result's size depends on the mask, and the host waits for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FILLS = ("masked_fill", "masked_fill_")
     triggers=(("[", "masked_fill"),),
 )
 def boolean_mask_read(model: Model) -> Iterator[Finding]:
-    """Reads and updates through a boolean mask, writes of device tensors through one, and fills with such."""
+    """Reads and updates through a boolean mask, masked writes of device tensors, and `masked_fill` with such values."""
     for indexed, mask in indexing.hot_masks(model):
         because = (*indexed.value(mask).because, *indexed.hot_path.because)
         often = "twice " if indexed.use is Use.UPDATED else ""
@@ -55,7 +55,7 @@ def boolean_mask_read(model: Model) -> Iterator[Finding]:
 
 
 def _value_on_device(model: Model, call: cst.Call) -> tuple[Because, ...] | None:
-    """What shows that a tensor on the device is filled with another one from there."""
+    """Evidence that a device tensor is filled with another device tensor."""
     filled, value = shape.receiver(call), shape.argument(call, "value", 1)
     if not isinstance(value, cst.BaseExpression) or filled is None or model.on_device(filled) is None:
         return None
@@ -63,11 +63,11 @@ def _value_on_device(model: Model, call: cst.Call) -> tuple[Because, ...] | None
 
 
 _NEUTRAL = {"MultiplyAssign": "1", "DivideAssign": "1", "AddAssign": "0", "SubtractAssign": "0"}
-"""What leaves an element as it is, by the operator that updates it."""
+"""The neutral operand of each update operator."""
 
 
 def _over_all(model: Model, indexed: Indexed) -> Fix | None:
-    """The same over all elements, those that the mask leaves out made neutral."""
+    """The same operation over all elements, with neutral values where the mask is false."""
     return _summed(model, indexed) if indexed.use is Use.READ else _updated(model, indexed)
 
 

@@ -1,4 +1,4 @@
-"""`Categorical(logits=model(x))` in every step: each parameter is checked, and the host waits for the answer."""
+"""`Categorical(logits=model(x))` in every step: each parameter is checked, and the host waits for the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     triggers=("distributions",),
 )
 def distribution_validation(model: Model) -> Iterator[Finding]:
-    """Distributions over device tensors that are made in every step without a choice about the check."""
+    """Distributions over device tensors, created in every step without an explicit `validate_args`."""
     if model.called_anywhere(*SWITCHES_ALL):
         return
     for site in model.calls(*CHECKED, hot=True):
@@ -46,6 +46,6 @@ def distribution_validation(model: Model) -> Iterator[Finding]:
 
 
 def _parameter_on_device(model: Model, site: Site) -> tuple[Because, ...] | None:
-    """What shows that a parameter lives on the device; the others are brought there before they are checked."""
+    """Evidence that a parameter is on the device; other parameters are moved there before the check."""
     shown = (model.on_device(argument.value) for argument in site.node.args)
     return next((because for because in shown if because is not None), None)

@@ -1,4 +1,4 @@
-"""`x.nonzero()`, `torch.unique(x)`: the size of the result is in the data, and the host waits for it."""
+"""`x.nonzero()`, `torch.unique(x)`: the result's size depends on the data, and the host waits for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     ),
 )
 def dynamic_shape_op(model: Model) -> Iterator[Finding]:
-    """Searches, selections and counts over device tensors, unless the call is told the size."""
+    """Searches, selections and counts over device tensors, unless the call passes the size."""
     for site, because in sizes.hot_calls_sized_by_data(model):
         hot_path = model.hot_path(site)
         if hot_path is not None:
@@ -39,7 +39,7 @@ def dynamic_shape_op(model: Model) -> Iterator[Finding]:
 
 
 def _with_size(model: Model, site: Site) -> Fix | None:
-    """Hand the size over where the function has read it already."""
+    """Pass the size where the function has already read it."""
     known = sizes.size_read_before(model, site)
     argument, _ = SIZE_ARGUMENTS.get(shape.method_name(site.node) or "", (None, None))
     if known is None or argument is None or not model.keeps_builtin("int"):

@@ -1,4 +1,4 @@
-"""`n = t.item()`, then work for the device, then the first use of `n`: the host waits sooner than it has to."""
+"""`n = t.item()`, then device work, then the first use of `n`: the host waits earlier than necessary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     triggers=((".item", ".cpu", ".tolist", ".numpy", *(f"{ending}(" for ending in READER_ENDINGS)),),
 )
 def early_host_read(model: Model) -> Iterator[Finding]:
-    """Reads that could stand directly before their first use, in the same block and behind work for the device."""
+    """Reads that could move to just before their first use, in the same block and after device work."""
     for early in early_reads(model):
         read = early.read
         fix = coalesced_fixes(model).get(read.site.start)

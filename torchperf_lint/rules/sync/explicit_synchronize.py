@@ -32,25 +32,25 @@ _COPIES = frozenset({"copy_", "non_blocking"})
     triggers=("synchronize",),
 )
 def explicit_synchronize(model: Model) -> Iterator[Finding]:
-    """Waits for the device in training loops and hooks, but where the code measures time or orders other streams."""
+    """Waits for the device in training loops and hooks, unless the code measures time or orders other streams."""
     if habits.orders_streams(model.code):
         return
     for site in _waits(model):
         hot_path = model.hot_path(site)
-        # A module's `forward` and an optimizer's `step` may wait for what runs elsewhere.
+        # A module's `forward` and an optimizer's `step` may wait for other devices' work.
         trains = hot_path is not None and (hot_path.trains or names_training(model.function_name(site)))
         if hot_path is None or not trains or _measures(model, site, hot_path) or model.in_test(site):
             continue
         names = surroundings.names_used(model, site)
         if names >= _COPIES or ("cpu" in names and "non_blocking" in names):
-            continue  # A copy to the host that is not waited for may be read here.
+            continue  # An asynchronous copy to the host may be read here.
         edit = placing.deleted(model, site)
         fix = None if edit is None else Fix("wait for nothing", Safety.UNSAFE, (edit,))
         yield Finding(site, hot_path.because, fix, {"call": model.brief(site.node), "where": hot_path.where})
 
 
 def _waits(model: Model) -> Iterator[Site]:
-    """Calls that wait for the device, or for the stream on which everything runs."""
+    """Calls that wait for the device, or for the default stream."""
     yield from model.calls(*_DEVICE_WIDE)
     for site in model.method_calls("synchronize"):
         stream = shape.receiver(site.node)
@@ -59,7 +59,7 @@ def _waits(model: Model) -> Iterator[Site]:
 
 
 def _measures(model: Model, site: Site, hot_path: HotPath) -> bool:
-    """Whether the function around the wait measures time; of one that a loop calls, whether its file may."""
+    """Whether the function around the wait measures time; for a function that a loop calls, whether its file may."""
     if any(TIMING_NAMES.search(name.lower()) for name in surroundings.names_used(model, site)):
         return True
     if hot_path.loop is not None or model.framework(site) is not None:

@@ -1,4 +1,4 @@
-"""`TrainingArguments(logging_steps=1)`: a trainer that is set up to read the loss on the host in every step."""
+"""`TrainingArguments(logging_steps=1)`: a trainer configured to read the loss on the host in every step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     triggers=(("logging_steps", "create_supervised_trainer"),),
 )
 def framework_sync_default(model: Model) -> Iterator[Finding]:
-    """Logging after every step, and a trainer whose output is the loss as a number."""
+    """Logging after every step, and a trainer that outputs the loss as a number."""
     for site in model.calls(*TRAINING_ARGUMENTS):
         logged = given(model, site.node, "logging_steps")
         if logged is None or not logged.is_constant(1) or not _logs_steps(model, site):
@@ -51,7 +51,7 @@ def framework_sync_default(model: Model) -> Iterator[Finding]:
 
 
 def _logs_steps(model: Model, site: Site) -> bool:
-    """Whether the trainer logs by steps, on an accelerator, and has many of them to do."""
+    """Whether the trainer logs by steps, on an accelerator, and runs many steps."""
     strategy, steps = given(model, site.node, "logging_strategy"), given(model, site.node, "max_steps")
     on_host = [given(model, site.node, name) for name in ("use_cpu", "no_cuda")]
     if strategy is None or steps is None or model.in_test(site):
@@ -64,7 +64,7 @@ def _logs_steps(model: Model, site: Site) -> bool:
 
 
 def _log_seldom(model: Model, site: Site, interval: cst.BaseExpression) -> Fix | None:
-    """Log every ten steps, and without the filter for NaN, which reads the loss in every step as well."""
+    """Log every ten steps, without the NaN filter, which also reads the loss in every step."""
     changed = edits.together(edits.replace(site.tree, interval, "10"))
     filtered = given(model, site.node, "logging_nan_inf_filter")
     if filtered is not None and filtered.absent:

@@ -1,4 +1,4 @@
-"""`preds.extend(out.cpu().numpy())` in every step: whole tensors brought to the host batch by batch."""
+"""`preds.extend(out.cpu().numpy())` in every step: whole tensors are copied to the host batch by batch."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from torchperf_lint.model.flow import Use
 
 _OTHER_MATTERS = (goes_back, is_fetch, feeds_host_metric, is_one_read)
-"""What tells that the copy is part of a round trip, feeds a score, or is itself the one read of several numbers."""
+"""Whether the copy is part of a round trip, feeds a score, or is itself one read of several numbers."""
 
 _BY_ELEMENT = frozenset("cpu to numpy tolist astype float double half long int bool".split())
-"""What does the same to tensors one by one as to all of them joined."""
+"""Methods that have the same effect on single tensors as on their concatenation."""
 
 _DETACH = frozenset({"detach"})
 _JOINS = {
@@ -55,7 +55,7 @@ _JOINS = {
     triggers=((".cpu", ".numpy", ".tolist", '"cpu"', "'cpu'", "cpu(", "numpy(", "np(", "host("),),
 )
 def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
-    """The first copy of each chain `x.detach().cpu().numpy()`, unless the value goes on to be one number."""
+    """The first copy of each chain `x.detach().cpu().numpy()`, unless the value becomes a single number."""
     for site, copied, says in _copies(model):
         hot_path = model.hot_path(site)
         because = model.on_device(copied)
@@ -71,7 +71,7 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
 
 
 def _copies(model: Model) -> Iterator[tuple[Site, cst.BaseExpression, tuple[Because, ...]]]:
-    """What brings a tensor to the host, the tensor, and, if a helper does it, what shows that."""
+    """Each copy to the host, its tensor, and the evidence if a helper makes the copy."""
     for site in model.method_calls("cpu", "to", "numpy", "tolist", hot=True):
         receiver = shape.receiver(site.node)
         if receiver is not None and _brings_to_host(site.node) and not stands_in_reader(model, site):
@@ -90,22 +90,22 @@ def _brings_to_host(call: cst.Call) -> bool:
 
 
 def _is_deliberate(model: Model, site: Site, hot_path: HotPath) -> bool:
-    """A module's `forward` that works on the host, or a branch for programs that keep their data there."""
+    """Whether a module's `forward` works on the host, or a branch serves programs that keep their data there."""
     return hot_path.function in ("forward", "backward") or conditions.chosen_for_device(model, site)
 
 
 def _is_copied(model: Model, receiver: cst.BaseExpression) -> bool:
-    """Something whose data are copied; of an unknown object's `.cpu()` that is not known."""
+    """Whether the receiver's data are copied; unknown for an unknown object's `.cpu()`."""
     return model.value(receiver).kind is not Kind.UNKNOWN
 
 
 def _is_part_of_read(model: Model, site: Site) -> bool:
-    """`x.cpu().item()` is a scalar read, and other rules' matter."""
+    """Whether the copy is part of a scalar read such as `x.cpu().item()`, which other rules report."""
     return any(read.site.start <= site.start and site.end <= read.site.end for read in hot_reads(model))
 
 
 def _outermost(model: Model, call: cst.Call) -> cst.Call:
-    """The last call of the method chain that the call stands in."""
+    """The last call of the method chain that contains the call."""
     while True:
         attribute = model.parent(call)
         outer = model.parent(attribute) if isinstance(attribute, cst.Attribute) else None
@@ -115,7 +115,7 @@ def _outermost(model: Model, call: cst.Call) -> cst.Call:
 
 
 def _must_be_on_host(model: Model, site: Site, hot_path: HotPath) -> bool:
-    """Whether the copy goes to something that works on the host only, or decides what the loop does next."""
+    """Whether the copy goes to something that only works on the host, or decides what the loop does next."""
     node: cst.CSTNode = site.node
     parent = model.parent(node)
     while parent is not None:
@@ -138,7 +138,7 @@ def _works_on_host(function: str) -> bool:
 
 
 def _used_on_host(model: Model, site: Site, hot_path: HotPath, name: str) -> bool:
-    """Whether a copy that is given a name is written out, or steers the loop, later in the step."""
+    """Whether a copy bound to a name is written out, or decides what the loop does, later in the step."""
     in_step = [use for use in model.uses(name, site, hot_path).of("load") if use.inside or hot_path.loop is None]
     return any(use.decides or _works_on_host(use.call or "") for use in in_step)
 
@@ -147,7 +147,7 @@ def _used_on_host(model: Model, site: Site, hot_path: HotPath, name: str) -> boo
 
 
 class _Filling(NamedTuple):
-    """How a list takes what is copied: as one entry (`append`), or entry by entry (`extend`, `+=`)."""
+    """How the list receives the copy: as one entry (`append`), or entry by entry (`extend`, `+=`)."""
 
     name: str
     node: cst.Call | cst.AugAssign
@@ -155,7 +155,7 @@ class _Filling(NamedTuple):
 
 
 def _collect_on_device(model: Model, site: Site) -> Fix | None:
-    """Fill the list with the tensors as they are, and copy them after the loop: joined, where that is the same."""
+    """Collect the tensors themselves and copy them after the loop, concatenated where that gives the same."""
     hot_path, outer, kept = model.hot_path(site), _outermost(model, site.node), shape.receiver(site.node)
     filling = _filling(model, outer)
     if hot_path is None or filling is None or kept is None or not surroundings.ends_plainly(model, hot_path):
@@ -181,7 +181,7 @@ def _collect_on_device(model: Model, site: Site) -> Fix | None:
 
 
 def _means_the_same_behind(model: Model, site: Site, hot_path: HotPath, chain: list[cst.Call]) -> bool:
-    """Whether what the methods are given (`astype(np.float32)`) is the same behind the loop as in each pass."""
+    """Whether the methods' arguments (`astype(np.float32)`) mean the same after the loop as in each pass."""
     for call in chain:
         for argument in call.args:
             if any(True for _ in shape.calls_in(argument.value)):
@@ -212,17 +212,17 @@ def _filling(model: Model, copied: cst.Call) -> _Filling | None:
 
 
 def _kept(model: Model, site: Site, hot_path: HotPath, tensor: cst.BaseExpression, copy: str) -> str:
-    """What the list is given: without its graph, and a copy of what would hold more memory or be written over."""
+    """The collected expression: detached, and copied if it would hold more memory or be overwritten."""
     bare = shape.without_calls(tensor, _DETACH)
     text = edits.postfix(site.tree, bare)
     shares = _is_part(bare) or not is_never_written(model, bare, site, hot_path) or habits.replays_graphs(model.code)
-    # NumPy takes no tensor with a graph, so without `detach` there was none.
+    # NumPy rejects tensors that require a gradient, so without `detach` there was none.
     detached = text if bare is tensor and ".numpy()" in copy and not shares else f"{text}.detach()"
     return f"{detached}.clone()" if shares else detached
 
 
 def _is_part(tensor: cst.BaseExpression) -> bool:
-    """Whether the tensor is a part of a larger one, and shares its memory."""
+    """Whether the tensor is a view of part of a larger one."""
     while True:
         if isinstance(tensor, cst.Subscript):
             return True
@@ -235,7 +235,7 @@ def _is_part(tensor: cst.BaseExpression) -> bool:
 
 
 def _chain(model: Model, first: cst.Call, last: cst.Call) -> list[cst.Call]:
-    """The calls of the chain from the one to the other."""
+    """The chain's calls from `first` to `last`."""
     calls = [first]
     while first is not last:
         first = cst.ensure_type(model.parent(cst.ensure_type(model.parent(first), cst.Attribute)), cst.Call)
@@ -246,7 +246,7 @@ def _chain(model: Model, first: cst.Call, last: cst.Call) -> list[cst.Call]:
 def _copied_after_loop(
     model: Model, site: Site, filling: _Filling, copy: str, methods: list[str]
 ) -> Edit | tuple[Edit, ...] | None:
-    """What brings the collected tensors to the host behind the loop, so that the list's readers find what they did."""
+    """The copy of the collected tensors to the host after the loop, so that the list's readers see the same values."""
     hot_path, name = model.hot_path(site), filling.name
     assert hot_path is not None
     readers = model.uses(name, site, hot_path).of("load")
@@ -268,7 +268,7 @@ def _copied_after_loop(
 
 
 def _joined_by(model: Model, readers: list[Use]) -> Site | None:
-    """The call that joins the list, if that is all that is done with it."""
+    """The call that concatenates the list, if that is its only use."""
     for site in model.calls(*_JOINS) if len(readers) == 1 else ():
         if site.node.args and site.tree.span(site.node.args[0].value) == (readers[0].start, readers[0].end):
             return site
@@ -281,7 +281,7 @@ def _joined_on_device(model: Model, site: Site, copy: str, as_numpy: bool) -> tu
     changed: list[Edit | None] = [Edit(end, end, copy.encode())]
     joins = model.value(site.node.func).ref or ""
     if surroundings.may_be_caught(model, site) or not all(map(_is_axis_or_name, site.node.args[1:])):
-        return None  # `except ValueError` knows NumPy's complaint about an empty list, and `out=` is on the host
+        return None  # `except ValueError` may handle NumPy's error for an empty list, and `out=` is on the host
     if joins.startswith("numpy."):
         others = site.node.args[1:]
         if torch is None or not as_numpy or len(others) > 1 or not all(map(_is_axis, others)):
@@ -298,6 +298,6 @@ def _is_axis_or_name(argument: cst.Arg) -> bool:
 
 
 def _is_axis(argument: cst.Arg) -> bool:
-    """Whether it says along which dimension to join; without one (`axis=None`), NumPy would flatten first."""
+    """Whether the argument names the dimension to join; without one (`axis=None`), NumPy flattens first."""
     named = argument.keyword is None or argument.keyword.value == "axis"
     return named and not argument.star and isinstance(argument.value, (cst.Integer, cst.UnaryOperation))

@@ -1,4 +1,4 @@
-"""`if torch.isnan(loss):`, `max(a, b)`: a tensor is asked for true or false, and the host waits for the answer."""
+"""`if torch.isnan(loss):`, `max(a, b)`: a tensor's truth value is tested, and the host waits for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
 
 _ON_DEVICE = {"max": ("maximum", "min"), "min": ("minimum", "max")}
-"""What chooses between two tensors on the device, and the bound of `clamp` that does it with a number."""
+"""For each Python function, the torch function for two device tensors, and the bound of `clamp` for a number."""
 
 
 _RANGES: dict[str, tuple[int, int]] = {
@@ -28,7 +28,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "int32": (-(2**31), 2**31 - 1),
     "float16": (-65504, 65504),
 }
-"""The numbers that the narrow dtypes hold."""
+"""The ranges of the narrow dtypes."""
 
 
 @rule(
@@ -42,7 +42,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     triggers=(("if ", "if(", "while", "assert", " and ", " or ", "not ", "not(", "max(", "min(", "equal", "allclose"),),
 )
 def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
-    """Branches, `and`, `or`, `not` and assertions on tensors, and functions of Python that compare or read them."""
+    """Branches, `and`, `or`, `not` and assertions on tensors, and Python functions that compare or read them."""
     for truth in hot_truths(model):
         if model.in_test(truth.site):
             continue
@@ -91,14 +91,14 @@ def _is_scalar(model: Model, node: cst.BaseExpression) -> bool:
 
 
 def _is_made_here(node: cst.BaseExpression) -> bool:
-    """Whether it is a new tensor, which nothing else holds: Python's `max` gives one of the two objects itself."""
+    """Whether it is a new tensor without other references: Python's `max` returns one of its arguments itself."""
     return isinstance(node, cst.Call) and shape.method_name(node) in FULL_REDUCTIONS
 
 
 def _keeps_dtype(model: Model, tensor: cst.BaseExpression, number: cst.BaseExpression) -> bool:
-    """Whether the number fits into the tensor's dtype: a bound with a fraction makes floats of whole numbers.
+    """Whether the number fits the tensor's dtype: a fractional bound turns integers into floats.
 
-    What does not fit is an error, or becomes another number: -1 is 255 for `torch.uint8`.
+    A number outside the dtype's range is an error or wraps around: -1 is 255 for `torch.uint8`.
     """
     dtype, value = model.value(tensor).dtype or "", model.value(number)
     floats = dtype.startswith(("float", "bfloat"))

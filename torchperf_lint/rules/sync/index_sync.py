@@ -1,4 +1,4 @@
-"""`x[:n]` with n on the device, `x[[0, 2]]`, `x[i] = 0.0`: indices, sizes and numbers that are waited for."""
+"""`x[:n]` with n on the device, `x[[0, 2]]`, `x[i] = 0.0`: indices, sizes and numbers that the host waits for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
 
 _WRITES_ON_DEVICE_SINCE = ">=2.14"
-"""The releases of torch that write a Python number to an element without copying it to the device first."""
+"""Releases of torch that write a Python number to an element without first copying it to the device."""
 
 _LARGEST_HALF = 65504
 """The largest number of torch.float16."""
@@ -40,7 +40,7 @@ _WAITS = {
     triggers=(("[", "range(", "zeros(", "ones(", "empty(", "full(", "view(", "expand(", "repeat("),),
 )
 def index_sync(model: Model) -> Iterator[Finding]:
-    """Indices and sizes on the device, indices on the host for tensors on the device, numbers written to elements."""
+    """Device-side indices and sizes, host-side indices into device tensors, and numbers written to elements."""
     for place in hot_places(model):
         if place.by == "number" and model.target.torch_is(_WRITES_ON_DEVICE_SINCE):
             continue
@@ -61,7 +61,7 @@ def _filled(model: Model, place: Costly) -> Fix | None:
     if indexed is None or not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
         return None
     number = edits.text_of(site.tree, statement.value)
-    # An assignment works its number out first, a call its index.
+    # An assignment evaluates its number first, a call its index.
     element = edits.text_of(site.tree, site.node)
     if not model.certain_number(statement.value) or ":=" in element:
         return None
@@ -78,7 +78,7 @@ def _filled(model: Model, place: Costly) -> Fix | None:
 
 
 def _fits(model: Model, owner: cst.BaseExpression, number: cst.BaseExpression) -> bool:
-    """Whether the number fits the tensor's dtype: too large for a short float, `x[rows] = v` writes an infinity."""
+    """Whether the number fits the tensor's dtype: if it exceeds a short float, `x[rows] = v` writes an infinity."""
     dtype, constant = model.value(owner).dtype, model.value(number).constant
     if dtype is not None and dtype not in ("float16", "bfloat16"):
         return True

@@ -1,4 +1,4 @@
-"""`total += loss.item()`: a running sum that waits for the device in every step, deferred to the end of the loop."""
+"""`total += loss.item()`: a running sum that waits in every step; the fix defers the read to the loop's end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), ("+=", ".append")),
 )
 def item_accumulation(model: Model) -> Iterator[Finding]:
-    """Reads that feed a sum or a list which nothing looks at before the loop ends (or a throttle lets it)."""
+    """Reads that feed a sum or a list that is not used before the loop ends (except under a sampling guard)."""
     for read in hot_reads(model):
         if read.role not in (Sink.ACCUMULATED, Sink.COLLECTED):
             continue
@@ -45,7 +45,7 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
 
 
 def _use(model: Model, read: HostRead, name: str) -> str:
-    """What the number is for, as the end of the message."""
+    """The number's use, as the end of the message."""
     if not name.isidentifier():
         return f" to be {read.role.value.replace('a running sum', f'`{name}`').replace('a list', f'`{name}`')}"
     now_and_then = model.uses(name, read.site, read.hot_path).is_read_now_and_then
@@ -56,7 +56,7 @@ def _use(model: Model, read: HostRead, name: str) -> str:
 
 
 class _Deferral(NamedTuple):
-    """How a sum is kept on the device: what each read becomes, what brings the sum to the host, how exact that is."""
+    """How to keep a sum on the device: the replacement of each read, the final read, and how exact this is."""
 
     kept: str
     convert: str
@@ -64,7 +64,7 @@ class _Deferral(NamedTuple):
 
 
 def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
-    """Keep the sum on the device in float64, in which Python itself would have added, and read it after the loop."""
+    """Keep the sum on the device in float64, Python's own precision, and read it after the loop."""
     statement = read.parent
     if (
         not isinstance(statement, cst.AugAssign)
@@ -88,7 +88,7 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
 
 
 def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]) -> _Deferral | None:
-    """The exact way to keep the sum on the device, or the nearest one, or None where the types are not known."""
+    """The exact form of a device-side sum, or the nearest one, or None where the types are unknown."""
     dtype = model.value(read.tensor).dtype or ""
     whole = dtype.startswith(("int", "uint", "bool"))
     reader = read.reader
@@ -97,16 +97,16 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
         return None
     alike = _is_alike(model, read)
     if not alike and not model.value(read.tensor).scalar:
-        return None  # A sum cannot take another shape in.
+        return None  # A sum's shape cannot change.
     if whole and len({type(start) for start in starts}) > 1:
-        return None  # It is an int in some passes and a float in others.
+        return None  # an int in some passes and a float in others
     if whole and reader != "float" and scale.whole and all(type(start) is int for start in starts):
-        # A sum of smaller integers would run over where Python's does not.
+        # A sum of smaller integers would overflow where Python's does not.
         kept = "" if dtype in ("int64", "bool") else ".long()"
         return _Deferral(kept, "int", Safety.SAFE if alike else Safety.UNSAFE)
     if whole and reader != "float" and scale.whole is None:
         return None
-    # An empty loop would turn an integer start into a float: harmless where every use makes a float of it.
+    # With an empty loop an integer start would become a float: harmless where every use converts it to float.
     float_before = all(type(start) is float for start in starts) or all(
         use.as_float for use in (*uses.of("load"), *(use for use in uses.of("augment") if not use.inside))
     )
@@ -116,7 +116,7 @@ def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]
 
 
 def _is_alike(model: Model, read: HostRead) -> bool:
-    """Whether every pass reads a tensor of the same shape and dtype, as far as one expression always gives the same."""
+    """Whether every pass reads a tensor of the same shape and dtype, if one expression always gives the same."""
     value = model.value(read.tensor)
     if (value.scalar and value.dtype is not None) or not isinstance(read.tensor, cst.Name):
         return True
@@ -124,10 +124,10 @@ def _is_alike(model: Model, read: HostRead) -> bool:
 
 
 class _Scale(NamedTuple):
-    """The factors of what is added.
+    """The factors of the added value.
 
-    `whole`: the product of a whole number with them is whole; None if that is not known. `exact`: the device
-    computes what Python computes.
+    `whole`: an integer times these factors is an integer; None if unknown. `exact`: the device computes the
+    same result as Python.
     """
 
     whole: bool | None
@@ -135,7 +135,7 @@ class _Scale(NamedTuple):
 
 
 def _scale(model: Model, read: HostRead) -> _Scale | None:
-    """The factors of `loss.item() * n / k`, or None if what is added is anything but such a product."""
+    """The factors of `loss.item() * n / k`, or None if the added value is not such a product."""
     statement = read.parent
     assert isinstance(statement, cst.AugAssign)
     whole: bool | None = True
@@ -154,13 +154,13 @@ def _scale(model: Model, read: HostRead) -> _Scale | None:
             if value.kind is not Kind.UNKNOWN or shape.dotted(factor) is None:
                 return None
             exact = False
-        # A parameter that is meant to be a number may hold NumPy's, which rounds otherwise.
+        # A parameter annotated as a number may be a NumPy scalar, which rounds differently.
         exact = exact and (value.dtype is not None or value.constant is not None)
         if divides or value.dtype == "float":
             whole = False
         elif value.dtype != "int":
             whole = whole and None
-        # CUDA divides by a number by multiplying with its reciprocal: exact for powers of two only.
+        # CUDA divides by a number by multiplying with its reciprocal, which is exact for powers of two only.
         exact = exact and not (divides and not _is_power_of_two(value.constant))
         node = product
     return _Scale(whole, exact)
@@ -174,7 +174,7 @@ def _is_power_of_two(number: object) -> bool:
 
 
 def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
-    """Collect the tensors and bring them over in one copy after the loop."""
+    """Collect the tensors and copy them to the host at once after the loop."""
     append = read.parent
     if (
         not isinstance(append, cst.Call)
@@ -198,17 +198,17 @@ def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
 
 
 def _gives_the_same(model: Model, read: HostRead) -> bool:
-    """Whether `tolist()` gives what the read gives: always for `item()`, for the rest if it suits the dtype."""
+    """Whether `tolist()` gives the same numbers as the read: always for `item()`, otherwise by dtype."""
     dtype = model.value(read.tensor).dtype or ""
     return read.reader == "item" or dtype.startswith(("float", "bfloat") if read.reader == "float" else ("int", "uint"))
 
 
 _LEAVES_IT = frozenset("backward item float int print scale isnan isfinite round tolist".split())
-"""Calls that neither write to the tensor they are given nor hand it on."""
+"""Calls that neither write to their tensor nor pass it on."""
 
 
 def _is_never_written(model: Model, read: HostRead) -> bool:
-    """Whether the tensor is shown to be new in every pass and to be only read: then it may be kept as it is."""
+    """Whether the tensor is shown to be new in every pass and never written, so that no copy is needed."""
     tensor = read.tensor
     if habits.replays_graphs(model.code):
         return False

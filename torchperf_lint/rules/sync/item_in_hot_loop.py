@@ -1,4 +1,4 @@
-"""`loss_value = loss.item()` in every step: a read of a device scalar that no narrower rule owns."""
+"""`loss_value = loss.item()` in every step: a read of a device scalar that no more specific rule reports."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
 def _steers(model: Model, read: HostRead, name: str) -> bool:
     """Whether a use in the step decides a branch, a size or an action: then the host needs the value anyway.
 
-    A use of what is reckoned from it counts as well: `last = index + 1`, then `x[:last]`.
-    What stands before the read in a function that is called per step does not use it: `if x is None: x = y.item()`.
+    Uses of derived values count as well: `last = index + 1`, then `x[:last]`.
+    In a function that is called per step, code before the read does not use it: `if x is None: x = y.item()`.
     """
     names = surroundings.reckoned_from(model, name, read.site)
     loads = [use for each in names for use in model.uses(each, read.site, read.hot_path).of("load")]

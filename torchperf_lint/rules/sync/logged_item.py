@@ -1,4 +1,4 @@
-"""`self.log("loss", loss.item())` in a Lightning hook: a read that Lightning would have spared."""
+"""`self.log("loss", loss.item())` in a Lightning hook: a read that Lightning would avoid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), (".log(", ".log_dict(", "Engine")),
 )
 def logged_item(model: Model) -> Iterator[Finding]:
-    """Reads whose only use is to be logged by a framework that keeps tensors on the device."""
+    """Reads that are only logged by a framework that keeps tensors on the device."""
     for read in hot_reads(model):
         if read.role is Sink.FRAMEWORK_LOG:
             fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "logger": read.sink}
@@ -37,7 +37,7 @@ def logged_item(model: Model) -> Iterator[Finding]:
 
 
 def _keep_tensor(model: Model, read: HostRead) -> Fix | None:
-    """Pass the tensor: Lightning detaches it and keeps its mean on the device; others get it detached."""
+    """Pass the tensor: Lightning detaches it and keeps its mean on the device; for others the fix detaches it."""
     if isinstance(read.parent, cst.Return):
         kept = edits.postfix(read.site.tree, read.tensor) + ".detach()"
         edit = edits.replace(read.site.tree, read.site.node, kept)
@@ -48,10 +48,10 @@ def _keep_tensor(model: Model, read: HostRead) -> Fix | None:
 
 
 def _is_logged_as_it_is(model: Model, read: HostRead) -> bool:
-    """Whether Lightning makes the same float32 of the tensor as of the number, and without a warning."""
+    """Whether Lightning converts the tensor to the same float32 as the number, without a warning."""
     holder = model.parent(read.site.node)
     whole = isinstance(holder, (cst.Arg, cst.DictElement, cst.DictComp))
     dtype = model.value(read.tensor).dtype or ""
-    # A loss is as wide as the module: where double precision is about, Lightning keeps float64 as it is.
+    # A loss has the module's precision: where a file mentions double precision, Lightning may keep float64.
     single = dtype != "float64" and not model.code.speaks_of("float64", "double", "64-true")
     return whole and single and dtype.startswith(("float", "bfloat")) and read.reader != "int"

@@ -1,4 +1,4 @@
-"""`clip_grad_norm_(..., error_if_nonfinite=True)`, `scaler.get_scale()`: waits of what guards the optimizer's step."""
+"""`clip_grad_norm_(..., error_if_nonfinite=True)`, `scaler.get_scale()`: waits in guards of the optimizer's step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     triggers=(("error_if_nonfinite", "get_scale("),),
 )
 def optimizer_guard_sync(model: Model) -> Iterator[Finding]:
-    """Norms that are tested before the gradients are clipped, and scales that are read on the host."""
+    """Norms that are tested before clipping, and loss scales that are read on the host."""
     for site in model.calls(*CLIPS_TO_NORM, hot=True):
         tested = given(model, site.node, "error_if_nonfinite", NONFINITE_POSITION)
         hot_path = model.hot_path(site)
@@ -56,7 +56,7 @@ def optimizer_guard_sync(model: Model) -> Iterator[Finding]:
 
 
 def _gradients_on_device(model: Model, site: Site) -> tuple[Because, ...] | None:
-    """What shows that the norm is a tensor of the device, or that the parameters live there."""
+    """Evidence that the norm is a device tensor, or that the parameters are on the device."""
     shown = model.on_device(site.node)
     if shown is not None:
         return shown
@@ -65,7 +65,7 @@ def _gradients_on_device(model: Model, site: Site) -> tuple[Because, ...] | None
 
 
 def _scales_on_device(model: Model, site: Site) -> bool:
-    """Whether the scaler is one for the device, and not switched off; of one that may be another library's, by name."""
+    """Whether the scaler is for the device and enabled; one that may be from another library is recognized by name."""
     owner = shape.receiver(site.node)
     value = UNKNOWN if owner is None else model.value(owner)
     if owner is None or value.kind not in (Kind.SCALER, Kind.UNKNOWN):

@@ -1,4 +1,4 @@
-"""`[p.item() for p in preds]`: one wait per element where one copy would bring them all."""
+"""`[p.item() for p in preds]`: one wait per element where one copy would transfer them all."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _is_simple(loop: cst.CompFor) -> bool:
 
 
 def _tolist(model: Model, read: HostRead, comprehension: cst.ListComp) -> Fix | None:
-    """`[p.item() for p in preds]` gives the numbers that `preds.tolist()` gives, if preds has one dimension."""
+    """`preds.tolist()` for `[p.item() for p in preds]`, the same numbers if preds has one dimension."""
     loop = comprehension.for_in
     if not _is_simple(loop) or comprehension.elt is not read.site.node or shape.dotted(read.tensor) is None:
         return None
@@ -66,7 +66,7 @@ def _tolist(model: Model, read: HostRead, comprehension: cst.ListComp) -> Fix | 
 
 
 def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> Fix | None:
-    """`{k: v.item() for k, v in losses.items()}` by one stack: all values come back as floats."""
+    """One stack for `{k: v.item() for k, v in losses.items()}`: all values come back as floats."""
     loop = comprehension.for_in
     iterated = loop.iter
     torch = model.name_of("torch", read.site)
@@ -81,14 +81,14 @@ def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> 
     source = None if owner is None else shape.dotted(owner)
     if source is None or len(names) != 2 or names != [model.text(comprehension.key), model.text(read.tensor)]:
         return None
-    # float64 holds every float, and every count up to 2**53.
+    # float64 represents every float, and every count up to 2**53.
     if read.reader == "int" or model.names_other_accelerators:
         return None
     if not (model.keeps_builtin("dict") and model.keeps_builtin("zip")):
         return None
     stacked = f"{torch}.stack([{names[1]}.detach().double() for {names[1]} in {source}.values()])"
     numbers = ".tolist()" if model.value(read.tensor).scalar else ".flatten().tolist()"
-    # Nothing cannot be stacked.
+    # An empty list cannot be stacked.
     if_any = "" if owner is not None and model.value(owner).items else f" if {source} else []"
     edit = edits.replace(read.site.tree, comprehension, f"dict(zip({source}, {stacked}{numbers}{if_any}))")
     return None if edit is None else Fix("stack the values and copy them at once", Safety.UNSAFE, (edit,))

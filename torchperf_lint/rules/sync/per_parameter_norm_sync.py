@@ -1,4 +1,4 @@
-"""`total += p.grad.norm().item() ** 2`: one wait for each parameter, where the whole norm needs one at most."""
+"""`total += p.grad.norm().item() ** 2`: one wait per parameter, where the total norm needs at most one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOTAL_SINCE = ">=2.6"
     triggers=((".item", "float("), ("norm(", "pow(", "** 2", "**2", "square("), ("parameters", ".grad")),
 )
 def per_parameter_norm_sync(model: Model) -> Iterator[Finding]:
-    """Reads, in loops and comprehensions over parameters, of norms that are summed up or collected."""
+    """Reads, in loops and comprehensions over parameters, of norms that are summed or collected."""
     for read in hot_reads(model):
         if read.role is not Sink.NORM:
             continue

@@ -1,4 +1,4 @@
-"""`pbar.set_postfix(loss=loss.item())` in every step: a display that makes the device wait for the screen."""
+"""`pbar.set_postfix(loss=loss.item())` in every step: a display that waits for the device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     triggers=((*sorted(DISPLAYS), "wandb", "mlflow", 'f"', "f'", ".format(", ".log(", "logger", "writer"),),
 )
 def progress_display_sync(model: Model) -> Iterator[Finding]:
-    """Reads, and bare tensors, that a display turns into text in every step; one finding per statement."""
+    """Reads, and bare tensors, that a display formats in every step; one finding per statement."""
     reported: set[tuple[int, int]] = set()
     for site, used, where, because in sorted(_shown(model), key=lambda item: item[0].start):
         if site.rows in reported:
@@ -56,7 +56,7 @@ def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]
 
 
 def _shown_parts(model: Model, site: Site) -> list[cst.BaseExpression]:
-    """What of a text or of a display's arguments is formatted or recorded at once."""
+    """The parts of a text or of a display's arguments that are formatted or recorded immediately."""
     call = site.node
     if not isinstance(call, cst.Call):
         return [call]
@@ -65,13 +65,13 @@ def _shown_parts(model: Model, site: Site) -> list[cst.BaseExpression]:
         return []
     parts: list[cst.BaseExpression] = [item.value for item in call.args]
     if name in LAZY_LOGGERS:
-        # `logger.info("%s", x)` formats only if the level is on; a string that is built first always does.
+        # `logger.info("%s", x)` formats only if the level is enabled; a preformatted string always costs.
         parts = [part for part in parts if not isinstance(part, (cst.Name, cst.Attribute, cst.Subscript))]
     return parts if is_display(model, call) or name == "format" else []
 
 
 def _use(model: Model, taker: cst.CSTNode | None) -> str:
-    """What is done with the value, in words: who shows it, or else the text that it becomes a part of."""
+    """The value's use, in words: its display, or else the text that contains it."""
     display = _display_around(model, taker)
     if display is not None:
         return f"shown by `{model.text(display.func)}`"
@@ -88,7 +88,7 @@ def _use(model: Model, taker: cst.CSTNode | None) -> str:
 
 
 def _display_around(model: Model, node: cst.CSTNode | None) -> cst.Call | None:
-    """The innermost display or logger that a value, or a text that holds it, is handed to in its statement."""
+    """The innermost display or logger in the statement that receives the value, or a text that contains it."""
     while node is not None and not isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.Lambda)):
         if isinstance(node, cst.Call) and shows(model, node):
             return node
@@ -97,13 +97,13 @@ def _display_around(model: Model, node: cst.CSTNode | None) -> cst.Call | None:
 
 
 def _is_tracker(call: cst.Call) -> bool:
-    """Whether `x.log(...)` is an experiment tracker's; a Lightning module's own takes tensors."""
+    """Whether `x.log(...)` belongs to an experiment tracker; a Lightning module's own `log` takes tensors."""
     owner = shape.receiver(call)
     return owner is not None and shape.dotted(owner) in LOGS_NUMBERS
 
 
 def _every_n_steps(model: Model, site: Site) -> Fix | None:
-    """Show the display under a test of the loop's own counter."""
+    """Guard the display by a test of the loop's own counter."""
     counter = surroundings.step_counter(model, site)
     lines = placing.own_rows(model, site)
     if counter is None or lines is None or not _is_a_call_alone(model, site):
@@ -113,7 +113,7 @@ def _every_n_steps(model: Model, site: Site) -> Fix | None:
 
 
 def _is_a_call_alone(model: Model, site: Site) -> bool:
-    """Whether the statement only shows: nothing that it binds would be missing in the other steps."""
+    """Whether the statement is only the call: it binds nothing that other steps would miss."""
     node: cst.CSTNode | None = site.node
     while node is not None and not isinstance(node, cst.Expr):
         node = model.parent(node)

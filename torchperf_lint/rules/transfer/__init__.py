@@ -1,1 +1,1 @@
-"""Moving data between host and device, and building it on the wrong side."""
+"""Copies between host and device, and data created on the wrong side."""

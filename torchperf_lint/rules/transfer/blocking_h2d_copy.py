@@ -39,7 +39,7 @@ _WHOLE = ("int", "uint")
     triggers=((".to(", ".cuda("),),
 )
 def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
-    """Moves of a loader's batch (or a part of it) that do not say `non_blocking`."""
+    """Moves of a loader's batch (or a part of it) without `non_blocking`."""
     for move in hot_moves(model):
         if move.non_blocking or move.like or not is_host_batch(model.value(move.moved)):
             continue
@@ -53,13 +53,13 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
     """Add `non_blocking=True`."""
     changed = edits.add_argument(move.site.tree, move.call, "non_blocking=True")
     if changed is None or model.value(move.moved).origin is not Origin.BATCH:
-        return None  # the driver stages what lies with gaps or in a new piece of memory, even from a pinned batch
+        return None  # the driver stages strided or newly allocated memory, even from a pinned batch
     if is_written_after(model, move.site, move.moved):
         return None  # the copy may not have read it yet
     safe = (
         _takes_the_argument(model, move)
         and _casts_alike(model, move)
-        and model.is_cuda(model.value(move.call).device)  # copies to Apple's devices read memory that is gone
+        and model.is_cuda(model.value(move.call).device)  # copies to Apple's devices would read freed memory
         and not host_batch_written_after(model, move.site)
     )
     grade = Safety.SAFE if safe else Safety.SHOWN if _may_raise(model, move) else Safety.UNSAFE
@@ -67,14 +67,14 @@ def _do_not_wait(model: Model, move: Move) -> Fix | None:
 
 
 def _may_raise(model: Model, move: Move) -> bool:
-    """Whether what is moved may be an object of a class in sight whose method does not take the argument."""
+    """Whether the moved object may be of a known class whose method does not take the argument."""
     value = model.value(move.moved)
     is_tensor = value.kind is Kind.TENSOR or collates_tensors(value)
     return not is_tensor and has_blocking_mover(model, shape.method_name(move.call) or "")
 
 
 def _casts_alike(model: Model, move: Move) -> bool:
-    """Whether a cast in the call, now done by the device, gives the same: NaN and what overflows have no such whole."""
+    """Whether a cast in the call, now done by the device, gives the same; NaN and overflows differ for integers."""
     if move.dtype is None:
         return True
     wanted, given = model.value(move.dtype).dtype, model.value(move.moved).dtype
@@ -84,7 +84,7 @@ def _casts_alike(model: Model, move: Move) -> bool:
 
 
 def _takes_the_argument(model: Model, move: Move) -> bool:
-    """Whether what is moved is a tensor for all that the file shows, and no batch object of its own class."""
+    """Whether the moved object is a tensor as far as the file shows, not a batch object of its own class."""
     moved, value = move.moved, model.value(move.moved)
     method = shape.method_name(move.call) or ""
     if value.kind is Kind.TENSOR or collates_tensors(value):

@@ -1,4 +1,4 @@
-"""`mask.float().to(device)`: a tensor is made larger by a cast before it is copied, or smaller only afterwards."""
+"""`mask.float().to(device)`: a cast enlarges a tensor before its copy, or shrinks it only afterwards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     triggers=((".to(", ".cuda(", ".cpu("),),
 )
 def cast_side_of_transfer(model: Model) -> Iterator[Finding]:
-    """Copies between host and device, in every step, that would be smaller if the cast beside them changed sides."""
+    """Copies between host and device, in every step, that would be smaller with the adjacent cast on the other side."""
     for each in cast_copies(model):
         more, less = each.bytes_sent
         if less >= more or _keeps_batch_pinned(model, each):
@@ -44,7 +44,7 @@ def cast_side_of_transfer(model: Model) -> Iterator[Finding]:
 
 
 def _keeps_batch_pinned(model: Model, each: CastCopy) -> bool:
-    """Whether a cast on the host would take a loader's batch out of the pinned memory that lets its copy run aside."""
+    """Whether a host-side cast would copy a loader's batch out of pinned memory, which an asynchronous copy needs."""
     return each.to_device and not each.cast_first and model.value(each.tensor).origin is Origin.BATCH
 
 
@@ -78,7 +78,7 @@ def _split(model: Model, each: CastCopy) -> str | None:
 
 
 def _grade(model: Model, each: CastCopy) -> Safety:
-    """SAFE where both sides cast alike and the copy, if the host does not wait for it, finds the tensor unchanged."""
+    """SAFE where both sides cast alike and an asynchronous copy still finds the tensor unchanged."""
     path = shape.dotted(each.tensor)
     waits = all(argument.keyword is None or argument.keyword.value != "non_blocking" for argument in each.copy.args)
     written = host_batch_written_after(model, each.site) or path is None or writes_in_place(model, path, each.site)

@@ -1,4 +1,4 @@
-"""`mask.cpu().to(device)`: a tensor is brought to the host and sent straight back to the device."""
+"""`mask.cpu().to(device)`: a tensor is copied to the host and straight back to the device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _METHODS = {"float32": "float", "float64": "double", "float16": "half", "int64":
 _WHOLE = ("int", "uint", "bool")
 _MAKES = torch_api.FULL_REDUCTIONS | torch_api.COMPARISONS | {"softmax", "log_softmax", "sigmoid", "argsort"}
 _KEPT = frozenset("softmax log_softmax sigmoid norm dist std prod max min amax amin median nanmedian logsumexp".split())
-"""Results that the backward pass keeps: it refuses to run once they are written in place."""
+"""Operations whose results are saved for the backward pass, which raises once they are written in place."""
 
 
 @rule(
@@ -35,7 +35,7 @@ _KEPT = frozenset("softmax log_softmax sigmoid norm dist std prod max min amax a
     triggers=((".cpu(", '"cpu', "'cpu", "Tensor"), (".to(", ".cuda(", ".type_as(")),
 )
 def chained_transfer(model: Model) -> Iterator[Finding]:
-    """Moves to the device, in every step, of what another move in the same step has just taken from it."""
+    """Moves to the device, in every step, of a tensor that another move in the same step took from it."""
     for trip in round_trips(model):
         move = trip.move
         fields = {
@@ -48,7 +48,7 @@ def chained_transfer(model: Model) -> Iterator[Finding]:
 
 
 def _stay(model: Model, trip: RoundTrip) -> Fix | None:
-    """Leave the way to the host out."""
+    """Remove the copy to the host."""
     leaving, tree = trip.leaving, trip.move.site.tree
     if leaving is None or not tree.lossless or edits.has_comment(tree, leaving):
         return None
@@ -63,16 +63,16 @@ def _stay(model: Model, trip: RoundTrip) -> Fix | None:
 
 
 def _cast(model: Model, trip: RoundTrip, leaving: cst.Call) -> str | None:
-    """What the way to the host does to the dtype: `.long()` for `.type(torch.LongTensor)`; None if that is unclear."""
+    """The cast in the copy to the host: `.long()` for `.type(torch.LongTensor)`; None if unclear."""
     wanted = host_type(model, leaving)
     if wanted is not None:
         return f".{_METHODS[wanted]}()" if wanted in _METHODS else None
-    # `x.cpu(torch.contiguous_format)` does more than to copy.
+    # `x.cpu(torch.contiguous_format)` does more than copy.
     return "" if len(leaving.args) <= (shape.method_name(leaving) == "to") else None
 
 
 def _grade(model: Model, trip: RoundTrip, inner: cst.BaseExpression, cast: str) -> Safety:
-    """SAFE where nobody can tell the tensor from a copy: arithmetic takes the result, or it was made just now."""
+    """SAFE where the tensor cannot be told from a copy: arithmetic consumes the result, or the tensor is new."""
     whole = (model.value(inner).dtype or "").startswith(_WHOLE)
     casts = [*(["cast"] if cast else []), *(shape.method_name(step) or "" for step in trip.steps)]
     only_detached = all(name in ("detach", "contiguous", "clone") for name in casts)
@@ -83,7 +83,7 @@ def _grade(model: Model, trip: RoundTrip, inner: cst.BaseExpression, cast: str) 
 
 
 def _keeps_floats(model: Model, trip: RoundTrip, inner: cst.BaseExpression) -> bool:
-    """Whether the way back makes no integers of floats: what does not fit comes out differently on the host."""
+    """Whether the copy back does not cast floats to integers: out-of-range values differ between host and device."""
     move = trip.move
     given = move.dtype or (move.device if move.like else None)
     if given is None:
@@ -105,15 +105,15 @@ def _root(node: cst.BaseExpression) -> str | None:
 
 
 def _is_written(model: Model, trip: RoundTrip, inner: cst.BaseExpression) -> bool:
-    """Whether the function writes in place to the tensor, which the backward pass of the arithmetic may have kept."""
+    """Whether the function writes in place to the tensor, which the arithmetic may have saved for the backward pass."""
     root = _root(inner)
     return root is not None and writes_in_place(model, root, trip.move.site)
 
 
 def _is_made_here(node: cst.BaseExpression, whole: bool) -> bool:
-    """`x > 0`, `x.argmax(1)`: a tensor of its own memory, that has no other name and no backward pass has kept."""
+    """`x > 0`, `x.argmax(1)`: a new tensor with its own memory and no other name, not saved for a backward pass."""
     if isinstance(node, (cst.BinaryOperation, cst.UnaryOperation)) and isinstance(node.operator, (cst.Power, cst.Plus)):
-        return False  # `2 ** x` is kept, and `+x` is x itself
+        return False  # `2 ** x` is saved, and `+x` is x itself
     if not isinstance(node, cst.Call) or shape.receiver(node) is None or shape.argument(node, "out") is not None:
         return _is_arithmetic(node)
     name = shape.method_name(node)
@@ -121,7 +121,7 @@ def _is_made_here(node: cst.BaseExpression, whole: bool) -> bool:
 
 
 def _is_taken_by_arithmetic(model: Model, move: cst.Call) -> bool:
-    """Whether an operation makes a new tensor of what was moved."""
+    """Whether an operation computes a new tensor from the moved one."""
     parent = model.parent(move)
     if isinstance(parent, cst.UnaryOperation):
         return not isinstance(parent.operator, cst.Plus)
@@ -136,5 +136,5 @@ def _is_arithmetic(node: cst.CSTNode | None) -> bool:
 
 
 def _keeps_layout(trip: RoundTrip) -> bool:
-    """Whether no step asks how the copy lies in memory, which may have gaps where the tensor is."""
+    """Whether no step depends on the memory layout, because the copy may have strides that the tensor lacks."""
     return all(shape.method_name(step) not in ("view", "view_as") for step in trip.steps)

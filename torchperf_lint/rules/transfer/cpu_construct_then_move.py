@@ -1,4 +1,4 @@
-"""`torch.zeros(n).to(device)`: a tensor is made on the host and copied, where the device could have made it."""
+"""`torch.zeros(n).to(device)`: a tensor is created on the host and copied; the device could have created it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SIZE_FIRST = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
     triggers=((".to(", ".cuda(", ".type_as("),),
 )
 def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
-    """Moves, in every step, of what factory calls have just built, in the same expression or before it."""
+    """Moves, in every step, of tensors that factory calls create in the same expression or before it."""
     for move in hot_moves(model):
         built = built_on_host(model, move.moved)
         if (built is not None and built.ref in torch_api.HOST_DATA_FACTORIES) or filled_once(model, move.site):
@@ -50,7 +50,7 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
             factory, because = maker.name, made_here(model, move, maker)
             fix = _hoist(model, move, maker) if len(makers) == 1 else None
         elif built.ref in _SIZE_FIRST and built.call.args and model.value(built.call.args[0].value).constant == 0:
-            continue  # nothing in it, nothing to copy
+            continue  # an empty tensor costs no copy
         else:
             factory, because = model.text(built.call.func), ()
         fields = {
@@ -63,7 +63,7 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
 
 
 def _build_there(model: Model, move: Move, built: Built) -> Fix | None:
-    """Give the factory the device."""
+    """Pass the device to the factory."""
     there = build_there(model, move, built)
     if there is None:
         return None
@@ -74,7 +74,7 @@ def _build_there(model: Model, move: Move, built: Built) -> Fix | None:
 
 
 def _hoist(model: Model, move: Move, maker: Maker) -> Fix | None:
-    """Make and move a tensor that is the same in every pass once, in front of the loop."""
+    """Create and move a loop-invariant tensor once, before the loop."""
     changed = hoisting.in_front(model, move.site, move.hot_path, maker)
     return None if changed is None else Fix("build it once, before the loop", Safety.UNSAFE, changed)
 

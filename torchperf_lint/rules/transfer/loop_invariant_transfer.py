@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     triggers=((".to(", ".cuda("),),
 )
 def loop_invariant_transfer(model: Model) -> Iterator[Finding]:
-    """Moves in a batch loop of what the loop neither binds, nor writes, nor takes back to the host."""
+    """Moves in a batch loop of objects that the loop neither rebinds, nor writes, nor moves back to the host."""
     for move in hot_moves(model):
         path = shape.dotted(move.moved)
         if move.hot_path.loop is None or path is None or not _stays_on_host(model, move, path):
@@ -47,7 +47,7 @@ def loop_invariant_transfer(model: Model) -> Iterator[Finding]:
 
 
 def _stays_on_host(model: Model, move: Move, path: str) -> bool:
-    """Whether the loop finds the object where the pass before has found it."""
+    """Whether the object is on the host in every pass."""
     value = model.value(move.moved)
     is_module = value.kind in (Kind.MODULE, Kind.METRIC)
     is_host_tensor = value.kind is Kind.TENSOR and value.device is Device.CPU
@@ -58,7 +58,7 @@ def _stays_on_host(model: Model, move: Move, path: str) -> bool:
 
 
 def _is_trained(model: Model, path: str) -> bool:
-    """Whether the file asks for a gradient of the tensor: an optimizer then writes it, and its copy grows stale."""
+    """Whether the file requires a gradient of the tensor: then an optimizer writes it, and a copy becomes stale."""
     factories = model.calls(*sorted(torch_api.FACTORIES))
     made = (site for site in factories if shape.argument(site.node, "requires_grad") is not None)
     asked = model.method_calls("requires_grad_")
@@ -68,7 +68,7 @@ def _is_trained(model: Model, path: str) -> bool:
 
 
 def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
-    """Move it once, in front of the loop."""
+    """Move it once, before the loop."""
     if not surroundings.always_in_loop(model, move.site, move.hot_path) or _depends_on_loop(model, move):
         return None
     title = "move it once, before the loop"
@@ -86,7 +86,7 @@ def _hoist(model: Model, move: Move, path: str, is_module: bool) -> Fix | None:
 
 
 def _depends_on_loop(model: Model, move: Move) -> bool:
-    """Whether the call's arguments hold a name that only the loop binds."""
+    """Whether the call's arguments use a name that only the loop binds."""
     bound = surroundings.names_of_loop(model, move.hot_path)
     names = {argument.value for argument in shape.names_in(move.call)}
     given = [argument.value for argument in move.call.args]
@@ -97,7 +97,7 @@ def _depends_on_loop(model: Model, move: Move) -> bool:
 
 
 def _result_is_written(model: Model, move: Move) -> bool:
-    """Whether the copy, or the name that takes it, is written to: each pass would then find the last one's result."""
+    """Whether the copy, or its name, is written to: each pass would then see the last one's result."""
     parent = model.parent(move.site.node)
     if not isinstance(parent, cst.Assign):
         return handed_to_writer(model, move.site, None)
@@ -109,7 +109,7 @@ def _result_is_written(model: Model, move: Move) -> bool:
 
 
 def _is_used_otherwise(model: Model, move: Move, name: str) -> bool:
-    """Whether the loop or what comes after it also uses the tensor that stayed on the host."""
+    """Whether the loop or later code also uses the tensor on the host."""
     uses = model.uses(name, move.site, move.hot_path)
     start, end = move.site.start, move.site.end
     return not uses.local or any(

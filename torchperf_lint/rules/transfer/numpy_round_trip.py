@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     triggers=(".numpy(", ("from_numpy", "tensor(", "asarray(", "Tensor("), (".to(", ".cuda(", ".type_as(", "device=")),
 )
 def numpy_round_trip(model: Model) -> Iterator[Finding]:
-    """Moves to the device, in every step, of arrays that were made of device tensors by functions that torch has."""
+    """Moves to the device, in every step, of arrays computed from device tensors by functions that torch has."""
     for trip in numpy_trips(model):
         used = [name for name, _ in trip.work.functions]
         twins = [twin for _, twin in trip.work.functions]

@@ -38,7 +38,7 @@ _WIDE_DTYPES = frozenset("float32 float64 int32 int64".split())
 
 
 class _Packing(NamedTuple):
-    """A call that makes a tensor of Python data, and the further edits that its replacement needs."""
+    """A call that converts Python data to a tensor, and the other edits that its replacement needs."""
 
     site: Site
     call: cst.Call
@@ -46,7 +46,7 @@ class _Packing(NamedTuple):
     hot_path: HotPath
     because: tuple[Because, ...]
     placing: tuple[Edit, ...]
-    grade: Safety | None  # the best grade of `placing`; None if there can be no fix
+    grade: Safety | None  # the safest grade of `placing`; None if there can be no fix
     waits: str = " and waits"
 
 
@@ -61,7 +61,7 @@ class _Packing(NamedTuple):
     triggers=((".to(", ".cuda(", ".type_as(", "tensor(", "asarray(", "Tensor("),),
 )
 def python_data_to_cuda(model: Model) -> Iterator[Finding]:
-    """Calls that make a device tensor of a number, a list or an array of the host, in every step."""
+    """Calls that create a device tensor from a number, a list or a host array, in every step."""
     for packing in sorted(_packings(model), key=lambda each: each.site.start):
         what = _describe(model, packing)
         if what is None or filled_once(model, packing.site) or comes_from_numpy(model, packing.site):
@@ -81,7 +81,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
 
 
 def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
-    """A move of what was packed rows above, of what is reckoned from packed data, or of a NumPy table."""
+    """A move of a tensor packed in earlier rows, of a value computed from packed data, or of a NumPy table."""
     call = model.brief(move.site.node)
     fields = {"call": call, "copies": "copies it", "waits": _waits(move), "where": move.hot_path.where}
     if moves_table(model, move):
@@ -100,7 +100,7 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
 
 
 def _hoist(model: Model, site: Site, hot_path: HotPath, maker: Maker | None) -> Fix | None:
-    """Make a tensor of constants once, in front of the loop."""
+    """Create a tensor of constants once, before the loop."""
     changed = hoisting.in_front(model, site, hot_path, maker)
     return None if changed is None else Fix("build it once, before the loop", Safety.UNSAFE, changed)
 
@@ -146,7 +146,7 @@ def _packing(model: Model, site: Site, call: cst.Call) -> Iterator[_Packing]:
 
 
 def _is_leaf(call: cst.Call) -> bool:
-    """`requires_grad=True`: the tensor is a parameter of its own, which is not made in every step by accident."""
+    """`requires_grad=True`: the tensor is a parameter, created in every step on purpose."""
     return any(
         argument.star == "**"
         or (argument.keyword is not None and argument.keyword.value in ("requires_grad", "pin_memory"))
@@ -155,7 +155,7 @@ def _is_leaf(call: cst.Call) -> bool:
 
 
 def _describe(model: Model, packing: _Packing) -> str | None:
-    """What kind of host data is packed; None where that is not known."""
+    """The kind of packed host data; None if unknown."""
     value = model.value(packing.data)
     if value.kind is Kind.NUMBER:
         return "a Python number"
@@ -176,7 +176,7 @@ def _holds_unknown(value: Value) -> bool:
 
 
 def _fill_instead(model: Model, packing: _Packing) -> Fix | None:
-    """`torch.full((), v, device=d)`: a kernel that gets the number as its argument."""
+    """`torch.full((), v, device=d)`: a kernel that receives the number as its argument."""
     call, tree = packing.call, packing.site.tree
     others = [
         argument
@@ -206,7 +206,7 @@ def _fill_instead(model: Model, packing: _Packing) -> Fix | None:
 
 
 def _full(model: Model, packing: _Packing) -> str | None:
-    """What to call instead: `torch.full`, or `x.new_full` for `x.new_tensor`."""
+    """The replacement function: `torch.full`, or `x.new_full` for `x.new_tensor`."""
     func = packing.call.func
     if isinstance(func, cst.Attribute) and func.attr.value == "new_tensor":
         return f"{model.text(func.value)}.new_full"
@@ -217,7 +217,7 @@ def _full(model: Model, packing: _Packing) -> str | None:
 
 
 def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safety:
-    """SAFE for what is certainly a Python number that the dtype can hold; TorchScript knows no empty tuple of sizes."""
+    """SAFE for a certain Python number that the dtype can hold; TorchScript has no empty tuple of sizes."""
     if model.code.names("torch.jit") or model.code.speaks_of("is_scripting") or not model.certain_number(number):
         return Safety.UNSAFE
     unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     triggers=((".to(", ".cuda(", ".type_as("), "__init__"),
 )
 def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
-    """Moves, in every step, of a tensor of the host that a module's constructor has bound to an attribute."""
+    """Moves, in every step, of a host tensor that a module's constructor bound to an attribute."""
     for move in hot_moves(model):
         path = shape.dotted(_whole(move.moved))
         if path is None or move.hot_path.loop is not None:
@@ -66,7 +66,7 @@ _COPIES = frozenset({"detach", "clone", "contiguous", "repeat"})
 
 
 def _register(model: Model, tensor: PlainTensor) -> Fix | None:
-    """Make it a buffer; the move stays, for it copies nothing then."""
+    """Register it as a buffer; the move stays, because it then copies nothing."""
     changed = register(model, tensor)
     if changed is None or read_on_host(model, tensor):
         return None
