@@ -1,4 +1,4 @@
-"""Which file on disk a trace means, whose paths may be relative or from another machine, and what a row of it holds."""
+"""Maps the paths in a trace, which may be relative or from another machine, to files on disk and their functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMELESS: dict[str, type[ast.expr]] = {
 
 
 class Body(NamedTuple):
-    """A function, a comprehension or a whole module: its rows, decorators included, and its tree."""
+    """A function, a comprehension or a whole module: its rows, including decorators, and its tree."""
 
     name: str
     first: int
@@ -36,10 +36,10 @@ class Body(NamedTuple):
 
 
 class Checkout:
-    """The Python files below a folder, as those that a trace names."""
+    """The Python files below a folder, looked up by the paths of a trace."""
 
     def __init__(self, root: str, frames: Iterable[Frame]) -> None:
-        """`frames` are all of the trace: of several files that a path may mean, they tell which it is."""
+        """`frames` are all frames of the trace: they decide between several files that match a path."""
         self.root = root
         self._frames: dict[str, set[Frame]] = {}
         for frame in frames:
@@ -49,14 +49,14 @@ class Checkout:
         self._bodies: dict[str, list[Body]] = {}
 
     def files(self, frame: Frame) -> tuple[str, ...]:
-        """The file that a frame runs; none if it is not on disk, several if it may be any of these."""
+        """The file that a frame runs; empty if it is not on disk, several if ambiguous."""
         known = self._found.get(frame.path)
         if known is None:
             known = self._found[frame.path] = tuple(self._resolve(frame.path))
         return known
 
     def body(self, file: str, frame: Frame) -> Body | None:
-        """What of a file a frame runs; None if there is no such function at its row: the file is another by now."""
+        """The part of a file that a frame runs; None if no such function is at its row, because the file changed."""
         bodies = [each for each in self._bodies_of(file) if _is_body_of(each, frame)]
         begun = [each for each in bodies if each.first == frame.row]
         return max(begun or bodies, key=lambda each: each.first, default=None)
@@ -72,11 +72,11 @@ class Checkout:
         alike = self._alike(path)
         if len(alike) == 1 and not foreign and not _is_absolute(path):
             return alike
-        # A part of the path says little by itself: what ran has to be in the file.
+        # A partial path is weak evidence: the functions that ran must be in the file.
         return [file for file in alike if all(self.body(file, frame) for frame in frames)]
 
     def _alike(self, path: str) -> list[str]:
-        """The files whose paths end as this one: all of it if it is relative, else as much of it as any does."""
+        """The files whose paths end like this one: all of it if relative, otherwise the longest part."""
         if self._by_name is None:
             self._by_name = {}
             for file in discover([self.root], root=self.root, most_entries=MOST_ENTRIES).files:

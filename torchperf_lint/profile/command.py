@@ -1,4 +1,4 @@
-"""`torchperf-lint profile`: a trace of the user's own GPU, its waits beside what the linter finds in what it ran."""
+"""`torchperf-lint profile`: a trace from the user's own GPU, its waits compared with the findings in its files."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ def _recording(trace: str) -> Recording:
     if trace != STANDARD_INPUT:
         with open(trace, "rb") as file:
             return record(events(file))
-    if sys.stdin is None:  # closed by whoever started us
+    if sys.stdin is None:  # closed by the parent process
         raise BadTrace("it is closed")
     return record(events(sys.stdin.buffer))  # type: ignore[arg-type] # it is buffered unless it is replaced
 
 
 def _summary(recording: Recording, root: str) -> tuple[Summary, list[str]]:
-    """What the trace amounts to, and the files that cannot be linted."""
+    """The summary of the trace, and the files that cannot be linted."""
     frames = set(_frames(recording))
     checkout = Checkout(root, frames)
     found = waits(recording)
@@ -123,12 +123,12 @@ def _summary(recording: Recording, root: str) -> tuple[Summary, list[str]]:
 
 
 def _sources(files: Iterable[str], root: str) -> Sources:
-    """Files as parts of the project at a folder, which no script of its own leads to."""
+    """The files as parts of the project at a folder, without a script."""
     return Sources(os.path.join(root, "__main__.py"), dict.fromkeys(files, ""), {})
 
 
 def _frames(recording: Recording) -> Iterator[Frame]:
-    """All frames that a trace names, whether they wait or not."""
+    """All frames in a trace, waiting or not."""
     for each in recording.texts:
         for name in (each, *parse_stack(each)) if ";" in each else (each,):
             frame = parse(name)

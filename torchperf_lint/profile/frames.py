@@ -1,4 +1,4 @@
-"""Python frames as traces name them: `train.py(12): step`, `<built-in method item of Tensor object at 0x1>`."""
+"""Python frames as written in traces: `train.py(12): step`, `<built-in method item of Tensor object at 0x1>`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NO_FILES = ("<stdin>", "<string>")
 
 
 class Frame(NamedTuple):
-    """A call of a Python function: its file as the trace has it, with slashes, a 1-based row, and the function's name.
+    """A call of a Python function: its file as in the trace, with slashes, a 1-based row, and the function's name.
 
-    Exports with `Call stack` and without frames of their own give the row that ran; all others that at which the
-    function begins, or, where it was running already, the row at which it was when the profile began.
+    In exports with a `Call stack` and without frames of their own, the row is the one that ran. Otherwise it is the
+    function's first row or, for a function that was already running, its row when the profile began.
     """
 
     path: str
@@ -25,17 +25,17 @@ class Frame(NamedTuple):
 
     @property
     def is_torch(self) -> bool:
-        """Whether it is one of torch's own."""
+        """Whether it is a frame of torch."""
         return self.path.startswith(_TORCH) or f"-packages/{_TORCH}" in self.path
 
     @property
     def is_installed(self) -> bool:
-        """Whether it lies where libraries are installed, by its path alone; traces often leave that part out."""
+        """Whether the path is in a folder of installed libraries; traces often omit that part."""
         return self.is_torch or any(folder in self.path for folder in _LIBRARIES)
 
     @property
     def is_python(self) -> bool:
-        """Whether it belongs to Python itself, or has no file."""
+        """Whether it is a frame of the standard library, or has no file."""
         if self.path.startswith("<"):
             return self.path not in _NO_FILES
         first, _, rest = self.path.partition("/")
@@ -45,7 +45,7 @@ class Frame(NamedTuple):
 
 
 def plain_frame(name: str) -> str:
-    """The name of a frame without what differs from object to object."""
+    """A frame's name without object-specific parts such as addresses."""
     return f"{BUILT_IN}{name.split(' ')[2].rstrip('>')}>" if _names_built_in(name) else name
 
 
@@ -54,12 +54,12 @@ def _names_built_in(name: str) -> bool:
 
 
 def built_in(name: str) -> str | None:
-    """The function that a plain frame of a built-in calls; None for any other frame."""
+    """The built-in function of a plain frame; None for any other frame."""
     return name[len(BUILT_IN) : -1] if name.startswith(BUILT_IN) else None
 
 
 def parse(name: str) -> Frame | None:
-    """The frame that a name stands for; None for a built-in function and for a call of a module."""
+    """Parse a frame's name; None for a built-in function and for a call of a module."""
     place, _, function = name.rpartition("): ")
     path, _, row = place.rpartition("(")
     if not path or not (row.isascii() and row.isdecimal()) or len(row) > 9 or name.startswith((BUILT_IN, MODULE)):
@@ -68,10 +68,10 @@ def parse(name: str) -> Frame | None:
 
 
 def is_of_tracer(stack: str) -> bool:
-    """Whether a `Call stack` holds what only the tracer of frames knows: its rows are those of functions, then."""
+    """Whether a `Call stack` was made by the frame tracer: then its rows are first rows of functions."""
     return BUILT_IN in stack or MODULE in stack
 
 
 def parse_stack(stack: str) -> list[str]:
-    """The names of the frames of a `Call stack`, the innermost first."""
+    """The names of the frames of a `Call stack`, innermost first."""
     return [plain_frame(name) for name in stack.split(";") if name]

@@ -1,4 +1,4 @@
-"""What `torchperf-lint profile` prints for programs: one object."""
+"""The JSON output of `torchperf-lint profile`: one object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def render(name: str, summary: Summary, context: Context) -> str:
-    """A trace as an object: times are milliseconds and counts averages, per step, or in all where `steps` is 0."""
+    """A trace as an object: milliseconds and counts are averages per step, or totals where `steps` is 0."""
     number, time = summary.outside
     described = {
         "trace": name,
@@ -62,7 +62,7 @@ def _place(place: Place | None) -> dict[str, Any] | None:
 
 
 def _findings(findings: Iterable[Diagnostic], context: Context) -> list[Any]:
-    """As `torchperf-lint --output-format json` has them."""
+    """The findings in the form of `torchperf-lint --output-format json`."""
     return list(json.loads("\n".join(render_findings(findings, context))))
 
 

@@ -1,4 +1,4 @@
-"""The report on a trace as one page that needs nothing but itself."""
+"""The report on a trace as one self-contained page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def write(name: str, summary: Summary, context: Context, folder: Path) -> Path:
-    """Write the page into a folder, made if need be."""
+    """Write the page into a folder, which is created if necessary."""
     return write_page(page(name, summary, context, today()), folder)
 
 

@@ -1,4 +1,4 @@
-"""The line of the user's program that a wait comes from, and the library that it went through."""
+"""Finds the user's line that a wait comes from, and the library in between."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Spot(NamedTuple):
-    """Where a wait comes from.
+    """The origin of a wait.
 
-    `where` has a path on disk if there is that file, else as the trace has it; its row is that of the wait if that is
-    known, else that of the function, and 0 at a module's level. `on_disk` says that the function is found there: then
-    `rows` are those that it may be, as far as its text tells, and `of_function` are all of them but a module's.
-    `file_may_be` are the files of which one is meant. `changed` says that the file on disk is not the one that ran.
+    `where` has a path on disk if the file exists, otherwise the trace's path. Its row is that of the wait if known,
+    otherwise that of the function, and 0 at module level. `on_disk`: the function was found on disk; then `rows` are
+    the candidate rows, and `of_function` all rows of the function, but none of a module.
+    `file_may_be` are the candidate files of an ambiguous path. `changed`: the file on disk is not the one that ran.
     """
 
     where: Place
@@ -38,7 +38,7 @@ class Spot(NamedTuple):
 
 
 class Places:
-    """Finds the spots of waits; `exact` says that rows of frames are those that ran, and not where functions begin."""
+    """Finds the origins of waits; `exact`: rows of frames are the rows that ran, not first rows of functions."""
 
     def __init__(self, checkout: Checkout, threads: dict[Thread, str], exact: bool) -> None:
         self._checkout = checkout
@@ -47,7 +47,7 @@ class Places:
         self._known: dict[tuple[tuple[str, ...], str], Spot | None] = {}
 
     def spot(self, wait: Wait) -> Spot:
-        """The innermost line of the user's that a wait comes from; the thread, where there is none."""
+        """The innermost user line of a wait; the thread, if there is none."""
         key = wait.frames, wait.operator
         if key not in self._known:
             self._known[key] = self._of_frames(*key)
@@ -78,7 +78,7 @@ class Places:
         return Spot(where, frame.function, via, rows, True, function)
 
     def _innermost_of_user(self, frames: Sequence[Frame | None]) -> int | None:
-        """The number of the innermost frame in a file of the checkout, or else in one that may be the user's."""
+        """The index of the innermost frame in a file of the checkout, or else in a file that may be the user's."""
         possible = None
         for number, frame in enumerate(frames):
             if frame is None:
@@ -91,7 +91,7 @@ class Places:
 
 
 def _via(inner: Sequence[Frame | None]) -> Place | None:
-    """The innermost line of a library, of torch's only if there is no other."""
+    """The innermost library line; torch's only if there is no other."""
     libraries = [frame for frame in inner if frame is not None and not frame.is_python]
     chosen = next((frame for frame in libraries if not frame.is_torch), libraries[0] if libraries else None)
     return None if chosen is None else Place(chosen.path, chosen.row)

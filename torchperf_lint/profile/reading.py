@@ -1,4 +1,4 @@
-"""The events of a Chrome trace, one after the other: of a file of any size, a window is held and no more."""
+"""Streams the events of a Chrome trace: only a window of the file is held, whatever its size."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 WINDOW = 1 << 20
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 
 LARGEST = 1 << 26
-"""Characters of the largest value beside or in the list of events: an event has some hundred."""
+"""Characters of the largest accepted value beside or in the event list; a typical event has some hundred."""
 
 _GZIP = b"\x1f\x8b"
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _EVENTS = "traceEvents"
 _OF_NUMBERS = frozenset({"", ".", "e", "E"})
-"""What may follow what a number begins with; or else the end of the window."""
+"""What may follow the start of a number, apart from the window's end."""
 _WORDS = ("true", "false", "null", "NaN", "-Infinity", "Infinity", ".0", "e-0", "e+0", "E-0", "E+0", "\\uffff")
-"""What may be cut off between quotes, commas and brackets, or in a text: decoders stop at its beginning."""
+"""Tokens that the window may cut in two; the decoder fails at their start."""
 
 
 class BadTrace(Exception):
-    """What is read is no trace, or not all of one: why, in one line."""
+    """The input is not a complete trace; the text says why, in one line."""
 
 
 def events(file: BufferedReader) -> Iterator[dict[str, Any]]:
-    """The events of a trace, in the file's order; raise BadTrace where it cannot be read to its end.
+    """The events of a trace, in file order; raise BadTrace where it cannot be read to its end.
 
-    The file is JSON, compressed by gzip or not: an object with the list `traceEvents`, or that list alone.
+    The file is JSON, optionally compressed by gzip: an object with the list `traceEvents`, or only that list.
     """
     plain: BinaryIO = file
     if file.peek(2)[:2] == _GZIP:
-        plain = gzip.GzipFile(fileobj=file)  # type: ignore[assignment] # it reads as any binary file does
+        plain = gzip.GzipFile(fileobj=file)  # it reads like any binary file
     try:
         yield from _events(_Window(plain))
     except EOFError:
@@ -94,7 +94,7 @@ def _items(window: _Window) -> Iterator[dict[str, Any]]:
 
 
 class _Window:
-    """The part of the text that is being read."""
+    """The current window of the text."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -106,7 +106,7 @@ class _Window:
         self._at_end = False
 
     def character(self) -> str:
-        """The next character that is no blank; empty at the end."""
+        """The next non-blank character; empty at the end."""
         while True:
             blanks = _BLANKS.match(self._text, self._place)
             self._place = blanks.end() if blanks else self._place
@@ -114,11 +114,11 @@ class _Window:
                 return self._text[self._place : self._place + 1]
 
     def skip(self) -> None:
-        """Leave the next character behind."""
+        """Skip the next character."""
         self._place += 1
 
     def members(self, closing: str) -> Iterator[str]:
-        """Stand before each member of a list or an object, whose opening comes next; yield its first character."""
+        """Stop before each member of a list or an object, whose opening comes next; yield its first character."""
         self.skip()
         while (first := self.character()) != closing:
             if not first:
@@ -131,13 +131,13 @@ class _Window:
         self.skip()
 
     def broken(self) -> BadTrace:
-        """What is to be said of a character that cannot stand here, or where there is none."""
+        """The error for an unexpected character or an unexpected end."""
         if not self.character():
             return self._cut_off()
         return BadTrace(f"it is no valid JSON at character {self._passed + self._place}")
 
     def value(self) -> Any:
-        """The value that comes next."""
+        """Parse the next value."""
         self.character()
         while True:
             try:
@@ -165,11 +165,11 @@ class _Window:
         return BadTrace(f"it is no valid JSON at character {self._passed + error.pos}: {error.msg}")
 
     def _cut_off(self) -> BadTrace:
-        """What is to be said where the text ends too early."""
+        """The error for a truncated text."""
         return BadTrace(f"it is cut off after {self._passed + len(self._text)} characters")
 
     def _more(self, size: int) -> bool:
-        """Read on; return whether there was more."""
+        """Read more text; returns whether there was any."""
         if self._at_end:
             return False
         data = self._file.read(size)

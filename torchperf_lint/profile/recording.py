@@ -1,4 +1,4 @@
-"""What of a trace is held: for each thread of the host its frames and operators, the calls that may wait, the steps."""
+"""The parts of a trace that are stored: per thread its frames and operators, calls that may wait, and steps."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OPERATORS = frozenset({"cpu_op", "operator", "user_annotation"})
 _FRAMES = "python_function"
 
 Thread = tuple[Any, Any]
-"""The process and the thread of an event, as the trace has them."""
+"""An event's process and thread, as in the trace."""
 
 
 class Call(NamedTuple):
-    """A call into the runtime that waits, or may: times in microseconds."""
+    """A call into the runtime that waits or may wait; times in microseconds."""
 
     name: str
     start: float
@@ -35,7 +35,7 @@ class Call(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The time of a step, in microseconds."""
+    """The start and end of a step, in microseconds."""
 
     name: str
     start: float
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 
 class Enclosing(NamedTuple):
-    """A span that was open at some time: its number in its thread, its start, its name, and its stack, if any."""
+    """An open span: its number in its thread, its start, its name, and its stack, if any."""
 
     number: int
     start: float
@@ -52,21 +52,21 @@ class Enclosing(NamedTuple):
 
 
 class Spans:
-    """Spans of one thread that lie inside each other, some 25 bytes each."""
+    """Nested spans of one thread, in some 25 bytes each."""
 
     def __init__(self) -> None:
         self._starts, self._ends = array("d"), array("d")
         self._names, self._stacks = array("i"), array("i")
 
     def add(self, start: float, end: float, name: int, stack: int) -> None:
-        """Note a span; names and stacks go by their numbers."""
+        """Add a span; names and stacks are given by number."""
         self._starts.append(start)
         self._ends.append(end)
         self._names.append(name)
         self._stacks.append(stack)
 
     def at(self, times: Sequence[float], texts: Sequence[str]) -> Iterator[list[Enclosing]]:
-        """For each of some times, in rising order, the spans that are open, the outermost first."""
+        """For each of some ascending times, the open spans, outermost first."""
         order = self._order()
         opened: list[int] = []
         following = 0
@@ -84,7 +84,7 @@ class Spans:
             ]
 
     def _order(self) -> Sequence[int]:
-        """The spans by their starts, those that hold others first; exporters mostly write them so."""
+        """The spans sorted by start, enclosing ones first; exporters mostly write this order."""
         starts, ends = self._starts, self._ends
         if all((starts[at - 1], -ends[at - 1]) <= (starts[at], -ends[at]) for at in range(1, len(starts))):
             return range(len(starts))
@@ -92,7 +92,7 @@ class Spans:
 
 
 class Recording:
-    """A trace, as far as waits and their places ask for it."""
+    """The parts of a trace that locate its waits."""
 
     def __init__(self) -> None:
         self.texts: list[str] = [""]
@@ -108,7 +108,7 @@ class Recording:
         self._numbers = {"": 0}
 
     def add(self, event: dict[str, Any]) -> None:
-        """Note an event."""
+        """Add an event."""
         name, category = event.get("name"), event.get("cat")
         arguments = event.get("args")
         arguments = arguments if isinstance(arguments, dict) else {}
@@ -153,11 +153,11 @@ class Recording:
 
 
 READS = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::nonzero"})
-"""Operators that wait for the device if what they are given lies there."""
+"""Operators that wait for the device if their input is there."""
 
 
 def record(events: Iterable[dict[str, Any]]) -> Recording:
-    """What is held of a trace; raise BadTrace where it is of another program."""
+    """Store the relevant parts of a trace; raise BadTrace where another program wrote it."""
     recording = Recording()
     for event in events:
         recording.add(event)
@@ -174,9 +174,9 @@ def _is_time(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and abs(value) < _LATEST
 
 
-_LATEST = 1e18  # microseconds; beyond it a float tells none apart
+_LATEST = 1e18  # larger floats do not resolve microseconds
 
 
 def _plain(value: Any) -> Any:
-    """A number or a text as it is, anything else as None: it stands for an event's process, thread or partner."""
+    """A number or a text unchanged, anything else as None: it identifies an event's process, thread or partner."""
     return value if isinstance(value, (int, str)) else None

@@ -1,4 +1,4 @@
-"""Which rows of a function may have made a call that a profile has seen: it names the function, and not the row."""
+"""Finds the rows of a function that may have made a profiled call: profiles name the function, not the row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TESTS = (ast.If, ast.While, ast.IfExp, ast.Assert, ast.BoolOp, ast.comprehensio
 
 
 def _tests(node: ast.AST) -> bool:
-    """Whether a node may ask a value for true or false."""
+    """Whether a node may test a truth value."""
     if isinstance(node, ast.Compare):
         return len(node.ops) > 1 or isinstance(node.ops[0], (ast.In, ast.NotIn))
     return isinstance(node, _TESTS) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not))
@@ -47,7 +47,7 @@ _SYNTAX: dict[str, Callable[[ast.AST], bool]] = {
     "aten::index_put_": _indexes,
     "aten::masked_fill_": _indexes,
 }
-"""Methods and operators that syntax calls, beside those that are called by name."""
+"""Methods and operators that syntax calls, in addition to calls by name."""
 
 _CALLS = {
     "__iter__": ("iter", "list", "tuple"),
@@ -56,17 +56,17 @@ _CALLS = {
     "aten::is_nonzero": ("bool",),
     "aten::item": ("float", "int", "complex", "range"),
 }
-"""Types and functions that call them, and that a profile does not show."""
+"""Types and functions that call them without appearing in a profile."""
 
 _WRAPPERS = frozenset({"wrapper", "inner", "_fn", "_use_grad", "decorate_context", "profile_hook_step"})
-"""Functions of torch that stand before what is called, and give its call on."""
+"""torch's wrapper functions, which pass a call on."""
 
 
 def rows_of_call(body: Body, called: Sequence[str], operator: str) -> tuple[int, ...]:
-    """The rows of a function that may make a call, in order; none if that is not known.
+    """The rows of a function that may make a call, in order; empty if unknown.
 
-    `called` are the names of the frames inside the function's own, the outermost first: its call, and what that went
-    on to. Without one, the function has called `operator` by itself.
+    `called` are the names of the frames inside the function's own, outermost first: the call and its nested calls.
+    If empty, the function called `operator` directly.
     """
     name = _name_of(called) if called else operator
     if not name:
@@ -76,7 +76,7 @@ def rows_of_call(body: Body, called: Sequence[str], operator: str) -> tuple[int,
 
 
 def _name_of(called: Sequence[str]) -> str:
-    """What the source calls; empty where it cannot be told."""
+    """The name that the source calls; empty if unknown."""
     for each in called:
         native = built_in(each)
         if native is not None:
@@ -86,12 +86,12 @@ def _name_of(called: Sequence[str]) -> str:
             return ""
         function = frame.function.rpartition(".")[2]
         if not (frame.is_torch and function in _WRAPPERS):
-            return "" if function == "__init__" else function  # the source calls a class, whose name is not told
+            return "" if function == "__init__" else function  # the source calls a class, which is unnamed here
     return ""
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run in a function's own frame; of comprehensions, which have frames of their own or not, all."""
+    """The nodes that run in a function's own frame, including those of all comprehensions."""
     body = getattr(node, "body", node)
     waiting = list(body) if isinstance(body, list) else [body]
     while waiting:
@@ -102,7 +102,7 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _row(node: ast.AST, name: str) -> int:
-    """The row at which a node may call what has this name; 0 if it does not."""
+    """The row at which a node may call this name; 0 if it does not."""
     if isinstance(node, ast.Call):
         function = node.func
         called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

@@ -1,4 +1,4 @@
-"""What a trace amounts to: how long each line makes the host wait per step, beside what the linter finds."""
+"""A trace's summary: each line's wait per step, with the linter's findings."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Measured(NamedTuple):
-    """What one line, or one function, of the program makes the host wait for: per step, or in all without steps.
+    """The waits of one line or one function: per step, or in total without steps.
 
-    `calls` are the waits' calls into the runtime, those of most waits first. A wait that is not `certain` is a copy
-    that may return early, or a read that may not be from the device.
+    `calls` are the runtime calls that wait, most frequent first. A wait that is not `certain` is a copy that may return
+    early, or a read that may not be from the device.
     """
 
     spot: Spot
@@ -38,7 +38,7 @@ class Measured(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What the waits of one line have in common."""
+    """The key by which waits are grouped into lines."""
 
     spot: Spot
     operator: str
@@ -47,18 +47,18 @@ class _Key(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A line that waits, with the findings on it, or on the rows that it may be."""
+    """A waiting line, with the findings on it or on its candidate rows."""
 
     measured: Measured
     findings: tuple[Diagnostic, ...]
-    certain: bool  # whichever of its rows it is, there is a finding on it
+    certain: bool  # every candidate row has a finding
 
 
 class Summary(NamedTuple):
-    """A trace, line by line, the longest waits first.
+    """A trace, line by line, longest waits first.
 
-    `step` is the mean time of a step in milliseconds. `outside` are the waits before, between and after the steps, and
-    their milliseconds.
+    `step` is the mean time of a step in milliseconds. `outside` are the number and the milliseconds of the waits
+    before, between and after the steps.
     """
 
     steps: int
@@ -71,17 +71,17 @@ class Summary(NamedTuple):
 
     @property
     def confirmed(self) -> list[Found]:
-        """The lines that are found."""
+        """The lines with a certain finding."""
         return [each for each in self.found if each.findings and each.certain]
 
     @property
     def possible(self) -> list[Found]:
-        """Those that may be found: the trace does not tell which row of the function waits."""
+        """The lines with a possible finding: the trace does not tell which row of the function waits."""
         return [each for each in self.found if each.findings and not each.certain]
 
     @property
     def not_found(self) -> list[Found]:
-        """The lines that wait without a finding."""
+        """The waiting lines without a finding."""
         return [each for each in self.found if not each.findings]
 
     @property
@@ -91,17 +91,17 @@ class Summary(NamedTuple):
 
     @property
     def certain_waits(self) -> Fraction:
-        """Those that are waits for certain."""
+        """The number of certain waits, per step."""
         return sum((each.measured.waits for each in self.found if each.measured.certain), Fraction(0))
 
     @property
     def milliseconds(self) -> float:
-        """How long the host waits, per step."""
+        """The milliseconds that the host waits, per step."""
         return math.fsum(each.measured.milliseconds for each in self.found)
 
 
 def measure(recording: Recording, found: Iterable[Wait], places: Places) -> tuple[list[Measured], tuple[int, float]]:
-    """The lines that wait, the longest first, and what waits outside of steps; without steps, all is counted."""
+    """The waiting lines, longest first, and the waits outside steps; without steps, all waits count."""
     steps = recording.steps
     kept: list[Wait] = []
     outside: list[Wait] = []
@@ -136,7 +136,7 @@ def _calls(waits: Iterable[Wait]) -> tuple[str, ...]:
 
 
 def join_with(measured: Sequence[Measured], findings: Sequence[Diagnostic]) -> tuple[list[Found], list[Diagnostic]]:
-    """The lines with their findings, and the findings on no line that waits."""
+    """The lines with their findings, and the findings on lines that do not wait."""
     rows = {each: _lines(each) for each in measured}
     joined = join(findings, [line for lines in rows.values() for line in lines])
     by_line: dict[Line, list[Diagnostic]] = {}
@@ -155,7 +155,7 @@ def join_with(measured: Sequence[Measured], findings: Sequence[Diagnostic]) -> t
 
 
 def _lines(measured: Measured) -> list[Line]:
-    """The rows that may wait, as `join` takes them."""
+    """The candidate rows, as input of `join`."""
     spot = measured.spot
     waits, staged = (measured.waits, Fraction(0)) if measured.certain else (Fraction(0), measured.waits)
     return [
@@ -165,7 +165,7 @@ def _lines(measured: Measured) -> list[Line]:
 
 
 def _inside(spot: Spot, findings: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    """The findings in a function of which no row is known to wait."""
+    """The findings in a function whose waiting row is unknown."""
     for finding in findings:
         if finding.row in spot.of_function and os.path.realpath(finding.path) == os.path.realpath(spot.where.file):
             yield finding

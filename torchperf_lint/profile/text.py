@@ -1,4 +1,4 @@
-"""What `torchperf-lint profile` prints for people."""
+"""The text output of `torchperf-lint profile`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def render(name: str, summary: Summary, context: Context) -> Iterator[str]:
 
 
 def sections(summary: Summary) -> list[tuple[str, list[Found]]]:
-    """The lines by what is known of them."""
+    """The lines grouped by how certain their findings are."""
     return [
         ("found and measured", summary.confirmed),
         ("measured, perhaps found: the trace tells the function, and not the row", summary.possible),
@@ -41,7 +41,7 @@ def sections(summary: Summary) -> list[tuple[str, list[Found]]]:
 
 
 def sentence(summary: Summary) -> str:
-    """How often and how long the host waits."""
+    """The number and the length of the host's waits."""
     uncertain = summary.waits - summary.certain_waits
     waits = f"the host waits {_number(summary.certain_waits)}"
     if not summary.has_runtime:
@@ -56,7 +56,7 @@ def sentence(summary: Summary) -> str:
 
 
 def remarks(summary: Summary) -> Iterator[str]:
-    """What else is to be known of the trace."""
+    """Further remarks on the trace."""
     if not summary.has_runtime:
         yield (
             "No call of the CUDA runtime was recorded (ProfilerActivity.CUDA does so): what is read may lie on the "
@@ -80,7 +80,7 @@ def _line(found: Found, summary: Summary, context: Context) -> Iterator[str]:
 
 
 def place(measured: Measured) -> str:
-    """Where it waits, and what is not known of that."""
+    """The place of the wait, and what is unknown about it."""
     spot = measured.spot
     path = opening(spot.where.file)
     shown = f"{path}:{spot.where.row}" if spot.where.row else path
@@ -98,7 +98,7 @@ def _either(rows: Sequence[int]) -> str:
 
 
 def amount(measured: Measured, summary: Summary) -> str:
-    """How long and how often."""
+    """The length and the number of waits."""
     share = f" ({measured.milliseconds / summary.milliseconds:.0%})" if summary.milliseconds else ""
     kind = "wait" if measured.certain else "staged" if summary.has_runtime else "read"
     plural = "" if measured.waits == 1 or kind == "staged" else "s"
@@ -106,7 +106,7 @@ def amount(measured: Measured, summary: Summary) -> str:
 
 
 def cause(measured: Measured) -> str:
-    """What was called."""
+    """The call that waits."""
     calls = " and ".join(each for each in measured.calls if each != measured.operator)
     via = f", via {_short(measured.spot.via)}" if measured.spot.via else ""
     within = f", within {measured.within}" if measured.within else ""
@@ -122,5 +122,5 @@ def _number(count: Fraction) -> str:
 
 
 def milliseconds(time: float) -> str:
-    """A time for people: three digits of it, or all before the point."""
+    """A time with three digits, or with all digits before the point."""
     return f"{time:.0f} ms" if time >= 100 else f"{time:.3g} ms"

@@ -1,4 +1,4 @@
-"""The host's waits in a recording: which calls make one wait, how long it takes, and what it is part of."""
+"""Finds the host's waits in a recording: their calls, their length, and the operator and frames around them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PROFILER = ("torch/autograd/profiler.py(", "torch/profiler/profiler.py(")
 
 
 class Wait(NamedTuple):
-    """One wait: times in microseconds.
+    """One wait; times in microseconds.
 
-    `frames` are the names of the Python frames around it, the innermost first. `operator` is what the innermost of them
-    called: the outermost operator, or else the call itself. `within` is what the program, or autograd, calls the work
-    that it is part of.
+    `frames` are the names of the enclosing Python frames, innermost first. `operator` is what the innermost frame
+    called: the outermost operator, or else the call itself. `within` is the name that the program or autograd gives to
+    the enclosing work.
     """
 
     start: float
@@ -38,7 +38,7 @@ class Wait(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A call with the operators and frames around it, the outermost first."""
+    """A call with its enclosing operators and frames, outermost first."""
 
     call: Call
     operators: list[Enclosing]
@@ -46,9 +46,9 @@ class _Seen(NamedTuple):
 
 
 def waits(recording: Recording) -> list[Wait]:
-    """All waits, in the order of their beginnings.
+    """All waits, ordered by start.
 
-    Where the trace holds no call of the runtime, these are the operators that wait for what lies on the device.
+    Where the trace has no runtime calls, these are the operators that read from the device.
     """
     calls = list(_calls(recording)) if recording.has_runtime else recording.reads
     seen = _surroundings(recording, calls)
@@ -58,7 +58,7 @@ def waits(recording: Recording) -> list[Wait]:
 
 
 def _calls(recording: Recording) -> Iterator[Call]:
-    """The calls that wait, and the copies that may; DtoH copies to pinned memory only together with what follows."""
+    """The calls that wait and the copies that may; DtoH copies to pinned memory only together with a following wait."""
     for call in recording.calls:
         if call.name in DEVICE_WIDE and call.start >= recording.host_ends:
             continue  # the profiler waits for the device before it stops
@@ -80,7 +80,7 @@ def _is_of_profiler(wait: Wait) -> bool:
     return any(frame.startswith(_PROFILER) or f"-packages/{_PROFILER[0]}" in frame for frame in wait.frames)
 
 
-# ---- what is around a call
+# ---- the surroundings of a call
 
 
 def _surroundings(recording: Recording, calls: Iterable[Call]) -> list[_Seen]:
@@ -95,7 +95,7 @@ def _surroundings(recording: Recording, calls: Iterable[Call]) -> list[_Seen]:
 
 
 def _outermost(calls: Iterable[Call]) -> Iterator[Call]:
-    """Of calls that lie inside each other, those that hold the others: the runtime waits by calls into the driver."""
+    """The outermost of nested calls: the runtime waits by calling the driver."""
     last: Call | None = None
     for call in calls:
         if last is None or not _lies_in(call, last):
@@ -104,7 +104,7 @@ def _outermost(calls: Iterable[Call]) -> Iterator[Call]:
 
 
 def _lies_in(call: Call, other: Call) -> bool:
-    """Whether a call lies in one that has begun before; in whole microseconds, it may also follow right behind."""
+    """Whether a call is nested in one that began before; rounded to microseconds, it may also directly follow it."""
     end = other.start + other.duration
     return call.start + call.duration <= end and (call.start < end or call.start == other.start)
 
@@ -114,7 +114,7 @@ def _open(spans: Spans | None, calls: Sequence[Call], texts: Sequence[str]) -> I
 
 
 def _with_frames_of_backward(recording: Recording, seen: list[_Seen]) -> list[_Seen]:
-    """Autograd's threads work for whoever has called backward: give what they do the frames of that call."""
+    """Give the calls of autograd's threads the frames of the `backward` call that they work for."""
     bare = sorted((each for each in seen if not each.frames), key=lambda each: each.call.start)
     callers: dict[Call, list[Enclosing]] = {}
     for spans in recording.frames.values() if bare else ():
@@ -128,7 +128,7 @@ def _with_frames_of_backward(recording: Recording, seen: list[_Seen]) -> list[_S
 
 
 def _grouped(recording: Recording, seen: Iterable[_Seen]) -> Iterator[list[_Seen]]:
-    """The calls of each wait: a copy together with the call that waits for it in the same operator."""
+    """Groups calls into waits: a copy together with the call in the same operator that waits for it."""
     for _, members in groupby(seen, key=_operation):
         copy: _Seen | None = None
         for each in members:
@@ -144,7 +144,7 @@ def _grouped(recording: Recording, seen: Iterable[_Seen]) -> Iterator[list[_Seen
 
 
 def _operation(seen: _Seen) -> tuple[Thread, object]:
-    """What two calls have in common that are part of one operator; without one, each stands alone."""
+    """A key that is equal for calls of one operator; calls without an operator have their own."""
     return seen.call.thread, seen.operators[-1].number if seen.operators else seen.call
 
 
@@ -170,7 +170,7 @@ def _wait(recording: Recording, group: Sequence[_Seen]) -> Wait:
 
 
 def _operator(seen: _Seen) -> str:
-    """What the innermost frame called: the outermost of torch's operators that the call lies in."""
+    """What the innermost frame called: the outermost torch operator around the call."""
     begins = seen.frames[-1].start if seen.frames else 0.0
     inside = [operator.name for operator in seen.operators if operator.start >= begins]
     of_torch = list(takewhile(lambda name: name.startswith(_ATEN), reversed(inside)))

@@ -1,5 +1,5 @@
-"""The verification suite: programs run unfixed against fixed, on a simulated device or a real one, and what is counted.
+"""The verification suite: runs unfixed and fixed programs on a simulated or real device, and counts waits and copies.
 
-Everything that runs a program needs the extra `verify` (torch, torchmetrics). The linter itself never imports this
-package; `profile` shares of it what joins lines with findings and what makes pages, and needs no extra.
+Running a program needs the extra `verify` (torch, torchmetrics). The linter itself never imports this
+package; `profile` uses its modules for joining lines with findings and for pages, and needs no extra.
 """

@@ -1,4 +1,4 @@
-"""What a run of the user's program comes to: per loop its waiting lines, each with what the linter says of it."""
+"""The account of a run of the user's program: per loop its waiting lines, each with the linter's findings."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ GRADES = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SHOWN: "shown"}
 class WaitingLine(NamedTuple):
     """A line that makes the host wait, or may.
 
-    Counts are per step of its loop; `share` is its part of all waits that were counted, over all loops. `ways` are what
-    it waits for; `found` are the findings about it.
+    Counts are per step of its loop; `share` is its part of all counted waits, over all loops. `ways` are the kinds of
+    wait; `found` are the findings about the line.
     """
 
     where: Place
@@ -35,7 +35,7 @@ class WaitingLine(NamedTuple):
 
 
 class CountedLoop(NamedTuple):
-    """A loop with its waiting lines, the worst first; `where` and `steps` are `runs.Loop`'s."""
+    """A loop with its waiting lines, worst first; `where` and `steps` are as in `runs.Loop`."""
 
     where: Place | None
     steps: int
@@ -45,7 +45,7 @@ class CountedLoop(NamedTuple):
 
 
 class Account(NamedTuple):
-    """All that is told of a run, in whatever format."""
+    """Everything that is reported of a run, in any format."""
 
     run: Run
     counts: Counts
@@ -58,12 +58,12 @@ class Account(NamedTuple):
 
     @property
     def ended_well(self) -> bool:
-        """Whether the program came to its end, so that what was not seen is refuted by it."""
+        """Whether the program ended normally, so that waits that were not seen did not happen."""
         return self.run.status == OK
 
     @property
     def idle(self) -> list[Diagnostic]:
-        """The findings that were not seen though the line ran: it did not wait."""
+        """The findings whose line ran without a wait."""
         return [each for each in self.not_seen if self.ran(each)]
 
     @property
@@ -72,7 +72,7 @@ class Account(NamedTuple):
         return [each for each in self.not_seen if not self.ran(each)]
 
     def ran(self, found: Diagnostic) -> bool:
-        """Whether a row of what is reported ran."""
+        """Whether a row of the reported code ran."""
         rows = self.run.report["rows"].get(found.path, ())
         return any(found.row <= row <= found.end_row for row in rows)
 
@@ -83,7 +83,7 @@ class Account(NamedTuple):
 
 
 def account_of(run: Run, joined: Joined, failures: list[str], sources: Sources) -> Account:
-    """Put together what was counted and what was found."""
+    """Combine the run's counts and the findings."""
     about: dict[Line, list[Diagnostic]] = {}
     for found, lines in joined.confirmed:
         for line in lines:
@@ -96,12 +96,12 @@ def account_of(run: Run, joined: Joined, failures: list[str], sources: Sources) 
 
 
 def grade(found: Diagnostic) -> str | None:
-    """How far the fix that there is may be trusted: safe, unsafe, or shown only; None where there is none."""
+    """The grade of the finding's fix: safe, unsafe, or only shown; None where there is none."""
     return None if found.fix is None else GRADES[found.fix.safety]
 
 
 def percent(share: Fraction) -> str:
-    """A share as a whole percentage, but for one that would be shown as nothing."""
+    """A share as a whole percentage, with a special text for small shares that would round to zero."""
     return f"{float(share):.0%}".replace("%", " %") if share >= Fraction(1, 200) or not share else "< 1 %"
 
 

@@ -1,4 +1,4 @@
-"""The account of a user's program for other programs: one JSON object."""
+"""The account of a user's program as one JSON object."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def render(account: Account) -> str:
 
 
 def as_json(account: Account) -> dict[str, Any]:
-    """The object as plain data: files as they are shown, counts per step, shares of all waits from 0 to 1."""
+    """The object as plain data: display paths, counts per step, shares of all waits from 0 to 1."""
     writer = _Writer(account.sources)
     report = account.run.report
     return {

@@ -27,7 +27,7 @@ FIXES = {
 
 
 MOST_LISTED = 10
-"""Of the findings under a heading, so many are listed: a library has many that one program does not come to."""
+"""The number of findings listed under a heading: a library has many that one program never reaches."""
 
 
 def render(account: Account) -> str:
@@ -48,7 +48,7 @@ def render(account: Account) -> str:
 
 
 def unseen(account: Account) -> Iterator[tuple[str, list[Diagnostic]]]:
-    """The findings that no wait confirms, under headings; none of a program that may not have come to them."""
+    """The findings that no wait confirms, under headings; none if the program may not have reached them."""
     if account.ended_well:
         until = ", until it was stopped" if account.run.report["stopped"] else ""
         yield f"found, ran and did not wait{until}", account.idle
@@ -56,7 +56,7 @@ def unseen(account: Account) -> Iterator[tuple[str, list[Diagnostic]]]:
 
 
 def headline(account: Account) -> str:
-    """How many steps were seen, and what all loops come to."""
+    """The number of steps, and the totals of all loops."""
     run, counts = account.run, account.counts
     device = run.report["device"]["name"]
     place = "the simulated device" if device == "simulated" else device
@@ -69,13 +69,13 @@ def headline(account: Account) -> str:
 
 
 def waits(number: Fraction, staged: Fraction, over: str = " per step") -> str:
-    """How often the host waits over something."""
+    """How often the host waits in some unit."""
     may = f", and {per_step(staged)} copies may wait" if staged else ""
     return f"the host waits {per_step(number)} times{over}{may}"
 
 
 def ways(line: WaitingLine, sources: Sources) -> str:
-    """What a line waits for."""
+    """The causes of a line's waits."""
     return "; ".join(dict.fromkeys(_way(way, sources) for way in line.ways))
 
 
@@ -86,7 +86,7 @@ def _way(way: Line, sources: Sources) -> str:
 
 
 def _until_its_end(account: Account) -> str:
-    """What is to be known of the counts of a program that did not come to its end."""
+    """A remark on the counts of a program that did not end normally."""
     steps = account.run.report["steps"]
     after = f"after {steps} step{'' if steps == 1 else 's'}" if steps else "before its first step"
     row = account.run.report.get("failed_at")
@@ -110,7 +110,7 @@ def _loop(loop: CountedLoop, sources: Sources) -> Iterator[str]:
 
 
 def about(found: Diagnostic, line: WaitingLine, sources: Sources) -> str:
-    """A finding about a line, with its place where that is another, as where a rule reports what is made once."""
+    """A finding about a line, with its place if that is elsewhere, as in reports where an object is created."""
     if found.path == line.where.file and found.row <= line.where.row <= found.end_row:
         return _told(found)
     return finding(found, sources)
@@ -157,7 +157,7 @@ def preview_headline(told: Preview) -> str:
 
 
 def remarks(told: Preview, sources: Sources) -> Iterator[str]:
-    """What else is to be known: the fixes by file, which of them did not run, what a GPU may make of them."""
+    """Further remarks: the fixes by file, which of them did not run, and how a GPU may differ."""
     for path, fixed in told.fixes.items():
         yield f"{sources.shown(path)}: {', '.join(sorted({each.code for each in fixed.applied}))}"
     for path in told.stray:

@@ -1,8 +1,8 @@
-"""Modules of this package in processes of their own, whose paths are those that Python makes without us.
+"""Runs modules of this package in processes of their own without changing Python's module path.
 
-A process is started with this file by its name, not by `python -m`: for that, the folder that holds the package would
-have to be among those that modules are looked for in. It is a checkout or site-packages, where other modules lie, which
-would go before the program's own; and none of it could be taken away again, for it may be there with good reason.
+A process is started with this file by its name, not by `python -m`, which would put the folder of the package on the
+module path. That folder is a checkout or site-packages, with other modules that would precede the program's own; and
+it could not be removed again, because it may be on the path for a good reason.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import sys
 
 
 def command(module: str, *arguments: str, python: str | None = None) -> list[str]:
-    """The command that runs the function `main` of one of our modules with these arguments, by this Python or ours."""
+    """The command that runs `main` of one of our modules with these arguments, by this Python or ours."""
     return [python or sys.executable, os.path.abspath(__file__), module, *arguments]
 
 
 def has_script_folder() -> bool:
-    """Whether Python puts the folder of a script first on the path, as it does unless told not to."""
+    """Whether Python puts a script's folder first on the path, as is its default."""
     return not getattr(sys.flags, "safe_path", False)  # new in Python 3.11
 
 
 def _run(module: str) -> int:
     if has_script_folder():
-        del sys.path[0]  # this folder, whose modules are no top-level ones
+        del sys.path[0]  # this folder; its modules are not top-level
     from importlib import import_module
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec

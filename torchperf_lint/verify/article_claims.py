@@ -1,4 +1,4 @@
-"""What four articles claim about training performance, and the programs of ours that show whether it is so."""
+"""The claims of four articles about training performance, and our programs that test them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Counted = dict[str, float]
 
 
 class Claim(NamedTuple):
-    """What an article says (`ours`: what we say), the programs that show it, and when their counts bear it out.
+    """An article's claim (`ours`: our own), the programs that test it, and the condition on their counts.
 
-    The last program is the one that step times are related to. The results of the programs named in `alike` have to
+    The last program is the one that step times are relative to. The results of the programs named in `alike` must
     be equal, bit for bit. Without programs the claim cannot be counted, and `remark` says why.
     """
 
@@ -41,7 +41,7 @@ class Claim(NamedTuple):
     judge: Callable[[Counted], bool]
     remark: str = ""
     unit: str = WAITS
-    at_tip: str = ""  # count only the lines that are marked with this tip
+    at_tip: str = ""  # count only lines that are marked with this tip
     alike: tuple[str, str] | None = None
     releases: tuple[str | None, ...] = (None,)
     ours: bool = False

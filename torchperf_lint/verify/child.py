@@ -27,7 +27,7 @@ OK, FAILED, NOT_SIMULATED = "ok", "failed", "not simulated"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program; the exit status is 0 wherever the report could be written, whatever became of the program."""
+    """Run the program; the exit status is 0 wherever the report could be written, even if the program failed."""
     parser = argparse.ArgumentParser(description="Run a program on a device and write a report of what happened.")
     parser.add_argument("--device", choices=("sim", "cuda"), required=True)
     parser.add_argument("--report", required=True, metavar="FILE")
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         report = _run(options)
-    except NotSimulated as refusal:  # of the device itself: nothing has run
+    except NotSimulated as refusal:  # from the device itself: nothing has run
         report = nothing_ran(NOT_SIMULATED, str(refusal))
     part = f"{options.report}.part"
     with open(part, "w", encoding="utf-8") as file:
@@ -169,7 +169,7 @@ def nothing_ran(status: str, error: str) -> dict[str, Any]:
 
 
 def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], dict[str, Any]]:
-    """Begin to record; return what ends it and gives what this device alone tells: its counters, or early writes."""
+    """Start recording; returns a function that stops it and gives the device's own data: counters, or early writes."""
     if device == "sim":
         from torchperf_lint.verify.simulated import install, overwritten_too_early
 
@@ -183,17 +183,17 @@ def _install(device: str, mode: str, recorder: events.Recorder) -> Callable[[], 
 
 
 def _look_in(copy: str, folder: str) -> None:
-    """Look for modules in a copy before the folder; last of all, if that is found by other means than the path."""
+    """Put a copy before its folder on the module path, or at the end if the folder is found by other means."""
     if copy not in sys.path:
         real = [os.path.realpath(each) for each in sys.path]
         sys.path.insert(real.index(folder) if folder in real else len(real), copy)
 
 
 def _include(name: str) -> list[str]:
-    """Count the code of a package, or a file or folder, as the user's own; return where it lies.
+    """Count the code of a package, or a file or folder, as the user's own; returns its location.
 
-    A bare name is that of a package first: programs leave folders that are called like the packages that make them.
-    Raises NotSimulated where there is none such, for a count without it would be taken for one with it.
+    A bare name means a package first: programs leave folders with the names of the packages that create them.
+    Raise NotSimulated where nothing has that name, because a count without it would be misleading.
     """
     spec = importlib.util.find_spec(name) if name.isidentifier() else None
     found = [] if spec is None else [*(spec.submodule_search_locations or [spec.origin or ""])]
@@ -213,7 +213,7 @@ def _join_threads() -> None:
 
 
 def _within_program(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback from the program on, without how it was started."""
+    """A traceback that starts in the program, without our own frames."""
     starters = (__file__, runpy.__file__, "<frozen runpy>")
     while trace is not None and trace.tb_frame.f_code.co_filename in starters:
         trace = trace.tb_next
@@ -221,13 +221,13 @@ def _within_program(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _place_of(trace: TracebackType | None) -> events.Place | None:
-    """The innermost line of the user's that a traceback goes through."""
+    """The innermost user line in a traceback."""
     places = [events.Place(frame.f_code.co_filename, row) for frame, row in traceback.walk_tb(trace)]
     return next((place for place in reversed(places) if events.is_user_file(place.file)), None)
 
 
 def _told(failure: BaseException) -> str:
-    """An exception in a line; one that cannot say what it is about is only named."""
+    """An exception as one line; only its class if its text fails."""
     try:
         return f"{type(failure).__name__}: {failure}".removesuffix(": ")
     except Exception:
@@ -235,7 +235,7 @@ def _told(failure: BaseException) -> str:
 
 
 def _seed(seed: int) -> None:
-    """Let every generator start from the same state in each run, whether or not the program seeds it."""
+    """Seed all generators alike in each run, whether or not the program seeds them."""
     import torch
 
     random.seed(seed)
@@ -245,7 +245,7 @@ def _seed(seed: int) -> None:
 
 
 def _device(kind: str) -> dict[str, str]:
-    """What the program ran on: the device and the versions that can matter."""
+    """The device and the versions that can matter."""
     import torch
 
     versions = {"torch": torch.__version__, "python": platform.python_version()}
@@ -257,7 +257,7 @@ def _device(kind: str) -> dict[str, str]:
 
 
 def _user_modules(script: str, recorder: events.Recorder) -> dict[str, str]:
-    """The user's own files that were loaded, with their modules' names, or run in some other way, without one."""
+    """The user's own files that ran, with their modules' names (empty for files run in another way)."""
     named = dict.fromkeys([script, *(each.where.file for each in recorder.events)], "")
     named |= {
         _text_in(module, "__file__") or "": name for name, module in list(sys.modules.items()) if name != "__main__"
@@ -270,15 +270,15 @@ def _user_modules(script: str, recorder: events.Recorder) -> dict[str, str]:
 
 
 def _text_in(module: object, name: str) -> str | None:
-    """A text that a module holds; one that makes its attributes when they are asked for is not asked."""
+    """A module's text attribute, without triggering attributes that are computed on access."""
     value = inspect.getattr_static(module, name, None)
     return value if isinstance(value, str) else None
 
 
 def _outcome(names: dict[str, Any]) -> dict[str, Any]:
-    """What the program leaves: its global `results`, if there is one, random generators somewhere, and settings.
+    """The program's final state: its global `results`, if any, the states of random generators, and settings.
 
-    Results that have no exact record are named instead, as `not_comparable`.
+    Results that have no exact record are named as `not_comparable` instead.
     """
     from torchperf_lint.verify import results
 

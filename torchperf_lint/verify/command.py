@@ -1,4 +1,4 @@
-"""`torchperf-lint verify`: run the rules' programs unfixed and fixed, print the counts, keep them if asked to."""
+"""`torchperf-lint verify`: run the rules' programs unfixed and fixed, print the counts, and store them on request."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _misuse(options: argparse.Namespace, script_arguments: Sequence[str]) -> str:
-    """What is asked for and makes no sense, or does not go together; empty if all is well."""
+    """The error in a contradictory or meaningless request; empty if all is well."""
     if options.jobs < 1:
         return f"--jobs must be at least 1, not {options.jobs}"
     if options.steps is not None and options.steps < 1:
@@ -165,7 +165,7 @@ def _complain(text: str) -> int:
 
 
 def _device(wanted: str) -> str | None:
-    """`sim` or `cuda`; None where a GPU is asked for and there is none."""
+    """`sim` or `cuda`; None where a GPU is requested and there is none."""
     if wanted == "sim":
         return wanted
     import torch
@@ -180,7 +180,7 @@ class _NoTorch(Exception):
 
 
 def _device_of(python: str, wanted: str) -> str | None:
-    """The same where another Python is to run the program; raise _NoTorch where it cannot."""
+    """The device for another Python that runs the program; raise _NoTorch where it cannot."""
     program = "import sys; assert sys.version_info >= (3, 10); "
     program += "import importlib.util; print(importlib.util.find_spec('torch') is not None)"
     if wanted != "sim":
@@ -224,7 +224,7 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
     measured: list[tuple[Proof, StepTimes | None]] = []
     not_kept: list[str] = []
     status = PROVED
-    jobs = options.jobs if device == "sim" else 1  # steps are timed on a GPU that nothing else uses
+    jobs = options.jobs if device == "sim" else 1  # timing needs exclusive use of the GPU
     proofs = pairs.prove_all(cases, device, releases, jobs, operators=options.report is not None)
     for rule, its_proofs in itertools.groupby(proofs, key=lambda proof: proof.case.workload.rule):
         of_rule: list[tuple[Proof, StepTimes | None]] = []
@@ -254,7 +254,7 @@ def _verify_rules(options: argparse.Namespace, device: str) -> int:
 
 
 def broken_claims(proof: Proof, device: str, claimed: dict[str, Device]) -> list[str]:
-    """Where the rule's page says something else than a proof on the simulated device has shown."""
+    """Where the rule's page contradicts a proof on the simulated device."""
     if device != "sim" or not proof.runs:
         return []
     from torchperf_lint.verify import keeping

@@ -1,4 +1,4 @@
-"""The simulated device held against a real GPU: one command counts there, and a comparison lists what differs."""
+"""Compares the simulated device with a real GPU: one command counts on the GPU, and a comparison lists differences."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ WRITTEN, NOT_WRITTEN = 0, 2
 PARTS = PROGRAMS, EXPERIMENTS = ("programs", "experiments")
 
 Counts = dict[str, dict[str, Any]]
-"""What was counted, by name; None where a device cannot tell."""
+"""The counts, by name; None where a device cannot tell."""
 
 Reasons = dict[str, dict[str, str]]
-"""Why the devices may differ, by name and by what is counted."""
+"""Accepted reasons for differences, by name and by count."""
 
 
 # ---- the comparison
 
 
 class Disagreement(NamedTuple):
-    """A count that is one thing on the simulated device and another on the GPU."""
+    """A count that differs between the simulated device and the GPU."""
 
     name: str
     counted: str
@@ -51,7 +51,7 @@ class Disagreement(NamedTuple):
 
 
 def disagreements(simulated: Mapping[str, Mapping[str, Any]], measured: Counts) -> list[Disagreement]:
-    """Where two devices differ, over all that was counted on both."""
+    """The differences between two devices, over everything counted on both."""
     return [
         Disagreement(name, counted, simulated[name][counted], count)
         for name, counts in measured.items()
@@ -62,7 +62,7 @@ def disagreements(simulated: Mapping[str, Mapping[str, Any]], measured: Counts) 
 
 
 def compare(simulated: Mapping[str, Mapping[str, Any]], measured: Counts, reasons: Reasons) -> list[str]:
-    """What is wrong: each disagreement without a reason, and each reason without a disagreement."""
+    """The errors: differences without a reason, and reasons without a difference."""
     found = disagreements(simulated, measured)
     wrong = [f"{each}: no reason is given" for each in found if not _reason(reasons, each).strip()]
     places = {(each.name, each.counted) for each in found}
@@ -83,7 +83,7 @@ def _reason(reasons: Reasons, each: Disagreement) -> str:
 
 
 def read() -> dict[str, Any] | None:
-    """What a GPU has counted; None if none has yet."""
+    """The stored counts of a GPU; None if there are none."""
     path = programs.folder() / NAME
     if not path.is_file():
         return None
@@ -92,7 +92,7 @@ def read() -> dict[str, Any] | None:
 
 
 def read_reasons() -> Reasons:
-    """The reasons that are given for disagreements."""
+    """The accepted reasons for differences."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -103,7 +103,7 @@ def read_reasons() -> Reasons:
 
 
 def status() -> str:
-    """What the simulated device has been held against, in a few words."""
+    """The device that the simulated one was compared with, in a few words."""
     known = read()
     if known is None:
         return SIMULATED_ONLY
@@ -136,7 +136,7 @@ def simulated_programs(outcomes: Counts) -> Counts:
 
 
 def _compared(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The counts of a program that both devices can tell; copies to the host are part of reads on a GPU."""
+    """The counts of a program that both devices have; on a GPU, copies to the host are part of reads."""
     return {counted: entry[counted] for counted in programs.COUNTED if counted != "to_host"}
 
 
@@ -197,13 +197,13 @@ def measure_programs() -> Counts:
 
 
 def entry(outcome: programs.Outcome, step: Step | None) -> dict[str, Any]:
-    """What both detectors counted of a program, and what they do not agree on; `step` is None if nothing happened."""
+    """Both detectors' counts of a program, and their differences; `step` is None if nothing happened."""
     from torchperf_lint.verify.counters.disagreement import disagreements as of_detectors
     from torchperf_lint.verify.counters.runtime import copies
 
     seen = outcome.as_json()
     profiled = step.runtime if step else None
-    # Only the profiler sees the copies that are made inside C++.
+    # Only the profiler sees copies inside C++.
     seen["to_device"] = None if profiled is None else copies(profiled, "HtoD")
     return {
         **seen,
@@ -214,7 +214,7 @@ def entry(outcome: programs.Outcome, step: Step | None) -> dict[str, Any]:
 
 
 def measure_experiments(releases: Path) -> Counts:
-    """Do the articles' experiments on the GPU."""
+    """Run the articles' experiments on the GPU."""
     from torchperf_lint.verify import experiments
 
     return _experiments(experiments.run(programs.CUDA, releases))
@@ -224,7 +224,7 @@ def measure_experiments(releases: Path) -> Counts:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count on a real GPU and write the file; 2 where there is none, or no place to write."""
+    """Count on a real GPU and write the file; 2 where there is no GPU or the file cannot be written."""
     from torchperf_lint.verify import environments
 
     parser = argparse.ArgumentParser(description="Count waits and copies on a real GPU, for the simulated one's sake.")
@@ -261,7 +261,7 @@ def gpu_name() -> str | None:
 
 
 def keep(path: Path, part: str, counts: Counts, gpu: str) -> None:
-    """Write one part that this GPU has counted; others stay if they were counted in the same circumstances."""
+    """Write one part of the counts; other parts stay if they were counted under the same conditions."""
     circumstances = {"gpu": gpu, **programs.versions(), "python": platform.python_version()}
     before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     same = all(before.get(name) == value for name, value in circumstances.items())
@@ -271,7 +271,7 @@ def keep(path: Path, part: str, counts: Counts, gpu: str) -> None:
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:
-    """Replace the file in one step."""
+    """Replace the file atomically."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         part.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Where two runs of a program differ in what they say, compute and leave behind."""
+"""Differences between two runs of a program in output, results and side effects."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ PRINTED, ERRORS, RESULTS, RANDOM, SETTINGS, FILES = ASPECTS = (
     "settings",
     "files written",
 )
-"""What of two runs is compared."""
+"""The compared aspects of two runs."""
 
 KINDS = "kinds"
-"""The place of what the text of what is printed, or logged, does not tell: of what types it was."""
+"""The place of differences in the types of printed or logged values, which the text does not show."""
 
 
 class Difference(NamedTuple):
     """A difference in one of the aspects.
 
-    `place` is where in it, the same for any two runs that differ there; within a place are those that go on with `[`.
+    `place` locates it in the aspect, the same for any two runs that differ there; a place contains those that continue
+    it with `[`.
     """
 
     aspect: str
@@ -38,11 +39,11 @@ class Difference(NamedTuple):
 
     @property
     def is_of_printed_text(self) -> bool:
-        """Whether it can be read in what the program prints."""
+        """Whether it is visible in the printed text."""
         return self.aspect == PRINTED and self.place != KINDS
 
     def is_within(self, other: Difference) -> bool:
-        """Whether it lies where two other runs differ."""
+        """Whether it is within a difference of two other runs."""
         if self.aspect != other.aspect:
             return False
         return self.place == other.place or self.place.startswith(f"{other.place}[")
@@ -77,7 +78,7 @@ def differences(before: Run, after: Run, agreement: Agreement) -> Iterator[Diffe
 
 
 def _texts(before: Run, after: Run) -> Iterator[Difference]:
-    """Whatever can be read of a run."""
+    """Differences in the texts of a run."""
     yield from _lines(before.stdout, after.stdout)
     if before.remarks != after.remarks:
         yield Difference(ERRORS, "text", "what goes to standard error differs")
@@ -87,7 +88,7 @@ def _texts(before: Run, after: Run) -> Iterator[Difference]:
 
 
 def _lines(before: str, after: str) -> Iterator[Difference]:
-    """Line by line where there are as many, so that one that no two runs share hides no other."""
+    """Differences by line if the line counts are equal, so that an always changing line hides no other."""
     old, new = before.split("\n"), after.split("\n")
     if len(old) != len(new):
         yield Difference(PRINTED, "", f"{len(new) - 1} lines are printed, {len(old) - 1} before")

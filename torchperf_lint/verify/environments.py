@@ -1,4 +1,4 @@
-"""Releases of packages beside the installed ones, each in a folder of its own that a run puts first on its path."""
+"""Other releases of packages, each in its own folder that a run puts first on its module path."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Release(NamedTuple):
 
 
 class Unavailable(RuntimeError):
-    """A release is neither installed nor to be had; the text says why."""
+    """A release is neither installed nor obtainable; the text says why."""
 
 
 def default_folder() -> Path:
-    """Where releases are kept between runs."""
+    """The folder that stores releases between runs."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "torchperf-lint" / "releases"
 
 
 def folders_of(releases: Iterable[Release], kept: Path) -> list[Path]:
-    """The folders that hold these releases, fetched by pip if need be; none for installed ones. Raise Unavailable."""
+    """The folders of these releases, installed by pip if necessary; installed releases need none. Raise Unavailable."""
     return [_folder_of(release, kept) for release in releases if not _is_installed(release)]
 
 
@@ -53,7 +53,7 @@ def _folder_of(release: Release, kept: Path) -> Path:
         kept.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=kept) as temporary:
             place = Path(temporary) / "release"
-            # Without what it needs in turn: a workload names all that the extra `verify` does not bring.
+            # Without dependencies: a workload names everything that the extra `verify` does not install.
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
             command += ["--target", str(place), f"{release.package}=={release.version}"]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What a run of a program is judged by: waits, copies and operators, each with the line that caused it and the step."""
+"""The recorded events of a run: waits, copies and operators, each with its source line and step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DEVICE_WAIT, EVENT_WAIT, STREAM_WAIT = "torch.cuda.synchronize", "Event.synchron
 """The operators of explicit waits."""
 
 KERNELS = "kernels"
-"""The name under which all kernels of a real device's step are counted."""
+"""The name of a real device's kernel count."""
 
 COPIES = (Kind.TO_DEVICE, Kind.TO_HOST)
 
@@ -62,10 +62,10 @@ class Event(NamedTuple):
     step: int | None
     where: Place
     via: Place | None
-    waits: bool  # the host certainly stands still until the stream, or the device, has got there
+    waits: bool  # the host certainly waits for the stream or the device
     nbytes: int = 0
     pinned: bool = False  # the host's side of a copy is page-locked
-    asynchronous: bool = False  # the copy was asked for with non_blocking=True, or is so by itself
+    asynchronous: bool = False  # requested with non_blocking=True, or implicitly asynchronous
 
     @property
     def staged(self) -> bool:
@@ -89,35 +89,35 @@ class Event(NamedTuple):
 
 
 def reported_in_debug_mode(kind: Kind, operator: str) -> bool:
-    """Whether the debug mode hears of such a wait."""
+    """Whether the debug mode reports such a wait."""
     return kind is not Kind.SYNCHRONIZE or operator == STREAM_WAIT
 
 
 class Recorder:
     """Collects the events of one process, from any thread.
 
-    How many operators of the device each step calls is always counted. `count_operators` adds how often each was called
-    from which line: it costs a look at the stack for every operator.
+    The number of device operators per step is always counted. `count_operators` also counts them by source line, which
+    costs a stack walk per operator.
     """
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.operators: Counter[tuple[int | None, Place, str]] = Counter()
         self.operators_in: Counter[int | None] = Counter()
-        self.loops: list[int] = []  # of each step, the loop that it belongs to
+        self.loops: list[int] = []  # the loop of each step
         self.step: int | None = None
         self.on_step: list[Callable[[int | None], None]] = []
         self.active = True
         self.count_operators = False
 
     def begin_step(self, loop: int) -> int:
-        """A new step of a loop begins; return its number."""
+        """Begin a new step of a loop; returns its number."""
         self.loops.append(loop)
         self.go_to(len(self.loops) - 1)
         return len(self.loops) - 1
 
     def go_to(self, step: int | None) -> None:
-        """What follows belongs to this step, or to none: a loop inside another one is over, or the outermost one."""
+        """Assign the following events to this step, or to none: an inner loop, or the outermost one, is over."""
         self.step = step
         for listener in self.on_step:
             listener(step)
@@ -132,13 +132,13 @@ class Recorder:
         pinned: bool = False,
         asynchronous: bool = False,
     ) -> None:
-        """Note an event that happens now, at the line that the stack shows."""
+        """Record an event that happens now, at the line on the stack."""
         if self.active:
             where, via = locate(sys._getframe(1))
             self.events.append(Event(kind, operator, self.step, where, via, waits, nbytes, pinned, asynchronous))
 
     def add_operator(self, name: str) -> None:
-        """Note that a device operator is called now."""
+        """Record a device operator."""
         if not self.active:
             return
         self.operators_in[self.step] += 1
@@ -146,7 +146,7 @@ class Recorder:
             self.operators[self.step, locate(sys._getframe(1))[0], name] += 1
 
 
-# ---- which line is to blame
+# ---- source lines
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PROGRAMS = os.path.join(_OURS, "_fixtures", "")
@@ -164,27 +164,28 @@ _BACKWARD = ("_engine_run_backward", "run_backward", "backward", "grad")
 
 
 def include(path: str) -> None:
-    """Let a file, or the files under a folder, count as the user's own, though they lie where libraries do."""
+    """Count a file, or the files in a folder, as the user's own, although they are in a library folder."""
     path = os.path.abspath(path)
     _INCLUDED.append(os.path.join(path, "") if os.path.isdir(path) else path)
     _classes.clear()
 
 
 def is_included(file: str) -> bool:
-    """Whether a file counts as the user's own because it was said to."""
+    """Whether a file was included as the user's own."""
     return any(file == each or (each.endswith(os.sep) and file.startswith(each)) for each in _INCLUDED)
 
 
 def add_library_folder(folder: str) -> None:
-    """Let the files under a folder count as a library's, not as the user's."""
+    """Count the files in a folder as a library's."""
     _LIBRARIES.append(os.path.join(os.path.abspath(folder), ""))
     _classes.clear()
 
 
 def add_installed_folders(folders: Iterable[str], script: str) -> None:
-    """Let files count as a library's in those of the folders that an installer has filled, wherever they lie.
+    """Count files in installed folders, wherever they are, as a library's.
 
-    `pip install --target` fills any folder, that of a script included, where its packages cannot be told from the rest.
+    `pip install --target` can fill any folder; in a script's own folder, packages cannot be distinguished from the
+    user's files.
     """
     script = os.path.realpath(script)
     for folder in folders:
@@ -195,7 +196,7 @@ def add_installed_folders(folders: Iterable[str], script: str) -> None:
 def _is_filled_by_installer(folder: str) -> bool:
     try:
         return any(name.endswith(".dist-info") for name in os.listdir(folder))
-    except OSError:  # there is no such folder, or it is an archive
+    except OSError:  # missing, or an archive
         return False
 
 
@@ -205,7 +206,7 @@ def locate(frame: FrameType | None) -> tuple[Place, Place | None]:
     if where is None and threading.current_thread() is not threading.main_thread():
         main = sys._current_frames().get(threading.main_thread().ident or 0)
         if main is not None and main.f_code.co_name in _BACKWARD:
-            where, _ = _walk(main)  # autograd's own thread works for whoever called backward
+            where, _ = _walk(main)  # autograd's thread works for the caller of `backward`
         else:
             where = Place(f"<thread {threading.current_thread().name}>", 0)
     return where or Place("<unknown>", 0), via

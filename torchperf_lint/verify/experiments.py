@@ -1,4 +1,4 @@
-"""The experiments of four articles, done again with programs of our own: each claim beside what is counted."""
+"""Repeats the experiments of four articles with our own programs: each claim beside its counts."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _NOT_MEASURED = "- (not measured)"
 
 
 class Row(NamedTuple):
-    """A claim, what was counted on one device, and the verdict; plain data.
+    """A claim, its counts on one device, and the verdict; plain data.
 
-    `step_times` are a program's over the last program's, from a real GPU only. The figures of CPU_TIME rows are of
-    the machine and the moment, and are not to be kept.
+    `step_times` are relative to the last program's, from a real GPU only. The figures of CPU_TIME rows depend on
+    the machine and the moment, and are not stored.
     """
 
     article: str
@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 
 class _Obstacle(Exception):
-    """A program could not be run as it should have been; the text says which and why."""
+    """A program did not run as required; the text says which and why."""
 
 
 def run(device: str, releases: Path | None = None, jobs: int = os.cpu_count() or 1) -> list[Row]:
@@ -101,7 +101,7 @@ class _Trial(NamedTuple):
 
 
 class _Laboratory:
-    """Runs programs on a device; what is counted is counted once, however many claims ask for it."""
+    """Runs programs on a device; each count is made once, for all claims that use it."""
 
     def __init__(self, device: str, releases: Path, folder: Path, launch: Callable[[], Launch | None]) -> None:
         self.device = device
@@ -183,7 +183,7 @@ def _scripts() -> Path:
 
 
 def fix(script: Path, torchmetrics: str) -> None:
-    """Let the linter repair a script in place: one command, every rule, safe and unsafe fixes."""
+    """Fix a script in place with the linter: one command, every rule, safe and unsafe fixes."""
     command = apart.command("torchperf_lint.cli", "--isolated", "--quiet", "--exit-zero", "--fix", "--unsafe-fixes")
     versions = ["--target-torch", importlib.metadata.version("torch"), "--target-torchmetrics", torchmetrics]
     done = _python([*command, *versions, str(script)])

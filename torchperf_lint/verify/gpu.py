@@ -1,7 +1,7 @@
-"""`make gpu`: all that a real GPU has to say of the rules, within a given time, each result kept as it comes.
+"""`make gpu`: all GPU measurements for the rules, within a time limit; each result is stored at once.
 
-What matters most comes first: the small programs that the simulated device is held against, the waits of every rule's
-programs, real programs, the articles' experiments, and step times for as long as there is time.
+In order of importance: the small programs that the simulated device is compared with, the waits of every rule's
+programs, real programs, the articles' experiments, and step times in the remaining time.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ REAL_PROGRAMS = Path("benchmarks", "programs", "run.py")
 
 
 class Clock:
-    """How much of the time is left, in seconds."""
+    """The remaining time, in seconds."""
 
     def __init__(self, minutes: float) -> None:
         self._end = time.monotonic() + 60 * minutes
 
     def left(self) -> float:
-        """The seconds until the end; none once it has passed."""
+        """The remaining seconds; 0 once the limit has passed."""
         return max(0.0, self._end - time.monotonic())
 
 
 class Shown(NamedTuple):
-    """A rule's proofs, with the times that there are of them."""
+    """A rule's proofs and their step times, if any."""
 
     proofs: list[Proof]
     times: dict[int, StepTimes]
 
     def keep(self) -> None:
-        """Write what is known of the rule into the checkout."""
+        """Write the rule's results into the checkout."""
         rule = self.proofs[0].case.workload.rule
         rows = [keeping.measurement(proof, self.times.get(place)) for place, proof in enumerate(self.proofs)]
         keeping.keep(rule, rows, self.proofs[0].runs[measurements.UNFIXED].report["device"])
@@ -98,7 +98,7 @@ def _complain(text: str) -> int:
 
 
 def _count(device: str, releases: Path, jobs: int, clock: Clock) -> Iterator[Shown]:
-    """Prove the rules' fixes and keep each rule's counts, until the time is up: a rule that is not done is left out."""
+    """Prove the rules' fixes and store each rule's counts until the time is up; unfinished rules are left out."""
     cases = pairs.cases_of(workloads_of(registry.all_rules()))
 
     def prove_in_time(case: Case) -> Proof | None:
@@ -125,7 +125,7 @@ def _is_sound(proof: Proof) -> bool:
 
 
 def _left_out(shown: Sequence[Shown]) -> list[str]:
-    """Which rules' programs were not run, for want of time."""
+    """The rules whose programs did not run for lack of time."""
     done = {proof.case.workload.rule.code for each in shown for proof in each.proofs}
     left = {workload.rule.code for workload in workloads_of(registry.all_rules())} - done
     return [f"not run for want of time: {', '.join(sorted(left))}"] if left else []
@@ -137,7 +137,7 @@ def _real_programs(device: str, jobs: int, clock: Clock) -> list[str]:
 
 
 def _disagreements() -> list[str]:
-    """What the GPU counted otherwise than the simulated device, and nobody has given a reason for."""
+    """Differences between the GPU and the simulated device without an accepted reason."""
     known = device_comparison.read()
     if known is None:
         return ["no GPU's counts are there to hold the simulated device against"]
@@ -167,7 +167,7 @@ def _run(module: str, *arguments: str, clock: Clock) -> list[str]:
 
 
 def _call(command: Sequence[str], clock: Clock) -> list[str]:
-    """Run a command for as long as there is time; a remark unless it ends well."""
+    """Run a command within the remaining time; a remark if it fails."""
     name = " ".join(command[1:])
     if not clock.left():
         return [f"not run for want of time: {name}"]

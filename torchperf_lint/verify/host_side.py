@@ -1,4 +1,4 @@
-"""What a program costs the host besides waiting: processes, threads of its workers, bytes that operators make there."""
+"""Host costs besides waiting: processes, threads in loader workers, and bytes that host operators allocate."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 _FRESH = "aten::lift_fresh"
-"""What `torch.tensor(...)` ends in: it gives what it is given, which has just been made of Python data."""
+"""The last operator of `torch.tensor(...)`: it returns its input, which was just made from Python data."""
 
 
 class Started:
-    """Counts the processes that this one starts by way of `multiprocessing`: the workers of loaders, for each pass."""
+    """Counts the processes started through `multiprocessing`: loader workers, in each pass."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def watch(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         start, own = BaseProcess.start, os.getpid()
 
         @functools.wraps(start)
@@ -38,17 +38,17 @@ class Started:
 
 
 class WorkerThreads:
-    """Counts the threads that libraries have started in the processes forked by this one, when these end.
+    """Counts the threads that libraries started in processes forked by this one, when these end.
 
-    Python's own threads, such as the one that hands a loader's batches over, do not count. Processes that are not
-    forked are not seen, nor any on a system without `/proc`.
+    Python's own threads, such as a loader's pin-memory thread, do not count. Processes that are not forked are not
+    seen, nor any on a system without `/proc`.
     """
 
     def __init__(self) -> None:
         self._count = multiprocessing.get_context("fork").Value("q", 0)
 
     def watch(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         run, count = BaseProcess.run, self._count
 
         @functools.wraps(run)
@@ -61,12 +61,12 @@ class WorkerThreads:
 
     @property
     def count(self) -> int:
-        """How many there have been so far."""
+        """The number so far."""
         return int(self._count.value)
 
 
 def _foreign_threads() -> int:
-    """The threads of this process that Python has not started: the lowest of several counts, for some may be ending."""
+    """The threads that Python did not start; the minimum of several counts, because threads may be ending."""
     if not os.path.isdir(_THREADS):
         return 0
     counts = []
@@ -83,7 +83,7 @@ _LOOKS = 5
 
 
 class HostBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds up the size of the tensors that operators of the host make or write, in this thread; views are free."""
+    """Sums the sizes of tensors that host operators create or write, in this thread; views are free."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

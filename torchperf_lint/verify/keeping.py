@@ -1,4 +1,4 @@
-"""What proofs have shown, kept in a checkout: in `rules/measurements.json` and in the rules' pages."""
+"""Stores the results of proofs in a checkout: in `rules/measurements.json` and in the rules' pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def measurement(proof: Proof, times: StepTimes | None = None) -> Measurement:
-    """What a proof has shown, in the form that is kept; `times` come from a real GPU."""
+    """A proof as a Measurement; `times` come from a real GPU."""
     counts = {variant: run.counts() for variant, run in proof.runs.items()}
     return Measurement(
         proof.case.workload.name,
@@ -36,7 +36,7 @@ def measurement(proof: Proof, times: StepTimes | None = None) -> Measurement:
 
 
 def _results_of(proof: Proof) -> str:
-    """How the results of an accepted proof compare; a dash where no fix made others."""
+    """How the results of an accepted proof compare; a dash where no fix changed them."""
     agreement = proof.case.workload.agreement
     if not proof.objections:
         return "–"
@@ -48,7 +48,7 @@ def _results_of(proof: Proof) -> str:
 
 
 def keep(rule: Rule, rows: Sequence[Measurement], facts: Mapping[str, str]) -> None:
-    """Put a rule's measurements in the place of its earlier ones on that device, whose `facts` a run's report has."""
+    """Replace a rule's measurements on that device, whose `facts` are in the report of a run."""
     devices = pages.measured()
     name = measurements.SIMULATED if facts["kind"] == "sim" else facts["name"]
     rules = dict(devices[name].rules) if name in devices else {}

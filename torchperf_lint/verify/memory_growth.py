@@ -1,4 +1,4 @@
-"""What a program holds on to from step to step: device memory, and autograd graphs that nobody goes back through."""
+"""Memory growth from step to step: device memory, and autograd graphs that no backward pass uses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Upkeep:
-    """Notes, where a step begins, the bytes in use on the device, and now and then the size of the graphs alive.
+    """Records the bytes in use on the device at the start of each step, and at some steps the size of live graphs.
 
-    Tensors that are gathered without `detach()` keep the graph of every step. After a backward pass such a graph holds
-    nothing on the device, so that only its nodes tell.
+    Tensors that are collected without `detach()` retain the graph of every step. After a backward pass such a graph
+    holds no device memory, so only its nodes show it.
     """
 
     def __init__(self) -> None:
@@ -28,9 +28,9 @@ class Upkeep:
 
     def _note(self, step: int | None) -> None:
         if step != len(self.memory):
-            return  # no step begins: an outer one goes on, or none
+            return  # not the start of a step: an outer one continues, or none
         self.memory.append(torch.cuda.memory_allocated())
-        if step & (step - 1) == 0:  # to look at all objects takes long: only at steps 0, 1, 2, 4, 8 and so on
+        if step & (step - 1) == 0:  # scanning all objects is slow: only at steps 0, 1, 2, 4, 8 and so on
             self.nodes[step] = _nodes_alive()
 
 

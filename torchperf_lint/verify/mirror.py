@@ -1,4 +1,4 @@
-"""A folder laid out a second time, so that what runs in the copy finds what it would find in the folder itself."""
+"""Copies a folder's layout, so that a program in the copy finds what it would find in the folder itself."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 LARGEST = 2**20
-"""Bytes of the largest file that is copied; larger ones, data for the most part, are linked to."""
+"""Bytes of the largest copied file; larger ones, mostly data, are linked."""
 
 MOST_BYTES = 64 * 2**20
-"""When so much is copied, further files are linked to."""
+"""Total bytes to copy; further files are linked."""
 
 MOST_ENTRIES = 20_000
-"""When so many files and folders are laid out, further folders are linked to as a whole."""
+"""Number of entries to lay out; further folders are linked as a whole."""
 
 _COMPILED = "__pycache__"  # of files that are going to be changed
 
 
 class Earlier(NamedTuple):
-    """What was there before a program ran: the files in some folders at a time, in seconds since the epoch."""
+    """The state before a program ran: the files in some folders at a time, in seconds since the epoch."""
 
     time: float
     files: frozenset[str]
 
     def is_output(self, path: str, status: os.stat_result) -> bool:
-        """Whether the program made the file, or overwrote so large a one that it can be neither copied nor linked."""
+        """Whether the program created the file, or overwrote one that is too large to copy or link."""
         return status.st_mtime >= self.time and (path not in self.files or status.st_size > LARGEST)
 
 
 def as_it_is(folders: Iterable[str]) -> Earlier:
-    """What is there now."""
+    """The current state."""
     begun = time.time()
     files: set[str] = set()
     for folder in folders:
@@ -55,11 +55,10 @@ def as_it_is(folders: Iterable[str]) -> Earlier:
 def lay_out(
     folder: str, into: str, sources: Collection[str], *, earlier: Earlier | None = None, deep: bool = True
 ) -> None:
-    """Lay a folder out as `into`, which must not be there yet; raise OSError where that cannot be done.
+    """Lay a folder out as `into`, which must not exist; raise OSError on failure.
 
-    The `sources`, real paths, are copied wherever they lie in it, and so are small files. All else is linked to. Left
-    out are the outputs of a program that has run since that `earlier` state. Unless it is to go `deep`, the folders in
-    it are linked to.
+    The `sources` (real paths) are copied wherever they are in it, and so are small files. Everything else is linked.
+    The outputs of a program that ran since the `earlier` state are left out. Unless `deep`, subfolders are linked.
     """
     copied = entries = 0
     on_the_way = {above for source in sources for above in _folders_above(source, folder)}

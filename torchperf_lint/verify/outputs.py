@@ -1,4 +1,4 @@
-"""What a program hands to `print` and to loggers: the kinds of the values, which the text does not tell."""
+"""Records the kinds of values passed to `print` and to loggers, which the text does not show."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MOST_ITEMS = 16
-"""Of longer containers, only so many items are told apart: they are shown to a reader, not kept."""
+"""Items of a container that are recorded."""
 
 
 class Outputs:
-    """Notes what arrives at `print` and at handlers of `logging`, by sink, in order.
+    """Records what arrives at `print` and at handlers of `logging`, by sink, in order.
 
-    What a library converts before it prints or logs is noted as converted: the kind that a reader gets.
+    A value that a library converts first is recorded as converted, which is the kind that a reader gets.
     """
 
     def __init__(self) -> None:
         self.handed: dict[str, list[list[str]]] = {}
 
     def watch(self) -> None:
-        """Note all that is printed and logged from now on."""
+        """Start recording."""
         show, handle, note = builtins.print, logging.Logger.handle, self._note
 
         @functools.wraps(show)
@@ -47,7 +47,7 @@ class Outputs:
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value, of arrays and tensors the dtype, shape and device, and of containers what they hold."""
+    """The type of a value; for arrays and tensors also dtype, shape and device, for containers their items."""
     torch, kind = sys.modules.get("torch"), type(value).__name__
     if torch is not None and isinstance(value, torch.Tensor):
         graph = " with a gradient" if value.requires_grad else ""

@@ -1,4 +1,4 @@
-"""A program against itself after our fixes: the runs, and every reason not to accept a fix."""
+"""Compares a program before and after our fixes: the runs, and every reason to reject a fix."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.workloads import Agreement, Workload
 
 KEPT_PER_WAIT = {"sim": 8, "cuda": 512}
-"""By device, the bytes that a value may take there which is kept until later instead of being waited for."""
+"""By device: the bytes that a deferred value may occupy per saved wait."""
 
 _LOADERS = os.path.join("torch", "utils", "data", "")
 
@@ -37,14 +37,14 @@ ACCEPTED, UNCHANGED, REJECTED, NOT_VERIFIABLE = VERDICTS
 
 
 class Case(NamedTuple):
-    """A workload and the release of torchmetrics that it runs against; None where any will do."""
+    """A workload and its torchmetrics release; None where any will do."""
 
     workload: Workload
     torchmetrics: str | None
 
     @property
     def releases(self) -> list[Release]:
-        """What it needs beside torch."""
+        """The releases that it needs besides torch."""
         bound = [Release("torchmetrics", self.torchmetrics)] if self.torchmetrics else []
         return [*bound, *self.workload.needs]
 
@@ -55,7 +55,7 @@ class Case(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """The runs of a case by variant, the text of each, and what speaks against each fixed one."""
+    """A case's runs and texts by variant, and the objections to each fixed variant."""
 
     case: Case
     programs: dict[str, bytes]
@@ -65,7 +65,7 @@ class Proof(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Accepted only if a fix changes the program, every variant ran, and nothing speaks against it."""
+        """Accepted only if a fix changes the program, every variant ran, and there are no objections."""
         if self.obstacle or any(run.status == NOT_SIMULATED for run in self.runs.values()):
             return NOT_VERIFIABLE
         if str(self.runs[UNFIXED].report["error"]).startswith(ModuleNotFoundError.__name__):
@@ -85,7 +85,7 @@ class Proof(NamedTuple):
 
     @property
     def others(self) -> dict[str, dict[str, Fraction]]:
-        """Counts by variant of what the fixes lessen where they leave the waits as they are."""
+        """Counts by variant of other costs that fixes reduce where they do not change the waits."""
         if len({run.counts()[:2] for run in self.runs.values()}) > 1:
             return {}
         counts = {variant: run.other_counts() for variant, run in self.runs.items()}
@@ -112,9 +112,9 @@ def prove_all(
 
 
 def prove(case: Case, device: str, releases: Path, *, operators: bool = False, launch: Launch | None = None) -> Proof:
-    """Run a case's unfixed program and what our fixes make of it, and hold the runs against each other.
+    """Run a case's unfixed program and its fixed variants, and compare the runs.
 
-    `operators` counts the device operators as well; the runs take longer then. `launch` is `run_program`'s.
+    `operators` counts the device operators as well, which makes the runs slower. `launch` is as for `run_program`.
     """
     try:
         libraries = environments.folders_of(case.releases, releases)
@@ -177,7 +177,7 @@ def _written(folder: Path, script: Path) -> dict[str, str]:
 
 
 def objections(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> list[str]:
-    """Everything that speaks against a fix, given the runs without and with it; empty where it is to be accepted."""
+    """All objections to a fix, given the runs without and with it; empty where it is accepted."""
     if before.status != OK or after.status != OK:
         return [] if before.status != OK else [f"the fixed program fails: {after.report['error']}"]
     return [
@@ -189,7 +189,7 @@ def objections(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> 
 
 
 def _costs(before: Run, after: Run) -> Iterator[str]:
-    """What the host waits for and copies in a step, and the processes that it starts."""
+    """Objections about waits, copies and started processes."""
     was, now = before.counts(), after.counts()
     if not before.steady:
         yield "the program has no steps to count over"
@@ -210,13 +210,13 @@ def _costs(before: Run, after: Run) -> Iterator[str]:
 
 
 def other_gains(before: Run, after: Run) -> list[str]:
-    """What becomes less beside waits and copies."""
+    """The costs other than waits and copies that the fix reduces."""
     was, now = before.other_counts(), after.other_counts()
     return [what for what in was if now[what] < was[what]]
 
 
 def _hidden_costs(before: Run, after: Run, agreement: Agreement) -> Iterator[str]:
-    """What the steps pay instead of waiting."""
+    """Objections about costs that replace the waits."""
     old, new = _pinned_by_hand(before), _pinned_by_hand(after)
     if new > old:
         yield f"the program itself pins {new} tensors, {old} before"
@@ -229,7 +229,7 @@ def _hidden_costs(before: Run, after: Run, agreement: Agreement) -> Iterator[str
 
 
 def dangers(before: Run, after: Run) -> Iterator[str]:
-    """What goes well on a device that copies at once, and not on every GPU."""
+    """Objections about programs that are right on a device that copies at once, but not on every GPU."""
     old, new = _unawaited(before), _unawaited(after)
     if new > old:
         yield f"{new - old} copies to the host became asynchronous: they may be read before they have arrived"
@@ -266,7 +266,7 @@ def _pinned_by_hand(run: Run) -> int:
 
 
 def _growth(before: Run, after: Run) -> int:
-    """By how many bytes the device memory in use comes to differ after the first steady step."""
+    """The difference in growth of used device memory after the first steady step, in bytes."""
     if not before.steady:
         return 0
     surplus = [new - old for old, new in zip(before.report["memory"], after.report["memory"], strict=False)]
@@ -275,13 +275,13 @@ def _growth(before: Run, after: Run) -> int:
 
 
 def _graph_growth(run: Run) -> int:
-    """By how many nodes the graphs alive grow, as far as they were looked at, after the first steady step."""
+    """The growth of live graphs after the first steady step, in nodes, as far as they were scanned."""
     nodes = [alive for step, alive in run.report["nodes"] if step >= min(run.steady, default=0)]
     return nodes[-1] - nodes[0] if nodes else 0
 
 
 def _effects(before: Run, after: Run, agreement: Agreement, *, safe: bool) -> Iterator[str]:
-    """What the program says, computes and leaves behind."""
+    """Objections about output, results and side effects."""
     if safe and (agreement.tolerance or agreement.differ or agreement.kept or agreement.other_types):
         yield "a safe fix has no tolerance"
     if "not_comparable" in before.report:

@@ -1,4 +1,4 @@
-"""The user's program with our fixes: a copy is laid out, fixed, run, and held against runs of the copy as it is."""
+"""A preview of our fixes on the user's program: a copy is laid out, fixed, run, and compared with unfixed runs."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ SAME, DIFFERENT, BY_ITSELF, NOTHING = (
 
 
 class Copy(NamedTuple):
-    """A copy of a program, laid out to be run in `folder`.
+    """A runnable copy of a program in `folder`.
 
-    `files` are the copies of its source files by their real paths. `paths` are pairs of folders that modules are looked
-    for in: where the path names the first, the second goes before it.
+    `files` are the copies of its source files by their real paths. `paths` are pairs of module folders: where the
+    module path has the first, the second is put before it.
     """
 
     script: Path
@@ -52,7 +52,7 @@ class Copy(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """A file's bytes without and with our fixes, and which these are."""
+    """A file's bytes without and with our fixes, and the fixes."""
 
     before: bytes
     data: bytes
@@ -60,7 +60,7 @@ class Fixed(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """How one of `effects.ASPECTS` of the fixed copy is beside that of the unfixed one, and where they differ."""
+    """The comparison of one of `effects.ASPECTS` between the fixed and the unfixed copy, with the differences."""
 
     aspect: str
     verdict: str
@@ -70,7 +70,7 @@ class Compared(NamedTuple):
 class Preview(NamedTuple):
     """A program without and with our fixes.
 
-    `runs` are two of the copy as it is, whose differences the fixes have no part in, and one of the fixed copy.
+    `runs` are two of the unfixed copy, whose differences are not due to fixes, and one of the fixed copy.
     `stray` are files with fixes that the fixed program did not load from the copy. `obstacle` says why there are no
     runs, or why they cannot be compared.
     """
@@ -94,7 +94,7 @@ class Preview(NamedTuple):
 
 
 def before_a_run(script: str) -> Earlier:
-    """What is there now of what a script may write to: its project and the current folder."""
+    """The current state of the folders that a script may write to: its project and the current folder."""
     return as_it_is(dict.fromkeys([_project_of(script), os.path.realpath(os.curdir)]))
 
 
@@ -105,7 +105,7 @@ def _project_of(script: str) -> str:
 def copy_of(sources: Sources, into: Path, *, earlier: Earlier | None = None) -> Copy:
     """Lay out a program in a folder of its own: its project, the packages of its other files, its current folder.
 
-    The outputs of a program that has run since an `earlier` state are left out. Raises OSError where there can be none.
+    The outputs of a program that ran since the `earlier` state are left out. Raise OSError on failure.
     """
     root = _project_of(sources.script)
     included = [os.path.realpath(place) for place in sources.places]
@@ -127,7 +127,7 @@ def copy_of(sources: Sources, into: Path, *, earlier: Earlier | None = None) -> 
 
 
 def _whole(path: str, name: str, root: str, included: Sequence[str]) -> str | None:
-    """The folder, or file, that is to be laid out as a whole for the sake of a source file; None if that is unknown."""
+    """The folder or file to lay out as a whole for a source file; None if unknown."""
     inner = os.path.relpath(path, root).split(os.sep)
     if inner[0] != os.pardir and not set(inner[:-1]) & set(DEFAULT_EXCLUDE):
         return root
@@ -142,7 +142,7 @@ def _whole(path: str, name: str, root: str, included: Sequence[str]) -> str | No
 
 
 def _import_root(path: str, name: str) -> str | None:
-    """The folder from which a file is imported under this name; None if it is not imported by its place."""
+    """The module folder from which a file has this module name; None if its path does not fit the name."""
     stem = name.replace(".", os.sep)
     for tail in (f"{os.sep}{stem}.py", f"{os.sep}{stem}{os.sep}__init__.py"):
         if name and path.endswith(tail):
@@ -161,7 +161,7 @@ def _current_folder(root: str, copied_root: str, into: Path, earlier: Earlier | 
 
 
 def fixes_of(linter: Linter, *, unsafe: bool) -> dict[str, Fixed]:
-    """What `--fix` would make of the source files, by their paths: those that it changes. Nothing is written."""
+    """The source files that `--fix` would change, by path. Nothing is written."""
     results = linter.results(Action.TRY, unsafe=unsafe)
     return {each.path: Fixed(each.before, each.data, each.applied) for each in results if each.data != each.before}
 
@@ -177,10 +177,10 @@ def apply_fixes(copy: Copy, fixes: Mapping[str, Fixed]) -> None:
 def preview(
     sources: Sources, fixes: Mapping[str, Fixed], start: Callable[[Copy], Run], *, earlier: Earlier | None = None
 ) -> Preview:
-    """Run a copy as it is, twice, and fixed, each laid out anew at the same place, and compare them.
+    """Run a copy unfixed, twice, and fixed, each laid out anew at the same place, and compare them.
 
-    `start` runs a copy to its end; `earlier` is `copy_of`'s. Raises OSError where there can be no copy.
-    Runs of a program that differ by themselves say nothing of fixes: what differs in the first two is not compared.
+    `start` runs a copy to its end; `earlier` is as for `copy_of`. Raise OSError where no copy can be made.
+    What differs between the two unfixed runs is not compared, because it says nothing about fixes.
     """
     if not fixes:
         return Preview({}, obstacle="there is no fix to apply")
@@ -205,7 +205,7 @@ def preview(
 
 
 def compare(first: Run, again: Run, after: Run) -> Iterator[Compared]:
-    """Hold a fixed run against two of the same program without fixes, aspect by aspect."""
+    """Compare a fixed run with two unfixed ones, aspect by aspect."""
     by_itself = list(effects.differences(first, again, Agreement()))
     found = list(effects.differences(first, after, Agreement()))
     new = [each for each in found if not any(each.is_within(other) for other in by_itself)]
@@ -232,7 +232,7 @@ def _written(folder: Path, since: float) -> dict[str, str]:
 
 
 def _at_originals(run: Run, copy: Copy) -> Run:
-    """A run of a copy, told as if the files themselves had run; a fix may have shifted their rows."""
+    """A run of a copy with places mapped back to the original files; a fix may have shifted rows."""
     originals = {new: old for old, new in copy.files.items()}
 
     def place(old: Sequence[Any] | None) -> list[Any] | None:

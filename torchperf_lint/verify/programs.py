@@ -1,4 +1,4 @@
-"""The small programs: each declares what it is to cost, and a run on either device is held against that."""
+"""The small programs: each declares its expected cost, and runs on either device are checked against it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.events import Event
 
 INPUTS = "inputs"
-"""The module of the inputs that every family may ask for."""
+"""The module of the inputs that every family may use."""
 
 SIMULATED, CUDA = DEVICES = ("sim", "cuda")
 REFUSAL = "NotSimulated"
@@ -42,11 +42,11 @@ class NoInputs(Exception):
     """The inputs of a program could not be made; the text says why."""
 
 
-# ---- what a family's file is written with
+# ---- declarations in a family's file
 
 
 class AtLeast(NamedTuple):
-    """A count whose lower bound is known, and no more."""
+    """A count of which only the lower bound is known."""
 
     least: int
 
@@ -56,11 +56,11 @@ class AtLeast(NamedTuple):
 
 Count = int | AtLeast
 Declared = Count | dict[str, Count] | None
-"""A count, counts by releases (`{"torch<2.7": 1, "torch>=2.13": 0}`; between them nothing is known), or None: any."""
+"""A count, counts by releases (`{"torch<2.7": 1, "torch>=2.13": 0}`; unknown between them), or None: any."""
 
 
 class Expected(NamedTuple):
-    """What a program is declared to cost, under the names that `Observed` has for it."""
+    """A program's expected cost, in the fields of `Observed`."""
 
     waits: Declared = 0
     synchronizations: Declared = 0
@@ -73,7 +73,7 @@ class Expected(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A small program, and where its expectation comes from."""
+    """A small program and the source of its expectation."""
 
     body: Callable[..., object]
     expected: Expected
@@ -83,7 +83,7 @@ class Program(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What makes an input that programs and other inputs ask for by the name of a parameter."""
+    """The maker of an input that programs and other inputs request by parameter name."""
 
     make: Callable[..., object]
 
@@ -96,10 +96,10 @@ def at_least(count: int) -> AtLeast:
 def program(
     *, source: str = "", simulated: bool = True, provenance: str = "", **expected: Any
 ) -> Callable[[Callable[..., object]], Program]:
-    """Declare a function to be a program; its parameters are inputs, made before anything is counted.
+    """Declare a function to be a program; its parameters are inputs, made before counting starts.
 
     `expected` holds fields of `Expected`. `simulated=False`: the simulated device refuses it. `provenance="simulated"`:
-    the expectation was seen on the simulated device only, where it proves nothing but that nothing has changed.
+    the expectation was only observed on the simulated device, where it shows nothing but that nothing changed.
     """
     if provenance not in ("", "simulated"):
         raise ValueError(f"no provenance is called {provenance!r}")
@@ -111,18 +111,18 @@ def given(make: Callable[..., object]) -> Given:
     return Given(make)
 
 
-# ---- what a run of a program shows
+# ---- observations
 
 
 class Observed(NamedTuple):
-    """What a program cost, and how it ended."""
+    """A program's cost, and how it ended."""
 
     waits: int
     synchronizations: int
     staged: int
     pins: int
     copies: dict[str, int]
-    astray: int  # events that are not blamed on a line of the program's file
+    astray: int  # events not attributed to a line of the program's file
     errors: list[str]  # the class of the exception that it raised, and its bases; none of a program that ended well
     message: str = ""
 
@@ -146,7 +146,7 @@ class Observed(NamedTuple):
 
 
 def observe(events: Sequence[Event], file: str, error: Exception | None = None) -> Observed:
-    """Count the events of a program that stands in a file."""
+    """Count the events of a program in `file`."""
     copies = Counter(_kind_of_copy(each) for each in events if each.kind in COPIES)
     return Observed(
         waits=sum(each.in_debug_mode for each in events),
@@ -166,7 +166,7 @@ def _kind_of_copy(event: Event) -> str:
 
 
 def mismatches(expected: Expected, observed: Observed, versions: Mapping[str, str]) -> list[str]:
-    """Where a run on these releases is not as declared."""
+    """The deviations of a run on these releases from the declaration."""
     found = []
     for name in COUNTS:
         wanted, count = resolve(getattr(expected, name), versions), getattr(observed, name)
@@ -239,7 +239,7 @@ def _declared(module: ModuleType, kind: type[Any]) -> dict[str, Any]:
 
 
 class Outcome(NamedTuple):
-    """A program's run, the recorder's step that it was, and where it is not as declared."""
+    """A program's run, its step in the recorder, and its deviations."""
 
     name: str
     program: Program
@@ -259,9 +259,9 @@ class Outcome(NamedTuple):
 
 
 def run_all(recorder: Recorder, device: str, names: Collection[str] = ()) -> Iterator[Outcome]:
-    """Run the programs in this process, all or some, in order; the recorder has the events of the device already.
+    """Run all or some programs in this process, in order; the recorder already receives the device's events.
 
-    What a program does is a step of the recorder, and so is what lies between two programs.
+    Each program is a step of the recorder, and so is the code between two programs.
     """
     found = families()
     if unknown := sorted(set(names).difference(*(family.programs for family in found))):
@@ -287,7 +287,7 @@ def _judge(each: Program, observed: Observed, device: str, releases: Mapping[str
 
 
 def _run_once(each: Program, family: Family, recorder: Recorder) -> tuple[int, Observed]:
-    """Run a program on new inputs, with the random generators where they always are."""
+    """Run a program on new inputs, with the random generators in a fixed state."""
     import torch
 
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""The report of a verification as one page that needs nothing but itself: figures first, then rule by rule."""
+"""The report of a verification as one self-contained page: figures first, then rule by rule."""
 
 from __future__ import annotations
 

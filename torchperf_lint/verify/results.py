@@ -1,4 +1,4 @@
-"""What a program computed, written down bit for bit, and the comparison of two such records."""
+"""Exact (bit for bit) records of a program's results, and their comparison."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAIN = (bool, int, str, type(None))
 
 
 class NotComparable(TypeError):
-    """A result holds something that has no exact record; the text says where and what."""
+    """A result has no exact record; the text says where and what."""
 
 
 def encode(value: Any, where: str = "results") -> dict[str, Any]:
@@ -86,12 +86,12 @@ def _encode_tensor(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _meaningful(strides: Sequence[int], shape: Sequence[int]) -> list[int | None]:
-    """The strides that tell where an element lies: none of an empty tensor, nor of a dimension of one."""
+    """The strides that matter: none of an empty tensor, nor of a dimension of size one."""
     return [stride if size > 1 and 0 not in shape else None for stride, size in zip(strides, shape, strict=True)]
 
 
 def random_state() -> dict[str, Any]:
-    """Where the generators of Python, NumPy (if it is loaded) and torch stand, host and device."""
+    """The states of the generators of Python, NumPy (if loaded) and torch, host and device."""
     import torch
 
     states: dict[str, Any] = {"python": repr(random.getstate()), "torch": torch.get_rng_state()}
@@ -103,7 +103,7 @@ def random_state() -> dict[str, Any]:
 
 
 def settings() -> dict[str, str]:
-    """What a program may have changed for the whole process, and what later computations go by."""
+    """Process-wide settings that a program may have changed and that affect later computations."""
     import torch
 
     values = {
@@ -124,10 +124,10 @@ def settings() -> dict[str, str]:
 def differences(
     before: Any, after: Any, tolerance: float = 0.0, *, values: bool = True, types: bool = True
 ) -> list[str]:
-    """Where two encoded results differ, one line each.
+    """The differences between two encoded results, one line each.
 
-    Numbers may differ by `tolerance`, relative, and NaN equals NaN; without `values` only what they are is compared,
-    and without `types` not whether they are ints, floats or tensors without dimensions, nor of which dtype.
+    Numbers may differ by a relative `tolerance`, and NaN equals NaN. Without `values` only types and shapes are
+    compared; without `types`, ints, floats and zero-dimensional tensors are interchangeable, of any dtype.
     """
     found = places_that_differ(before, after, tolerance, values=values, types=types)
     return [f"{place}: {text}" for place, text in found]
@@ -176,7 +176,7 @@ def _equal(before: dict[str, Any], after: dict[str, Any], tolerance: float) -> b
     old, new = _numbers(before), _numbers(after)
     if old is None or new is None:
         return False
-    # Two NaN count as equal whatever their bits; a zero's sign and everything else about a number does not.
+    # Two NaN are equal whatever their bits; zeros differ by sign, and other numbers in any bit.
     return all(_near(a, b, tolerance) for a, b in zip(old, new, strict=True))
 
 

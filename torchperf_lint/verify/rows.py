@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class RowsThatRan:
-    """Notes the 1-based rows that run, by file, in threads that Python starts as well.
+    """Records the executed 1-based rows by file, also in threads that Python starts.
 
-    A code object whose rows have all run is not looked at again.
+    A code object whose rows have all run is no longer traced.
     """
 
     def __init__(self) -> None:
@@ -28,12 +28,12 @@ class RowsThatRan:
         self._left: dict[tuple[str, CodeType], set[int]] = {}
 
     def watch(self) -> None:
-        """Note the rows that run from now on."""
+        """Start recording."""
         threading.settrace(self._entered)
         sys.settrace(self._entered)
 
     def end(self) -> None:
-        """Note no more."""
+        """Stop recording."""
         sys.settrace(None)
         threading.settrace(None)
 
@@ -43,7 +43,7 @@ class RowsThatRan:
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Trace | None:
         code = frame.f_code
-        key = code.co_filename, code  # equal code may lie in several files
+        key = code.co_filename, code  # equal code may be in several files
         left = self._left.get(key)
         if left is None:
             rows = {row for *_, row in code.co_lines() if row} if _is_wanted(code.co_filename) else set()

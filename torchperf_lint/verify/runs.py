@@ -1,4 +1,4 @@
-"""One program run in a process of its own, and the counts that its report amounts to."""
+"""Runs a program in a process of its own, and derives counts from its report."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ TIME_LIMIT = 300.0
 """Seconds after which a run counts as failed."""
 
 PROGRAMS_ALIKE = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-"""The environment of programs that are compared. On shared cores, threads of small operators get into each other's way.
-"""
+"""The environment of compared programs. On shared cores, the threads of small operators slow each other down."""
 
 _WARNING = re.compile(r"^(?:.*:\d+: )?(\w*Warning: .*)$", re.MULTILINE)
 _WHOLE_WARNING = re.compile(r"^.*:\d+: \w*Warning: (?:.*\n(?:(?!  ).*\n)*?(?:  .*\n)+|.*\n?)", re.MULTILINE)
 
 
 class Counts(NamedTuple):
-    """What a program does per step: the averages over the steady steps of each of its loops, added up.
+    """Counts per step: the averages over the steady steps of each loop, summed over the loops.
 
     For a run without steady steps these are totals.
     """
@@ -47,12 +46,12 @@ class Counts(NamedTuple):
 
     @property
     def of_transfers(self) -> tuple[Fraction, ...]:
-        """The counts that a fix may lessen."""
+        """The counts that a fix can reduce."""
         return self.waits, self.staged, self.to_device, self.to_host
 
 
 class Line(NamedTuple):
-    """A line of the program that makes the host wait, or may: how often per step of its loop, and for what."""
+    """A line of the program that makes the host wait, or may: how often per step of its loop, and its event."""
 
     where: Place
     via: Place | None
@@ -62,9 +61,9 @@ class Line(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop of the program, by the line that asks for its batches; None where no steps were seen to count over.
+    """A loop of the program, by the line that fetches its batches; None where there are no steady steps.
 
-    `steps` are those that are counted, and the lines' counts are averages over them, or totals where there are none.
+    `steps` is the number of counted steps. The lines' counts are averages over them, or totals where there are none.
     """
 
     where: Place | None
@@ -97,7 +96,7 @@ class Run(NamedTuple):
 
     @property
     def steady(self) -> dict[int, Place]:
-        """The steps that are counted, each with the line of its loop."""
+        """The counted steps, each with its loop's line."""
         return {step: Place(*place) for step, *place in self.report["steady"]}
 
     @property
@@ -107,37 +106,37 @@ class Run(NamedTuple):
 
     @property
     def processes(self) -> int:
-        """How many processes it started."""
+        """The number of processes that it started."""
         return int(self.report["processes"])
 
     @property
     def worker_threads(self) -> int:
-        """How many threads libraries have started in these."""
+        """The number of threads that libraries started in these processes."""
         return int(self.report["worker_threads"])
 
     @property
     def host_bytes(self) -> int:
-        """The size of all tensors that operators of the host made; 0 where that was not counted."""
+        """The bytes of all tensors that host operators created; 0 if not counted."""
         return int(self.report["host_bytes"])
 
     @property
     def overwritten(self) -> list[Place]:
-        """The lines of asynchronous copies whose source is written to too early, once for each such copy."""
+        """The lines of asynchronous copies whose source is overwritten too early, one entry per copy."""
         return [Place(*place) for place in self.report["overwritten"]]
 
     @property
     def handed(self) -> dict[str, list[list[str]]]:
-        """By sink, the kinds of what each call of `print`, or of a logger, was given."""
+        """By sink, the kinds of the arguments of each call of `print` or of a logger."""
         return dict(self.report["handed"])
 
     @property
     def warnings(self) -> Counter[str]:
-        """The warnings on standard error, without the place that issued them."""
+        """The warnings on standard error, without their places."""
         return Counter(_WARNING.findall(self.stderr))
 
     @property
     def remarks(self) -> str:
-        """What else is on standard error: warnings name rows, which a fix may shift."""
+        """The rest of standard error: warnings name rows, which a fix may shift."""
         return _WHOLE_WARNING.sub("", self.stderr)
 
     def counts(self) -> Counts:
@@ -153,11 +152,11 @@ class Run(NamedTuple):
         return Counts(**sums)
 
     def other_counts(self) -> dict[str, Fraction]:
-        """What costs beside waits and copies.
+        """Other costs than waits and copies.
 
-        Bytes copied between host and device and operators of the device, both per step, nodes of graphs alive
-        between steps; processes started, threads that libraries start in them, bytes that operators of the host
-        make, and warnings in all. A real device's operators are the kernels of the steps that the profiler looked at.
+        Per step: bytes copied between host and device, and device operators. Between steps: nodes of live graphs. In
+        total: started processes, threads that libraries start in them, bytes that host operators allocate, and
+        warnings. A real device's operators are the kernels of the profiled steps.
         """
         nodes = [alive for step, alive in self.report["nodes"] if step in self.steady]
         copied = [(each.nbytes, share) for each, share in self._shares(self.events) if each.kind in COPIES]
@@ -179,11 +178,11 @@ class Run(NamedTuple):
         return sum((share * each.times for each, share in self._shares(calls)), Fraction(0))
 
     def lines(self) -> list[Line]:
-        """The lines that wait, or may wait, in the steady steps of any loop, the worst first."""
+        """The lines that wait or may wait in the steady steps of any loop, worst first."""
         return _lines(self._shares(self.events))
 
     def loops(self) -> list[Loop]:
-        """The loops that have steady steps, in the order of these, each with its lines, the worst first."""
+        """The loops with steady steps, in step order, each with its lines, worst first."""
         steady = self.steady
         if not steady:
             return [Loop(None, 0, self.lines())]
@@ -195,7 +194,7 @@ class Run(NamedTuple):
         return [Loop(place, lengths[place], _lines(events)) for place, events in happened.items()]
 
     def _shares(self, happened: Iterable[_Timed]) -> Iterator[tuple[_Timed, Fraction]]:
-        """What happened in steady steps, each with its share of the steps of its loop."""
+        """The events in steady steps, each weighted by one over its loop's steps."""
         steady = self.steady
         lengths = Counter(steady.values())
         for each in happened:
@@ -206,7 +205,7 @@ class Run(NamedTuple):
 
 
 def _lines(happened: Iterable[tuple[Event, Fraction]]) -> list[Line]:
-    """The lines that wait, or may wait, by events with their shares of the steps, the worst first."""
+    """The lines that wait or may wait, from weighted events, worst first."""
     waits: dict[tuple[Place, Place | None, str], Fraction] = defaultdict(Fraction)
     staged: dict[tuple[Place, Place | None, str], Fraction] = defaultdict(Fraction)
     for each, share in happened:
@@ -248,14 +247,14 @@ def run_program(
     time_limit: float | None = TIME_LIMIT,
     launch: Launch | None = None,
 ) -> Run:
-    """Run a script on `sim` or `cuda` in a process of its own, with these library folders first on its path.
+    """Run a script on `sim` or `cuda` in a process of its own, with these library folders first on its module path.
 
-    The packages, files and folders to `include` count as the user's own code. `instead` are pairs of folders: where
-    modules are looked for in the first, the second goes before it. `python` is the interpreter to run it
-    with, ours by default: its environment has to hold torch, and need not hold this package.
-    A `live` run is the user's own: it prints as it goes (to `output`, if that is given), takes its time, and keeps the
-    folder and the threads that it would have without us. Others run in `folder`, that of the script by default, with
-    these additions to the `environment`; `launch` starts them, in its own way and with its own limit of time.
+    The packages, files and folders to `include` count as the user's own code. `instead` are pairs of folders: where the
+    module path has the first, the second is put before it. `python` is the interpreter, ours by default: its
+    environment needs torch, but not this package.
+    A `live` run is the user's own: it prints to `output` or directly, has no time limit, and keeps its normal folder
+    and threads. Other runs use `folder` (default: the script's) and these additions to the `environment`; `launch`
+    starts them, in its own way and with its own time limit.
     """
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-") as place:
         report = Path(place) / "report.json"
@@ -287,7 +286,7 @@ def run_program(
 
 
 class Finished(NamedTuple):
-    """How a process ended, and what it said."""
+    """A process's exit status and output."""
 
     status: int
     stdout: str
@@ -315,7 +314,7 @@ def _launch(command: Sequence[str], folder: Path, environment: Mapping[str, str]
 
 
 def _wait_for(command: Sequence[str], environment: dict[str, str], output: IO[Any] | None) -> int:
-    """Run a command to its end, also where the user interrupts it: it hears of that itself, and may have to tidy up."""
+    """Run a command to its end, also after an interrupt, which the command receives itself and may need to clean up."""
     process = subprocess.Popen(command, env=environment, stdout=output)
     interrupted = False
     while process.returncode is None:
@@ -341,7 +340,7 @@ def _environment(libraries: Sequence[Path], *, live: bool) -> dict[str, str]:
     environment = dict(os.environ)
     if live:
         return environment
-    # The program runs in another folder than this process, for which these entries are meant.
+    # Relative entries refer to this process's folder, and the program runs in another one.
     inherited = environment.get("PYTHONPATH")
     path = [*map(str, libraries), *(map(os.path.abspath, inherited.split(os.pathsep)) if inherited else ())]
     return environment | {"PYTHONPATH": os.pathsep.join(path), **PROGRAMS_ALIKE}

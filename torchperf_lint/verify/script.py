@@ -1,4 +1,4 @@
-"""`torchperf-lint verify --script`: a user's program, run as it is, its waits beside what the linter finds."""
+"""`torchperf-lint verify --script`: runs a user's program unchanged and compares its waits with the findings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 
 
 class Request(NamedTuple):
-    """What is asked for: the script and its arguments, how to run it, and what is to be told of it in which form."""
+    """The request: the script and its arguments, how to run it, and the form of the report."""
 
     script: Path
     arguments: Sequence[str]
@@ -45,7 +45,7 @@ class Request(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Findings and waiting lines that mean the same, and those that have no counterpart."""
+    """Matching findings and waiting lines, and those without a match."""
 
     confirmed: list[tuple[Diagnostic, list[Line]]]
     not_seen: list[Diagnostic]
@@ -53,7 +53,7 @@ class Joined(NamedTuple):
 
 
 def verify(request: Request) -> int:
-    """Run the script, lint every file that it loaded and that is to be linted, print both; return the exit status."""
+    """Run the script, lint every loaded file that is not excluded, print both; return the exit status."""
     script = request.script
     if not script.is_file():
         return _complain(f"{script}: {'this is no file' if script.exists() else 'there is no such file'}")
@@ -146,21 +146,21 @@ def _tell(account: Account, request: Request) -> None:
 
 
 def _what_happened(run: Run, script: Path) -> str:
-    """Why the program did not come to its end, and where."""
+    """Why and where the program failed."""
     error = str(run.report["error"])
-    if error.startswith("--include"):  # nothing of the program has run
+    if error.startswith("--include"):  # the program has not started
         return error
     row = run.report.get("failed_at")
     at = f", at {os.path.relpath(row[0])}:{row[1]}" if row else ""
-    # What is not simulated says so itself.
+    # A NotSimulated error explains itself.
     return f"{os.path.relpath(script)}: {error if run.status == NOT_SIMULATED else f'{run.status}: {error}'}{at}"
 
 
 def join(found: Iterable[Diagnostic], lines: Iterable[Line]) -> Joined:
-    """Lay findings and waiting lines side by side.
+    """Match findings with waiting lines.
 
-    A finding and a line belong together if the line is part of the statement that is reported or, where a rule reports
-    what is made once and costs at its uses, one of the places that the finding gives as its evidence.
+    They match if the line is part of the reported statement or, for rules that report a creation that costs at its
+    uses, if it is one of the places in the finding's evidence.
     """
     waiting = list(lines)
     explained: set[Line] = set()

@@ -1,4 +1,4 @@
-"""What a run of the user's program is judged by: its source files, and what the linter says of them."""
+"""The source files of a run of the user's program, and the linter's findings in them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Sources(NamedTuple):
     """The source files that a run loaded: the script's, and those of packages, files and folders that it includes.
 
-    `modules` has the name of each file's module, empty where it is run without one; `included` is what lies where by
-    the name that was given. All paths are absolute.
+    `modules` has the name of each file's module, empty for files that are not modules; `included` maps given names to
+    locations. All paths are absolute.
     """
 
     script: str
@@ -37,16 +37,16 @@ class Sources(NamedTuple):
 
     @classmethod
     def of(cls, run: Run, script: str) -> Sources:
-        """Those of a run; of one that could not tell, the script alone."""
+        """The source files of a run; the script alone if the run could not report them."""
         return cls(script, run.report["modules"] or {script: ""}, run.report["included"])
 
     @property
     def places(self) -> list[str]:
-        """Where what is included lies."""
+        """The locations of what is included."""
         return [place for places in self.included.values() for place in places]
 
     def shown(self, path: str) -> str:
-        """A path from the current folder or, where that is shorter, from the folder that holds an included package."""
+        """A path relative to the current folder or, if shorter, to the folder that contains an included package."""
         if not os.path.isabs(path):
             return path
         names = [os.path.relpath(path)]
@@ -59,9 +59,9 @@ class Sources(NamedTuple):
 
 
 class Linter:
-    """Judges all source files as one program: the script's project together with what it includes.
+    """Checks all source files as one program: the script's project together with what it includes.
 
-    Raises BadConfig where the project's configuration cannot be read.
+    Raise BadConfig where the project's configuration cannot be read.
     """
 
     def __init__(self, sources: Sources, jobs: int | None = None) -> None:
@@ -78,12 +78,12 @@ class Linter:
         return [each for report in reports for each in report.diagnostics], failures
 
     def results(self, action: Action, *, unsafe: bool = False) -> list[Result]:
-        """What the linter makes of each file; nothing is written."""
+        """The linter's result for each file; nothing is written."""
         settings = self._settings
         work = []
         for path in sorted(self.sources.modules):
             codes = tuple(rule.code for rule in settings.rules_for(path))
-            # A suppression that is not needed is no matter of waits.
+            # Unused suppressions do not concern waits.
             work.append(Job(path, codes, settings.target, settings.hints, action, unsafe, report_unused=False))
         with contextlib.closing(Processes(self._jobs)) as workers:
             return list(workers.judged(work, self._snapshot))

@@ -1,4 +1,4 @@
-"""How long the steps of a proved program take on a real GPU, unfixed and fixed, in interleaved runs."""
+"""Times the steps of a proved program on a real GPU, unfixed and fixed, in interleaved runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPETITIONS = 3
 
 
 class StepTimes(NamedTuple):
-    """The medians of each variant's steady steps, in milliseconds, and each fixed one held against the unfixed.
+    """The medians of each variant's steady steps, in milliseconds, and comparisons of the fixed ones with the unfixed.
 
     `peaks` are the most bytes of device memory that each variant had in use.
     """

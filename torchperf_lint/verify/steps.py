@@ -1,4 +1,4 @@
-"""Where one step of a program ends and the next begins, seen without a word from the program."""
+"""Detects the boundaries of a program's steps without changes to the program."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.events import Recorder
 
 WARM_UP = 2
-"""The first steps at a place, which are left out of every count: caches fill and groups form in them."""
+"""The first steps at a place, excluded from every count: caches fill and groups form in them."""
 
 _CALL = Module._wrapped_call_impl.__code__
 
 
 class EnoughSteps(BaseException):
-    """The program has made as many steps as were asked for; it unwinds like an interrupt."""
+    """The program has made the requested number of steps; this unwinds like an interrupt."""
 
 
 class _Source(enum.Enum):
-    """What begins the steps of a loop."""
+    """What starts the steps of a loop."""
 
     LOADER = enum.auto()
     OPTIMIZER = enum.auto()
@@ -47,16 +47,16 @@ class _Loop:
     def __init__(self, source: _Source, place: Place, series: object = None, outer: int | None = None) -> None:
         self.source = source
         self.place = place
-        self.series = series  # what the passes of one loop, or its calls, have in common
-        self.outer = outer  # the step that goes on around calls
+        self.series = series  # the common key of a loop's passes, or of its calls
+        self.outer = outer  # the enclosing step of calls
         self.exhausted = False  # the loader was found empty
         self.trains = False  # an optimizer steps in it
         self.fetches_ahead = False  # each batch is used in the step after its own
-        self.is_training = False  # calls that a step of the training around them holds
+        self.is_training = False  # calls within a step of the enclosing training
 
 
 class _Running(NamedTuple):
-    """A loop over a loader that is not over yet, and the step that it is in."""
+    """An unfinished loop over a loader, and its current step."""
 
     iterator: weakref.ref[Any]
     loop: int
@@ -67,14 +67,15 @@ class Steps:
     """Marks the steps of this process in a recorder.
 
     *Each batch of a `DataLoader`* begins a step. A loop inside a step (a validation run, say) has steps of its own, and
-    the outer step goes on after it. A loop that takes one batch in each of its passes, by `next(iter(loader))` or with
-    a `break`, and trains with it, makes one step in each pass, which ends where the next one begins.
+    the outer step continues after it. A loop that takes one batch in each of its passes, by `next(iter(loader))` or
+    with a `break`, and trains with it, makes one step per pass, which ends where the next one begins.
 
-    *Outside such loops* a step ends where `step()` of the first optimizer that is used there returns: what a rollout
-    does for an update is the update's. Where a program trains with batches of loaders, its optimizers begin no steps.
+    *Outside such loops* a step ends where `step()` of the first optimizer that is used there returns: a rollout before
+    an update is part of the update's step. Where a program trains with batches of loaders, its optimizers begin no
+    steps.
 
-    *Without gradients, outside both*, in evaluation and prediction over batches that no loader gives, a step begins
-    where code of the user's calls a module, which no other module calls, again. If an optimizer steps afterwards the
+    *Without gradients, outside both*, in evaluation and prediction over batches from no loader, a step begins
+    where user code calls a module again, outside any other module's call. If an optimizer steps afterwards, the
     calls were part of the training's step.
     """
 
@@ -83,16 +84,16 @@ class Steps:
         self._limit = limit
         self._loops: list[_Loop] = []
         self._running: list[_Running] = []
-        self._passes: dict[object, int] = {}  # of each series, the first step of its last pass
-        self._within_updates: set[object] = set()  # the series whose batches serve several updates each
-        self._ended: int | None = None  # the loop whose loader was found empty last
+        self._passes: dict[object, int] = {}  # the first step of each series' last pass
+        self._within_updates: set[object] = set()  # series whose batches serve several updates each
+        self._ended: int | None = None  # the loop whose loader was last found empty
         self._optimizer: weakref.ref[Any] | None = None
         self._optimizers_of_loaders: weakref.WeakSet[Any] = weakref.WeakSet()
         self._updates = -1  # the loop of its steps
         self._update: int | None = None  # the step that it has begun
         self._calls: list[int] = []  # the loops of calls since the last batch or update
-        self._other_calls: set[object] = set()  # of modules, since the step of a call began
-        self._owners: dict[int, int | None] = {}  # of what turned out to be a part of another step, that step
+        self._other_calls: set[object] = set()  # of modules, since the current call step began
+        self._owners: dict[int, int | None] = {}  # the enclosing step of steps that turned out to be parts
         self._trained: set[int] = set()
         self._limited = 0
 
@@ -100,18 +101,18 @@ class Steps:
 
     @property
     def made(self) -> int:
-        """How many steps there were: those of a loader, only with a batch."""
+        """The number of steps; steps of a loader count only with a batch."""
         return sum(len(steps) - loop.exhausted for loop, steps in self._shown())
 
     @property
     def lengths(self) -> list[int]:
-        """How many steps each loop made, with the one in which its loader was found empty."""
+        """The number of steps of each loop, including the one in which its loader was found empty."""
         return [len(steps) for _, steps in self._shown()]
 
     def steady(self) -> dict[int, Place]:
-        """The steps that counts are made over, with the lines of their loops: neither warm-up nor the last of a loop.
+        """The counted steps, with the lines of their loops: without warm-up and without a loop's last step.
 
-        The last one has no end of its own: it holds what follows a `break`, or only the loader's finding itself empty.
+        The last step has no end of its own: it includes the code after a `break`, or only the loader's empty fetch.
         """
         warmed: Counter[Place] = Counter()
         found: dict[int, Place] = {}
@@ -128,7 +129,7 @@ class Steps:
         return dict(sorted(found.items()))
 
     def settle(self) -> None:
-        """Give all that the recorder holds to the steps that it belongs to, now that the program is over."""
+        """Reassign the recorder's events to their final steps after the program."""
         recorder = self._recorder
         recorder.events = [each._replace(step=self._step_of(each.step)) for each in recorder.events]
         operators, operators_in = recorder.operators, recorder.operators_in
@@ -156,7 +157,7 @@ class Steps:
         return steps
 
     def _shown(self) -> list[tuple[_Loop, list[int]]]:
-        """The steps of each loop that is one: a single prediction is none."""
+        """The steps of each real loop: a single prediction is none."""
         steady = self.steady()
         return [
             (loop, steps)
@@ -167,7 +168,7 @@ class Steps:
     # ---- where steps begin
 
     def watch(self, *, calls: bool = True) -> Callable[[], None]:
-        """Mark the steps from now on, those that calls begin only if asked to; return what ends it."""
+        """Start marking steps, those of calls only if `calls`; returns a function that stops it."""
         following = dataloader._BaseDataLoaderIter.__next__
 
         @functools.wraps(following)
@@ -188,7 +189,7 @@ class Steps:
             self._module_called()
             return called(module, *arguments, **keywords)
 
-        if calls:  # torch has a hook for this, and complains of it where a module is compiled
+        if calls:  # torch's own hook for this warns where a module is compiled
             Module.__call__ = call_by_call  # type: ignore[method-assign]
 
         def end() -> None:
@@ -216,10 +217,10 @@ class Steps:
         self._running.append(_Running(weakref.ref(iterator), loop, step))
 
     def _leave_last_pass(self, series: object) -> None:
-        """A loop begins its next pass, and so has left the last one.
+        """End the last pass of a loop that begins its next one.
 
-        If that took one batch and an optimizer stepped once after it, both are one step. If there were several updates
-        with the batch, they are the steps, and the batch is a part of one of them.
+        If the pass took one batch and an optimizer stepped once after it, both are one step. If there were several
+        updates with the batch, the updates are the steps, and the batch is part of one of them.
         """
         first = self._passes.get(series)
         if first is None:
@@ -280,7 +281,7 @@ class Steps:
             self._called_from(caller)
 
     def _called_from(self, caller: FrameType) -> None:
-        """A call of a module; another that is made again meanwhile shows that the first one's loop is over."""
+        """Handle a module's call; if another module is called again in between, the first one's loop is over."""
         series = caller.f_code, caller.f_lasti
         step = self._recorder.step
         loop = self._calls[-1] if self._calls and step is not None else None
@@ -308,7 +309,7 @@ class Steps:
 
 
 def _path_to(frame: FrameType | None) -> tuple[tuple[object, int], ...]:
-    """The lines of all that is being called: a framework has several loops for one line of the user's."""
+    """The lines of all active calls: a framework has several loops for one user line."""
     path = []
     while frame is not None:
         path.append((frame.f_code, frame.f_lineno))

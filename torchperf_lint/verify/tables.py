@@ -34,7 +34,7 @@ def row(proof: Proof, complaints: Sequence[str] = (), times: StepTimes | None = 
 
 
 def _ratios(times: StepTimes | None) -> list[str]:
-    """How long steps take and how much memory they need, by variant: from a real GPU only."""
+    """Step times and memory, by variant; from a real GPU only."""
     if times is None:
         return []
     before = times.peaks[UNFIXED] / MEBIBYTE
@@ -96,7 +96,7 @@ def short(place: Place) -> str:
 
 
 def summary(proofs: Sequence[Proof], rules: Sequence[Rule]) -> str:
-    """How many programs ended how, and the rules that have none."""
+    """The number of programs by outcome, and the rules without any."""
     verdicts = Counter(proof.verdict for proof in proofs)
     covered = {proof.case.workload.rule.code for proof in proofs}
     ended = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict])

@@ -1,6 +1,6 @@
-"""Programs in forks of one process that has imported torch before: for many short runs, most of which it would take.
+"""Runs programs in forks of one process that has already imported torch, which dominates the time of short runs.
 
-A run is the same otherwise: a process of its own, whose path and environment are those that it would have had.
+Otherwise a run is the same: a process of its own, with the path and environment that it would have had.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torchperf_lint.verify.runs import Launch
 
 IMPORTED_BY_MANY = ("torch._dynamo", "torch.utils.data", "torchperf_lint.verify.simulated.registration")
-"""What programs on the simulated device come to import, and what does not show in them."""
+"""Modules that programs on the simulated device import anyway, and that do not affect them."""
 
 
 @contextlib.contextmanager
@@ -63,9 +63,9 @@ def warm_launch() -> Iterator[Launch]:
 
 @contextlib.contextmanager
 def warm_launches() -> Iterator[Callable[[], Launch | None]]:
-    """Yield what gives each thread a `launch` of its own, made when it first asks; None where forks are not to be had.
+    """Yield a function that gives each thread its own `launch`, created on first use; None where forks are unavailable.
 
-    Only Linux forks a process that has loaded this much without harm.
+    Only Linux safely forks a process with this many libraries loaded.
     """
     own = threading.local()
     with contextlib.ExitStack() as processes:
@@ -85,7 +85,7 @@ _STREAMS = "stdout", "stderr"
 
 
 def main() -> int:
-    """Fork for every run that standard input asks for, and answer with its exit status."""
+    """Fork for every run requested on standard input, and reply with its exit status."""
     from importlib import import_module
 
     from torchperf_lint.verify import child
@@ -93,7 +93,7 @@ def main() -> int:
     for module in IMPORTED_BY_MANY:
         import_module(module)
     gc.collect()
-    gc.freeze()  # what is there before a program cannot be its own: the collector, and who asks it, need not look at it
+    gc.freeze()  # objects from before the program are not its own, so the collector need not scan them
     requests, answers = os.fdopen(os.dup(0)), os.dup(1)
     for line in iter(requests.readline, ""):
         forked = os.fork()
@@ -106,7 +106,7 @@ def main() -> int:
 
 
 def _prepare(arguments: list[str], folder: str, environment: dict[str, str], place: str) -> list[str]:
-    """Make the fork what a process of its own would be; return the arguments for `child`."""
+    """Make the fork equal to a separate process; return the arguments for `child`."""
     inherited = os.environ.get("PYTHONPATH")
     own = [] if inherited is None else inherited.split(os.pathsep)
     wanted = environment.get("PYTHONPATH", "").split(os.pathsep)
@@ -118,6 +118,6 @@ def _prepare(arguments: list[str], folder: str, environment: dict[str, str], pla
         opened = os.open(file, os.O_RDWR | os.O_CREAT)
         os.dup2(opened, descriptor)
         os.close(opened)
-    with contextlib.suppress(AttributeError):  # where there are no alarms, there are no forks either
+    with contextlib.suppress(AttributeError):  # systems without alarms have no forks either
         signal.alarm(int(TIME_LIMIT))
     return arguments

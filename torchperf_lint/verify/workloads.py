@@ -1,4 +1,4 @@
-"""The runnable fixtures of the rules: where they lie, what their first lines ask for, what our fixes make of them."""
+"""The runnable fixtures of the rules: their location, the declarations in their first lines, and their fixed texts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class BadWorkload(ValueError):
 
 
 class Agreement(NamedTuple):
-    """How far the results of a fixed program may be from those of the unfixed one, and why.
+    """How far a fixed program's results may differ from the unfixed one's, and why.
 
-    Where they `differ`, their types may as well, and those of what is printed and logged, unless it says `same_types`.
-    With `other_types` numbers have the same value and maybe another type: ints, floats, tensors without dimensions.
-    `kept` is what an unsafe fix may hold on the device until later, in bytes for each wait that it saves.
+    Where they `differ`, their types may as well, and those of printed and logged values, unless it says `same_types`.
+    With `other_types`, numbers have equal values and maybe other types: ints, floats, zero-dimensional tensors.
+    `kept` is what an unsafe fix may defer on the device, in bytes per saved wait.
     """
 
     tolerance: float = 0.0
@@ -56,7 +56,7 @@ class Workload(NamedTuple):
     """A runnable fixture of a rule.
 
     `torchmetrics` are the versions to run it against, the installed one if empty; `needs` are further packages;
-    `host_bytes` asks for a count of the bytes that operators of the host make.
+    `host_bytes` requests a count of the bytes that host operators allocate.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""A program on a real GPU: its waits by PyTorch's debug mode and by the profiler, its copies, the time of its steps."""
+"""Measures a program on a real GPU: waits by PyTorch's debug mode and by the profiler, copies, and step times."""
 
 from __future__ import annotations
 

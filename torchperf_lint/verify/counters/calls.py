@@ -1,13 +1,13 @@
-"""Watched calls: every copy between host and device, every pinning and every wait that the program asks for by name.
+"""Watched calls: every copy between host and device, every pinning and every explicit wait of the program.
 
-The debug mode says that a copy waits, but not which way it goes, and it says nothing of an asynchronous copy from
+The debug mode reports that a copy waits, but not its direction, and reports no asynchronous copy from
 pageable memory, which the driver stages. So the Python functions that copy are wrapped, on the class, which holds for
-every thread. A `TorchDispatchMode` would see the copies that C++ makes, too, but belongs to one thread and changes what
+every thread. A `TorchDispatchMode` would also see the copies that C++ makes, but belongs to one thread and changes what
 is measured: under any such mode PyTorch takes other paths (the backward of `prod()` no longer reads its zeros, for
-one). A `TorchFunctionMode` sees no more than a wrapper and turns off fast paths of modules. What stays unseen is an
-asynchronous copy that C++ makes by itself; the profiler counts it, and the report says so.
+one). A `TorchFunctionMode` sees no more than a wrapper and disables fast paths of modules. Asynchronous copies inside
+C++ stay unseen; the profiler counts them, and the report says so.
 
-A copy that waits is one event: the warning of the debug mode is claimed by the call that it came from.
+A copy that waits is one event: the call claims the debug mode's warning.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Copy(NamedTuple):
-    """What a watched call has copied; None stands for host memory that is no tensor's."""
+    """The copy of a watched call; None stands for host memory that belongs to no tensor."""
 
     source: Tensor | None
     target: Tensor | None
@@ -48,8 +48,8 @@ class Calls:
         self._patches = Patches()
 
     def start(self) -> None:
-        """Watch from now on."""
-        _device_constructors()  # a table of functions by identity, which must be made before they are wrapped
+        """Start watching."""
+        _device_constructors()  # this table of functions by identity must be built before they are wrapped
         for name in ("to", "cuda", "cpu", "type"):
             self._watch(Tensor, name, _of_self)
         for name in ("tolist", "numpy"):
@@ -76,7 +76,7 @@ class Calls:
         self, operator: str, copy_of: Callable[[Arguments, Any], Copy], original: Callable[..., Any]
     ) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self._debug_mode.claimed:  # one of these functions called by another: the outer one is the copy
+            if self._debug_mode.claimed:  # nested watched calls: the outer one is the copy
                 return original(*args, **kwargs)
             with self._debug_mode.claim(operator) as claim:
                 result = original(*args, **kwargs)
@@ -128,11 +128,11 @@ class Calls:
         return call
 
 
-# ---- what a call has copied
+# ---- the copy of a call
 
 
 def crossing(copy: Copy) -> Kind | None:
-    """Which way a copy goes between host and device, if it does."""
+    """The direction of a copy between host and device, or None."""
     source, target = _on_device(copy.source), _on_device(copy.target)
     if source == target:
         return None
@@ -140,9 +140,9 @@ def crossing(copy: Copy) -> Kind | None:
 
 
 def used_in_place(host: Tensor, device: Tensor, asynchronous: bool) -> bool:
-    """Whether a copy uses the host's memory itself, and not a pageable temporary that PyTorch makes first.
+    """Whether a copy uses the host's memory itself, not a pageable temporary that PyTorch makes first.
 
-    A change of type is made on the host where the copy blocks, and on the device where it does not.
+    A blocking copy changes the dtype on the host, an asynchronous one on the device.
     """
     if host.layout is not torch.strided or host.shape != device.shape:
         return False
@@ -153,7 +153,7 @@ def used_in_place(host: Tensor, device: Tensor, asynchronous: bool) -> bool:
 
 
 def dense(tensor: Tensor) -> bool:
-    """Whether the elements of a tensor fill their memory, in whatever order of the dimensions."""
+    """Whether a tensor's elements fill their memory, in any order of the dimensions."""
     expected = 1
     for stride, size in sorted(
         (stride, size) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size != 1
@@ -165,7 +165,7 @@ def dense(tensor: Tensor) -> bool:
 
 
 def transferred(host: Tensor | None, device: Tensor, asynchronous: bool) -> int:
-    """How many bytes pass between host and device: the type is changed beforehand or afterwards, see above."""
+    """The bytes transferred between host and device; the dtype changes before or after, see above."""
     typed = host if host is not None and asynchronous else device
     return device.numel() * typed.element_size()
 
@@ -196,7 +196,7 @@ def _of_data(arguments: Arguments, result: Any, place: int) -> Copy:
 
 
 def _asynchronous(arguments: Arguments) -> bool:
-    """Whether `non_blocking` was asked for: by name, or as the first bool after the tensor in every signature."""
+    """Whether `non_blocking` was passed: by name, or as the first bool after the tensor in every signature."""
     args, kwargs = arguments
     positional = next((each for each in args[1:] if isinstance(each, bool)), False)
     return bool(kwargs.get("non_blocking", positional))

@@ -1,10 +1,10 @@
 """Detector 1: every wait that `torch.cuda.set_sync_debug_mode("warn")` reports, with the line that caused it.
 
-PyTorch hands a warning of its C++ code to Python's `warnings` when the call from Python returns, in the thread that
-made the call and with its stack as it was. Warnings of a backward pass wait until `backward()` returns, and so belong
+PyTorch passes a warning from C++ to Python's `warnings` when the call from Python returns, in the thread that
+made the call and with its stack. Warnings of a backward pass are issued when `backward()` returns, and so belong
 to its line. A warning passes the filters and then `warnings._showwarnmsg`, which neither `catch_warnings(record=True)`
-nor `logging.captureWarnings` touches: that is where they are taken. The filter that shows them all is put back in
-front whenever the program asks for one of its own. An operator called through `torch.ops` warns on standard error, past
+nor `logging.captureWarnings` replaces: we take warnings there. The filter that shows all of them is put first again
+whenever the program adds a filter. An operator called through `torch.ops` warns on standard error, past
 Python: only the profiler counts its waits.
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 MESSAGE = "called a synchronizing CUDA operation"
 
 UNNAMED = "a synchronizing operation"
-"""The operator of a wait: the warning does not name it."""
+"""The operator of a wait, which the warning does not name."""
 
 _WARN = 1  # what get_sync_debug_mode() answers for "warn"
 _FILTERING = ("filterwarnings", "simplefilter", "resetwarnings")
 
 
 class Claim:
-    """The waits that the debug mode reports during a call whose nature is known; who explains one takes it away."""
+    """The waits that the debug mode reports during a known call; explained waits are removed."""
 
     def __init__(self, *, counted: bool = True) -> None:
         self.counted = counted
@@ -44,10 +44,10 @@ class Claim:
 
 
 class DebugMode:
-    """Turns the debug mode on and makes an event of each of its warnings.
+    """Turns the debug mode on and records an event per warning.
 
-    `reported` is how many there were in each step. Within `claim`, the waits of this thread are left to the caller,
-    and those that remain at its end become reads by that operator.
+    `reported` counts them by step. Within `claim`, the waits of this thread are left to the caller, and those that
+    remain at its end become reads by that operator.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -58,7 +58,7 @@ class DebugMode:
         self._filter = warnings.filterwarnings
 
     def start(self) -> None:
-        """Report from now on."""
+        """Start reporting."""
         self._filter = warnings.filterwarnings
         for name in _FILTERING:
             self._patches.replace(warnings, name, self._then_ours_first)
@@ -67,7 +67,7 @@ class DebugMode:
         torch.cuda.set_sync_debug_mode("warn")
 
     def stop(self) -> bool:
-        """Report no more; false if something turned the debug mode off before."""
+        """Stop reporting; false if something turned the debug mode off before."""
         kept = torch.cuda.get_sync_debug_mode() == _WARN
         torch.cuda.set_sync_debug_mode("default")
         self._patches.undo()
@@ -91,7 +91,7 @@ class DebugMode:
 
     @contextlib.contextmanager
     def unheard(self) -> Iterator[None]:
-        """Let what this thread does count for nothing: it is the measuring, not the program."""
+        """Ignore this thread's waits: they belong to the measurement, not to the program."""
         before = getattr(self._thread, "claim", None)
         self._thread.claim = Claim(counted=False)
         try:

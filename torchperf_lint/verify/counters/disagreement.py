@@ -1,4 +1,4 @@
-"""Both detectors' counts of the same steps, and in sentences where they do not say the same."""
+"""Compares both detectors' counts of the same steps and describes differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PINNED_TO_DEVICE = "pinned to device"
 
 
 class Step(NamedTuple):
-    """What both detectors counted in one step, or outside of all; `runtime` is None where the profiler was not on."""
+    """Both detectors' counts of one step, or outside all steps; `runtime` is None without the profiler."""
 
     number: int | None
     debug_mode: int
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 def join(
     reported: Mapping[int | None, int], events: Iterable[Event], profiled: Mapping[int, Counter[str]]
 ) -> list[Step]:
-    """The counts of both detectors, step by step; what belongs to no step comes first."""
+    """The counts of both detectors by step, starting with those outside steps."""
     noted: dict[int | None, Counter[str]] = {step: Counter() for step in (*reported, *profiled)}
     for event in events:
         noted.setdefault(event.step, Counter()).update(_names(event))
@@ -52,7 +52,7 @@ def _names(event: Event) -> list[str]:
 
 
 def disagreements(steps: Sequence[Step]) -> list[str]:
-    """What the one detector saw and the other did not, over the profiled steps; nothing if none was profiled."""
+    """Differences between the detectors over the profiled steps; empty if none was profiled."""
     both = [(step, step.runtime) for step in steps if step.runtime is not None]
     if not both:
         return []
@@ -60,7 +60,7 @@ def disagreements(steps: Sequence[Step]) -> list[str]:
 
 
 def _waits(both: Sequence[tuple[Step, Counter[str]]]) -> list[str]:
-    """A library that calls CUDA itself waits unannounced; an operator called through `torch.ops` warns past Python."""
+    """Explain different waits: a library that calls CUDA itself is not reported, and `torch.ops` warns past Python."""
     found = []
     for call, source, ours in (
         (STREAM_SYNCHRONIZE, "the debug mode reported", [step.debug_mode for step, _ in both]),

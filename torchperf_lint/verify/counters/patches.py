@@ -1,4 +1,4 @@
-"""Replacing attributes of modules and classes, and putting them back."""
+"""Replaces attributes of modules and classes, and restores them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class Patches:
-    """Replaced attributes; they are put back in the opposite order."""
+    """Replaced attributes, restored in reverse order."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-        """Let `make` turn the callable that stands there into the one that shall."""
+        """Replace the callable by `make` of it."""
         original = getattr(owner, name)
         inherited = name not in vars(owner)
         setattr(owner, name, functools.wraps(original)(make(original)))
@@ -25,6 +25,6 @@ class Patches:
         )
 
     def undo(self) -> None:
-        """Put everything back."""
+        """Restore everything."""
         while self._undo:
             self._undo.pop()()

@@ -1,4 +1,4 @@
-"""Detector 2: the calls into the CUDA runtime that the profiler sees in a window of steps, and what the device did."""
+"""Detector 2: CUDA runtime calls that the profiler sees in a window of steps, and the device's activity."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Activity(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The time of a step, or of a part of one that another loop interrupts."""
+    """The time of a step, or of a part of it if an inner loop interrupts it."""
 
     step: int
     start: int
@@ -63,10 +63,10 @@ class Window(NamedTuple):
 
 
 class Profile:
-    """Profiles some steps of a program, from the third on, and no further than the loop that they are in.
+    """Profiles some steps of a program, from the third on, within one loop.
 
-    The profiler itself synchronises when it ends, which is why it starts before a step's mark and ends after it; what
-    it does is left out by `unheard`. There can be only one at a time: a program that uses one keeps it.
+    The profiler synchronises when it stops, so it starts before a step's mark and stops after it; `unheard` excludes
+    its own waits. Only one profiler can run at a time: a program that uses one keeps it.
     """
 
     def __init__(self, unheard: Callable[[], AbstractContextManager[None]], steps: int = 8) -> None:
@@ -134,7 +134,7 @@ class Profile:
 
 
 def activities(events: Iterable[Any]) -> list[Activity]:
-    """The entries of the profiler's raw results, without the copies of the program's own marks on the device's row."""
+    """The entries of the profiler's raw results, without copies of the program's own marks on the device's row."""
     found = [
         Activity(
             plain_name(event.name()),
@@ -151,7 +151,7 @@ def activities(events: Iterable[Any]) -> list[Activity]:
 
 
 def windows(found: Iterable[Activity]) -> list[Window]:
-    """When the marked steps were, in order."""
+    """The windows of the marked steps, in order."""
     marks = [each for each in found if not each.on_device and each.name.startswith(MARK)]
     return sorted(
         (Window(int(each.name.removeprefix(MARK)), each.start, each.end) for each in marks),
@@ -160,9 +160,9 @@ def windows(found: Iterable[Activity]) -> list[Window]:
 
 
 def counts(found: Sequence[Activity]) -> dict[int, Counter[str]]:
-    """For each marked step, how often each counted call was made, each kind of copy and how many kernels asked for.
+    """For each marked step, the number of each counted call, of each kind of copy, and of kernel launches.
 
-    The device may work much later than it was asked to: a copy or kernel belongs to the step of the call that
+    The device may work much later than it was called: a copy or kernel belongs to the step of the call that
     started it.
     """
     marked = windows(found)

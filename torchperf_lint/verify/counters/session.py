@@ -25,12 +25,12 @@ class Watch:
         self.calls = Calls(recorder, self.debug_mode)
 
     def start(self) -> None:
-        """Record from now on."""
+        """Start recording."""
         self.calls.start()
         self.debug_mode.start()
 
     def stop(self) -> bool:
-        """Record no more; false if something turned the debug mode off before."""
+        """Stop recording; false if something turned the debug mode off before."""
         kept = self.debug_mode.stop()
         self.calls.stop()
         return kept
@@ -42,9 +42,9 @@ def install(recorder: Recorder) -> None:
 
 
 class Counters:
-    """What a GPU has to say of a program: `count` its waits and copies, or `time` its steps.
+    """A GPU's measurements of a program: `count` its waits and copies, or `time` its steps.
 
-    One process does one of the two: to count changes how long everything takes.
+    One process does one of the two, because counting changes times.
     """
 
     def __init__(self, recorder: Recorder, mode: str = COUNT) -> None:
@@ -57,7 +57,7 @@ class Counters:
         self._mode = mode
 
     def start(self) -> None:
-        """Begin, before the program does."""
+        """Start, before the program does."""
         listener: Profile | StepTimer = self._profile
         if self._mode == TIME:
             listener = self._timer
@@ -67,7 +67,7 @@ class Counters:
         self._recorder.on_step.append(listener.on_step)
 
     def stop(self) -> dict[str, Any]:
-        """End, after the program has; what was measured, as plain data."""
+        """Stop, after the program; returns the measurements as plain data."""
         if self._mode == TIME:
             self._recorder.on_step.remove(self._timer.on_step)
             return {"mode": TIME, **self._timer.stop()}

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 STEPS = 3
 MOST = 1500
-"""So many entries a row at most; `left_out` says how many more there were."""
+"""Maximum entries of a row; `left_out` counts the others."""
 
 _LONGEST_NAME = 60
 
 
 def timeline(found: Sequence[Activity]) -> dict[str, Any]:
-    """The second to fourth profiled step: the first pays for the profiler's start.
+    """The second to fourth profiled step; the first includes the profiler's start.
 
-    Times are microseconds from the beginning of the first step shown. The host's row holds the calls into the CUDA
-    runtime, the device's what it did meanwhile, each entry with its name, start, duration, and thread or stream.
+    Times are microseconds from the beginning of the first step shown. The host's row has the calls into the CUDA
+    runtime, the device's row its activity, each entry with its name, start, duration, and thread or stream.
     """
     marked = windows(found)
     shown = marked[1 : 1 + STEPS] or marked[:STEPS]

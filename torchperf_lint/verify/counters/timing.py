@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Boundary(NamedTuple):
-    """The moment where a step, or what is outside of all, begins: on the device's clock and on the host's."""
+    """The time at which a step, or code outside all steps, begins: on the device's clock and on the host's."""
 
     step: int | None
     device: Any
@@ -25,16 +25,16 @@ class Boundary(NamedTuple):
 
 
 class StepTimer:
-    """Puts an event on the current stream at every step's boundary; they are read when the program is over.
+    """Records an event on the current stream at every step's boundary; they are read after the program.
 
-    Nothing waits in between, so the device's time of a step is what the program needs when it runs undisturbed.
+    Nothing waits in between, so a step's device time is that of an undisturbed program.
     """
 
     def __init__(self) -> None:
         self._boundaries: list[Boundary] = []
 
     def start(self) -> None:
-        """Make the device ready, so that the first step does not pay for it."""
+        """Initialize the device, so that the first step does not pay for it."""
         torch.cuda.init()  # type: ignore[no-untyped-call]
 
     def on_step(self, step: int | None) -> None:
@@ -63,7 +63,7 @@ def _boundary(step: int | None) -> Boundary:
 
 
 def step_times(boundaries: Sequence[tuple[int | None, float]]) -> dict[int, float]:
-    """How long each step took, from where it and what follows it begin; an interrupted step is the sum of its parts."""
+    """The time of each step, from boundaries with their start times; an interrupted step is the sum of its parts."""
     durations: dict[int, float] = {}
     for (step, begin), (_, end) in itertools.pairwise(boundaries):
         if step is not None:
@@ -83,10 +83,9 @@ class Spread(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """How many times as long a step takes before as after: above 1, the change saves time.
+    """The ratio of step times before and after: above 1, the change saves time.
 
-    `low` and `high` are the ends of a 95 % bootstrap interval of the ratio. Where 1 lies between them, nothing is
-    shown.
+    `low` and `high` are the ends of a 95 % bootstrap interval of the ratio. If it contains 1, nothing is shown.
     """
 
     ratio: float
@@ -98,15 +97,15 @@ class Comparison(NamedTuple):
 
 
 def interleaved(variants: Sequence[_T], repetitions: int) -> list[_T]:
-    """The order to run variants in, A B A B and so on: a drift of the machine's speed then meets all of them alike."""
+    """The order to run variants in, A B A B and so on: a drift of the machine's speed then affects all alike."""
     return [variant for _ in range(repetitions) for variant in variants]
 
 
 def compare(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]], resamples: int = 1000) -> Comparison:
-    """Compare repetitions of two variants; the steps of `before[i]` and `after[i]` were measured one after the other.
+    """Compare repetitions of two variants; `before[i]` and `after[i]` were measured one directly after the other.
 
-    Each pair of neighbours gives a ratio of medians, and the median of these is the result. The interval comes from
-    drawing the pairs anew, and within each pair its steps, always with the same random numbers.
+    Each such pair gives a ratio of medians, and the result is the median of these. The interval comes from
+    resampling the pairs, and the steps within each pair, with a fixed seed.
     """
     if len(before) != len(after) or not before or not all((*before, *after)):
         raise ValueError("there must be as many repetitions of both variants, at least one, and each with a step")

@@ -1,1 +1,1 @@
-"""The rooms of the report: markup, plots, timelines and sections, each a pure function from proofs to text."""
+"""The modules of the report: markup, plots, timelines and sections, each a pure function from proofs to text."""

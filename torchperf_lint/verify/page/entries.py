@@ -1,4 +1,4 @@
-"""What the page knows of each proved program: its names and numbers, its lines, and how its results compare."""
+"""The data of each proved program on the page: names, numbers, lines, and the comparison of results."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Entry(NamedTuple):
         return {variant: run.counts() for variant, run in self.proof.runs.items() if run.status == OK and run.steady}
 
     def removed(self) -> Fraction:
-        """How many waits per step all fixes together take away."""
+        """The waits per step that all fixes together remove."""
         waits = [each.waits for each in self.counts().values()]
         return waits[0] - waits[-1]
 
     def shown_place(self, place: Place) -> str:
-        """A line of the program by its name alone, since the folder is a passing one; any other with its folder."""
+        """A line of the program without its folder, which is temporary; any other line with its folder."""
         own = self.proof.case.workload.path.name
         return f"{own}:{place.row}" if Path(place.file).name == own else tables.short(place)
 
@@ -59,7 +59,7 @@ class Entry(NamedTuple):
         return tables.source_line(self.proof, variant, place)
 
     def compared(self, variant: str) -> str:
-        """How the results of a fixed program are beside those of the unfixed one."""
+        """The comparison of a fixed program's results with the unfixed one's."""
         before, after = self.proof.runs[UNFIXED], self.proof.runs[variant]
         agreement = self.proof.case.workload.agreement
         if before.status != OK or after.status != OK:

@@ -1,4 +1,4 @@
-"""Markup that cannot be broken by what it shows: every text is escaped unless it is markup itself."""
+"""Markup generation: every text is escaped unless it is markup already."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def join(parts: Iterable[str], separator: str = "") -> Markup:
 
 
 def document(title: str, parts: Iterable[str]) -> str:
-    """A whole page that needs nothing but itself."""
+    """A self-contained page."""
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     head = tag(
         "head",

@@ -25,7 +25,7 @@ _CLOSEST = 0.06  # of the width, between two ticks
 
 
 class Row(NamedTuple):
-    """What a plot shows of a program: shapes on its track, in words, the value at the end, remarks below the name."""
+    """A program's row in a plot: shapes on its track, its description, the value at the end, remarks below the name."""
 
     told: str
     shapes: list[Markup]
@@ -34,13 +34,13 @@ class Row(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """An axis from 0 to its last tick, even or in square roots: these leave room for the few beside the many."""
+    """An axis from 0 to its last tick, linear or square-root; the latter leaves room for small values."""
 
     ticks: list[float]
     in_roots: bool = False
 
     def at(self, value: float) -> str:
-        """Where a value lies, as a coordinate."""
+        """A value's coordinate."""
         share = value / self.ticks[-1]
         return percent(math.sqrt(share) if self.in_roots else share)
 

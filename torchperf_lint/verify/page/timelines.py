@@ -1,4 +1,4 @@
-"""Host and device side by side over a few steps: in order of events, or in time where a real GPU was watched."""
+"""Timelines of host and device over a few steps: in order of events, or in real time from a GPU."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 STEPS = 3
 _CROWDED = 90
-"""With more events than these, only one step is drawn."""
+"""With more events than this, only one step is drawn."""
 
 _HOST, _DEVICE, _BAR, _HEIGHT = 20, 46, 18, 66
 _FINEST = 1 / 1200
-"""What lies closer together than this share of the width is drawn as one."""
+"""Items closer together than this share of the width are drawn as one."""
 
 _LANES = ("waits", "queues", "works")
 
@@ -37,7 +37,7 @@ _TIME = "As the profiler of a real GPU saw it; profiling itself slows the host d
 
 
 class Span(NamedTuple):
-    """A stretch of a lane, in shares of the width; `told` is what pointing at it tells."""
+    """A span of a lane, in shares of the width; `told` is its tooltip."""
 
     start: float
     end: float
@@ -141,7 +141,7 @@ def _waits_in(waits: int, steps: int) -> str:
 
 
 def _spans(entry: Entry, events: Sequence[Sequence[Event]], width: float) -> list[Span]:
-    """What the lanes hold. Where the host has waited, the device has nothing left to do until more is queued."""
+    """The spans of the lanes. After a wait of the host, the device is idle until more work is queued."""
     spans: list[Span] = []
     host = device = 0.0
     for place, found in enumerate(events):
@@ -196,7 +196,7 @@ def _reads_pageable(name: str) -> bool:
 
 
 def _stands_still(call: Sequence[Any], ends: Sequence[float]) -> bool:
-    """Whether a call waits by its name, or lasts until a copy to pageable memory is over."""
+    """Whether a call waits by definition, or lasts until a copy to pageable memory is over."""
     name, start, lasts, _ = call
     if "Synchronize" in name or name == "cudaMemcpy":
         return True

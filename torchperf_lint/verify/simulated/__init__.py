@@ -1,7 +1,7 @@
 """A CUDA device simulated on the host: ordinary programs run unchanged, with real values, and every wait is recorded.
 
 `install` makes `device="cuda"` work in this process, on a machine without a GPU. Tensors of the device are plain
-tensors over host memory. Nothing here takes time as a GPU would, so no time may be taken from it.
+tensors over host memory. The device has no timing: times measured on it mean nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _installed = False
 
 
 def install(recorder: Recorder) -> None:
-    """Make "cuda" the simulated device of this process, for good, and let the recorder have its events."""
+    """Make "cuda" the simulated device of this process, permanently, and send its events to the recorder."""
     global _installed
     from torchperf_lint.verify.simulated import releases
 
@@ -34,7 +34,7 @@ def install(recorder: Recorder) -> None:
 
 
 def overwritten_too_early() -> list[Place]:
-    """The lines of asynchronous copies whose source the program wrote to before it knew that they were done."""
+    """The lines of asynchronous copies whose source the program overwrote before it waited for them."""
     from torchperf_lint.verify.simulated import pending
 
     return pending.overwritten()
@@ -48,7 +48,7 @@ def _put_in_place() -> None:
     from torchperf_lint.verify.simulated.backend import BackendModule
     from torchperf_lint.verify.simulated.names import BACKEND
 
-    default_devices._device_constructors()  # it remembers the factories, and must remember the originals
+    default_devices._device_constructors()  # it caches the factories, and must cache the originals
     backend_registration._setup_privateuseone_for_python_backend(BACKEND, backend_module=BackendModule())
     torch_shims.put_on()
     registration.register()

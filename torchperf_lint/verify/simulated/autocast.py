@@ -42,7 +42,7 @@ class Policy(enum.Enum):
     """Inputs are cast to float32."""
 
     FLOAT32_RESULT = "AT_FORALL_FP32_SET_OPT_DTYPE"
-    """The result is asked for as float32, unless the call names a dtype."""
+    """The result is requested as float32, unless the call names a dtype."""
 
     FLOAT32_NORM = "AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE"
     """The same, by an overload that takes a dtype."""
@@ -66,7 +66,7 @@ def _entries(header: str, macro: str) -> tuple[str, ...]:
 
 
 def register(library: Any) -> None:
-    """Give every operator of the lists its kernel for autocasting; the others fall through."""
+    """Register an autocasting kernel for every operator of the lists; the others fall through."""
     makers: dict[Policy, Callable[[Operator], Callable[..., Any]]] = {
         Policy.LOWER: _in_lower_precision,
         Policy.FLOAT32: _in_float32,
@@ -109,7 +109,7 @@ def _in_widest(operator: Operator) -> Callable[..., Any]:
 
 
 def _with_float32_result(operator: Operator) -> Callable[..., Any]:
-    """Sums, softmaxes and norms are asked for a float32 result, if their input is a floating-point one."""
+    """Request a float32 result from sums, softmaxes and norms of floating-point input."""
 
     def kernel(*arguments: Any, **keywords: Any) -> Any:
         with core._ExcludeDispatchKeyGuard(_KEYS):
@@ -176,5 +176,5 @@ def _cast_weight(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def forget_weights() -> None:
-    """The region is over."""
+    """Forget the cached weights: the region is over."""
     _weights.clear()

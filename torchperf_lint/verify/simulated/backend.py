@@ -1,4 +1,4 @@
-"""What torch looks for in the module of a backend: `torch.cuda`, with the little that only backends have."""
+"""The module that torch expects of a backend: `torch.cuda`, with a few functions that only backends have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that bring memory from one side to the other, and those that give a tensor other memory."""
+"""Kernels that copy memory between host and device, and kernels that replace a tensor's memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def copy_(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
 
 
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    """`_copy_from`: what a copy is called where the backend of the source decides."""
+    """`_copy_from`: the copy kernel that the source's backend provides."""
     return copy_(target, source, non_blocking)
 
 
@@ -58,7 +58,7 @@ def to_copy(
         host_alias(source) if from_device else source, dtype=dtype, memory_format=memory_format
     )
     if from_device and not to_device and non_blocking:
-        mark_pinned(copied)  # an asynchronous copy to the host lands in pinned memory
+        mark_pinned(copied)  # an asynchronous copy to the host goes to pinned memory
     _note_copy("to", source, copied, from_device, to_device, non_blocking)
     return new_on_device(copied) if to_device else copied
 
@@ -74,7 +74,7 @@ def item(tensor: torch.Tensor) -> Any:
 def resize_(
     tensor: torch.Tensor, size: Sequence[int], *, memory_format: torch.memory_format | None = None
 ) -> torch.Tensor:
-    """Give the tensor another shape: over the memory that it has, or over a larger copy of it."""
+    """Resize the tensor: over its own memory, or over a larger copy of it."""
     processes.use()
     size = torch.Size(size)
     if size == tensor.shape and memory_format is None:
@@ -123,7 +123,7 @@ def _note_copy(
     to_device: bool,
     non_blocking: bool,
 ) -> None:
-    """Record a copy between the two sides; nothing is copied from one name of the device's memory to another."""
+    """Record a copy between host and device; copies between the two names of the device are not copies."""
     on_host = target if from_device else source
     if (from_device and to_device) or not target.numel() or is_device_memory(on_host):
         return
@@ -141,7 +141,7 @@ def _note_copy(
 
 
 def _in_one_piece(source: torch.Tensor, target: torch.Tensor, from_device: bool, non_blocking: bool) -> bool:
-    """Whether CUDA copies right from, or to, the host's tensor, and not by way of a temporary one in pageable memory.
+    """Whether CUDA copies directly from or to the host's tensor, without a pageable temporary.
 
     An asynchronous copy changes the dtype on the device, a blocking one on the host.
     """

@@ -1,7 +1,7 @@
-"""Packages whose compiled operators do not load: wheels for CUDA beside a build of torch without it.
+"""Support for packages whose compiled operators do not load: CUDA wheels beside a build of torch without CUDA.
 
-They can do much without any of these operators; what refuses to be imported is led past them, and what needs one of
-them says so when it is called.
+Much of such a package works without the operators. Its import is patched to succeed, and calls that need a missing
+operator raise.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-_kept: list[Any] = []  # what is declared lives as long as the library that declares it
+_kept: list[Any] = []  # declarations live as long as the library that declares them
 
 
 def watch() -> None:
-    """Mend what is imported from now on."""
+    """Patch future imports."""
     sys.meta_path.insert(0, _Mending())
 
 
 class _Mending(MetaPathFinder):
-    """Finds the modules that load compiled operators, and mends each when it has run."""
+    """Finds the modules that load compiled operators, and patches each after it has run."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The specification as Python finds it, whose module is mended; None for all other modules."""
+        """Python's module spec with a patched loader; None for all other modules."""
         mend = _MENDS.get(fullname)
         spec = PathFinder.find_spec(fullname, path, target) if mend else None
         if spec is None or spec.loader is None or mend is None:
@@ -50,7 +50,7 @@ class _Mending(MetaPathFinder):
 
 
 def _declare_nms(module: Any) -> None:
-    """Let torchvision find the operators that it describes whether or not they were loaded."""
+    """Declare the operators that torchvision describes even if they are not loaded."""
     if module._has_ops():
         return
     module._assert_has_ops = functools.partial(refuse, "the compiled operators of this torchvision, which do not load")
@@ -61,7 +61,7 @@ def _declare_nms(module: Any) -> None:
 
 
 def _go_without(module: Any) -> None:
-    """Let torchaudio take a library that does not load for one that is not there."""
+    """Make torchaudio treat a library that does not load as a missing one."""
     load = module._load_lib
 
     @functools.wraps(load)

@@ -1,4 +1,4 @@
-"""The parts of torch that have no types, under names of our own."""
+"""Untyped internals of torch under our own names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the device reports: events for the recorder, and the complaints of the synchronisation debug mode."""
+"""The device's reports: events for the recorder, and warnings of the synchronisation debug mode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _debug_mode = 0
 
 
 def write_to(other: Recorder) -> None:
-    """Let this recorder have the events from now on."""
+    """Send future events to this recorder."""
     global recorder
     recorder = other
 
@@ -37,9 +37,9 @@ def note(
     asynchronous: bool = False,
     until: int | None = None,
 ) -> None:
-    """Record an event that happens now, and complain of it if the debug mode asks for that.
+    """Record an event that happens now, and warn or raise as the debug mode says.
 
-    A wait is one for all the work that is queued, or for what was queued before the mark `until`.
+    A wait is for all queued work, or for the work queued before the mark `until`.
     """
     recorder.add(kind, operator, waits=waits, nbytes=nbytes, pinned=pinned, asynchronous=asynchronous)
     if waits:
@@ -54,7 +54,7 @@ def note_operator(name: str) -> None:
 
 
 def set_debug_mode(mode: int | str) -> None:
-    """What `torch.cuda.set_sync_debug_mode` does."""
+    """Implements `torch.cuda.set_sync_debug_mode`."""
     global _debug_mode
     if isinstance(mode, str):
         if mode not in DEBUG_MODES:

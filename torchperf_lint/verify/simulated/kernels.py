@@ -1,4 +1,4 @@
-"""How an operator runs on the device: on host aliases of its arguments, with its waits noted and its rules kept."""
+"""Runs an operator on the device: on host aliases of its arguments, recording its waits and checking device rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HOST_KEYS = core.DispatchKeySet(core.DispatchKey.CPU)
 
 
 class _Facts:
-    """What has to be known of an operator, worked out once."""
+    """Properties of an operator, computed once."""
 
     __slots__ = (
         "generator",
@@ -115,7 +115,7 @@ class _Translation:
         return value
 
     def _within_its_memory(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A host alias that shares its storage with those of other arguments: kernels that write look for overlaps."""
+        """A host alias that shares storage with those of other arguments: writing kernels check overlaps."""
         assert self.whole_memory is not None
         storage = tensor.untyped_storage()
         whole = self.whole_memory.get(storage._cdata)
@@ -144,12 +144,12 @@ class _Translation:
         return value
 
     def alias_of(self, tensor: Any) -> torch.Tensor | None:
-        """The host tensor that stands for an argument; None for what is no argument."""
+        """The host alias of an argument; None for anything else."""
         return next((alias for original, alias in self.originals.values() if original is tensor), None)
 
 
 def run(operator: Operator, /, *arguments: Any, **keywords: Any) -> Any:
-    """Run any operator that has a tensor of the device among its arguments, or is asked for one."""
+    """Run any operator with a device tensor among its arguments, or with the device as its target."""
     facts = _known.get(operator) or _learn(operator)
     processes.use()
     outputs = {name: keywords.pop(name) for name in facts.outputs if name in keywords}
@@ -196,7 +196,7 @@ def run(operator: Operator, /, *arguments: Any, **keywords: Any) -> Any:
 def _check_devices(
     facts: _Facts, stray: HostOperands, arguments: tuple[Any, ...], keywords: dict[str, Any], outputs: dict[str, Any]
 ) -> None:
-    """Raise if a host tensor takes part where it may not: as an operand, or as what is written to."""
+    """Raise if a host tensor is not allowed: as an operand, or as an output."""
     check_indexed(facts.name, arguments)
     written = [arguments[index] for index in facts.written if index < len(arguments)]
     written += outputs.values()
@@ -235,7 +235,7 @@ def _run_into(
 
 
 def _host_output(output: Any, translation: _Translation) -> Any:
-    """What the host's kernel writes to: the device's memory, but it may resize only memory of its own."""
+    """The output of the host's kernel: the device's memory; it may only resize memory of its own."""
     if isinstance(output, (list, tuple)):
         return [_host_output(each, translation) for each in output]
     alias = translation.alias_of(output)
@@ -251,7 +251,7 @@ def _empty_like_each(output: Any) -> Any:
 
 
 def _take_over(target: torch.Tensor, host: torch.Tensor) -> None:
-    """Let a device tensor have what the host's kernel wrote."""
+    """Give a device tensor the output of the host's kernel."""
     if target.shape != host.shape:
         replace_memory(target, host)
     elif target.data_ptr() != host.data_ptr():
@@ -259,18 +259,18 @@ def _take_over(target: torch.Tensor, host: torch.Tensor) -> None:
 
 
 def replace_memory(target: torch.Tensor, host: torch.Tensor) -> None:
-    """Let a device tensor take over the memory, shape and strides of a new host tensor."""
+    """Give a device tensor the memory, shape and strides of a new host tensor."""
     set_memory(target, new_on_device(host).untyped_storage(), 0, host.shape, host.stride())
 
 
 def set_memory(
     target: torch.Tensor, storage: torch.UntypedStorage, offset: int, shape: Sequence[int], strides: Sequence[int]
 ) -> None:
-    """Let a device tensor lie over this memory of the device."""
+    """Put a device tensor over this device memory."""
     run_on_metadata(torch.ops.aten.set_.source_Storage_storage_offset, target, storage, offset, shape, strides)
 
 
 def run_on_metadata(operator: Operator, /, *arguments: Any, **keywords: Any) -> Any:
-    """Run an operator that only looks at shapes and strides: the host's own kernel does it to device tensors, too."""
+    """Run an operator that only uses shapes and strides: the host's kernel accepts device tensors, too."""
     processes.use()
     return operator.redispatch(_HOST_KEYS, *arguments, **keywords)

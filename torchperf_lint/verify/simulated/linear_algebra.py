@@ -23,7 +23,7 @@ def lstsq(
     driver: str | None = None,
     **outputs: torch.Tensor,
 ) -> Any:
-    """`linalg_lstsq`: the one driver takes for granted that the matrix has full rank, and does not tell the rank."""
+    """`linalg_lstsq`: CUDA's only driver assumes full rank and does not return the rank."""
     if driver is not None and driver.lower() != _DRIVER:
         raise RuntimeError("torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA")
     return run(operator, matrix, other, rcond, driver=_DRIVER, **outputs)

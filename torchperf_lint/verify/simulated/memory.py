@@ -1,8 +1,8 @@
-"""Memory of the device, which is host memory: aliases of a tensor on either side, and what is pinned or alive.
+"""The device's memory, which is host memory: aliases of a tensor on either side, and sets of pinned and live storages.
 
 An alias is made through DLPack: the capsule that exports a tensor has its device type overwritten before it is
 imported again. The result is a plain tensor on the other side that shares the memory and keeps it alive; the lazy
-conjugate and negative bits, which DLPack does not know, go with it.
+conjugate and negative bits, which DLPack lacks, are copied as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _import = core._from_dlpack
 
 def _alias(tensor: torch.Tensor, device_type: int) -> torch.Tensor:
     try:
-        capsule = _export(tensor.detach())  # the alias keeps what it is made from: that must never get other memory
+        capsule = _export(tensor.detach())  # the alias keeps its source, whose memory must never be replaced
     except (RuntimeError, BufferError) as error:
         kind = tensor.dtype if tensor.layout is torch.strided else tensor.layout
         raise NotSimulated(f"not simulated: tensors of {kind} on the device ({error})") from error
@@ -80,7 +80,7 @@ class _Registry:
 
 
 _OWN_SEGMENT = 10 * 2**20
-"""A block of as many bytes has a segment of the device's memory to itself: smaller ones share theirs."""
+"""A block of at least this many bytes has its own segment of device memory; smaller ones share segments."""
 
 _pinned = _Registry()
 _live = _Registry()
@@ -89,7 +89,7 @@ _reserved = 0
 
 
 def mark_pinned(tensor: torch.Tensor) -> torch.Tensor:
-    """Let the memory of this host tensor count as page-locked."""
+    """Mark the memory of this host tensor as page-locked."""
     storage = tensor.untyped_storage()
     _pinned.add(storage._cdata, storage)
     return tensor
@@ -120,20 +120,20 @@ def new_on_device(host: torch.Tensor) -> torch.Tensor:
 
 
 def _reserve() -> None:
-    """Segments stay with the allocator when their blocks are freed, for the next ones."""
+    """Reserve segments: the allocator keeps them when their blocks are freed."""
     global _reserved
     _reserved = max(_reserved, _large.nbytes())
 
 
 def give_back() -> bool:
-    """Let the allocator's free segments go; whether there were any."""
+    """Release the allocator's free segments; returns whether there were any."""
     global _reserved
     before, _reserved = _reserved, _large.nbytes()
     return before > _reserved
 
 
 def is_device_memory(host: torch.Tensor) -> bool:
-    """Whether a host tensor lies in memory of the device, as what a collective of the host backend gives back."""
+    """Whether a host tensor is in device memory, as results of the host backend's collectives are."""
     return host.untyped_storage().data_ptr() in _live
 
 
@@ -146,7 +146,7 @@ def allocated() -> int:
 
 
 def peak() -> int:
-    """The most bytes in use at any time that someone asked; the true peak may be higher."""
+    """The maximum of the bytes in use whenever they were queried; the true peak may be higher."""
     allocated()
     return _peak
 

@@ -19,7 +19,7 @@ def operators_with_cuda_kernel() -> set[str]:
 
 
 def operators_without_cuda_kernel() -> set[str]:
-    """The operators that CUDA refuses, though the host runs them, save those that stand in for kernels of CUDA's."""
+    """Host operators without a CUDA kernel, except those that replace CUDA kernels here."""
     return {
         name
         for name, keys in _kernels_by_operator().items()

@@ -1,8 +1,8 @@
-"""Asynchronous copies from pinned memory whose end nobody has waited for: their sources must stay as they are.
+"""Detects pinned sources that are overwritten before their asynchronous copy is waited for.
 
-Here a copy is done at once, so that a program which writes to the source too early computes what it would have computed
-if it had waited. A GPU may copy what was written. So the source's bytes are looked at again later: they must be those
-that were copied. A wait for any stream counts as the end of all copies that were queued before.
+Here a copy is done at once, so a program that writes to the source too early computes the same as with a wait. A GPU
+may copy the new bytes. So the source's bytes are checked again later: they must equal the copied ones. A wait for any
+stream counts as the end of all copies that were queued before.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import torch
 
 _MOST = 256
-"""A copy that so many others came after is taken to be done: the bytes of all are looked at in every step."""
+"""A copy counts as done after this many later ones, because the bytes of all are checked in every step."""
 
 
 class _Copy(NamedTuple):
-    """A stretch of host memory with its contents when it was copied, and the line that asked for the copy."""
+    """A range of host memory with its contents at the time of the copy, and the copy's line."""
 
     number: int
     storage: Any
@@ -35,7 +35,7 @@ class _Copy(NamedTuple):
 
     @property
     def is_overwritten(self) -> bool:
-        """Whether the memory holds something else now; pinned memory that was freed is not handed out too early."""
+        """Whether the memory changed; freed pinned memory is not reused too early."""
         return not self.storage.expired() and _sum_of(self.address, self.nbytes) != self.contents
 
 
@@ -46,7 +46,7 @@ _last = 0
 
 
 def begin(source: torch.Tensor) -> None:
-    """A copy from this tensor in pinned memory, whose elements fill a stretch without gaps, is queued now."""
+    """Queue a copy from this dense tensor in pinned memory."""
     global _last
     address, nbytes = source.data_ptr(), source.numel() * source.element_size()
     storage, where = StorageWeakRef(source.untyped_storage()), locate(sys._getframe(1))[0]
@@ -58,7 +58,7 @@ def begin(source: torch.Tensor) -> None:
 
 
 def queued() -> int:
-    """A mark behind the copies that are queued by now."""
+    """A mark after the copies that are queued so far."""
     return _last
 
 
@@ -69,7 +69,7 @@ def end(mark: int | None = None) -> None:
 
 
 def look() -> None:
-    """Find the sources that were written to, while the program still holds them."""
+    """Find overwritten sources while the program still holds them."""
     with _lock:
         for copy in [each for each in _copies if each.is_overwritten]:
             _overwritten.append(copy.where)
@@ -77,7 +77,7 @@ def look() -> None:
 
 
 def overwritten() -> list[Place]:
-    """The lines of the copies whose source was written to before their end, once for each such copy."""
+    """The lines of copies whose source was overwritten before their end, one entry per copy."""
     look()
     return _overwritten
 

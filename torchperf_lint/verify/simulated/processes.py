@@ -1,4 +1,4 @@
-"""Which processes may use the device: like CUDA, it does not survive a fork once it was used."""
+"""Tracks which processes may use the device: as with CUDA, a fork of a process that used it may not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _lost = False
 
 
 def use() -> None:
-    """The device is used now: raise what CUDA raises if this process was forked from one that used it."""
+    """Mark the device as used; raise CUDA's error if this process was forked from one that used it."""
     if not _used or _lost:
         _begin()
 
@@ -40,7 +40,7 @@ def lost() -> bool:
 
 
 def watch_forks() -> None:
-    """Let forked processes know what their parents did."""
+    """Make forked processes inherit whether the device was used."""
     os.register_at_fork(after_in_child=_forked)
 
 

@@ -1,4 +1,4 @@
-"""The device's own stream of random numbers, which the host's generator knows nothing of."""
+"""The device's own random stream, independent of the host's generator."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class DeviceGenerator(HostGenerator):
         return FACE
 
     def manual_seed(self, seed: int) -> DeviceGenerator:
-        """Begin the stream of this seed."""
+        """Start the stream of this seed."""
         self._seed = int(seed)
         super().manual_seed((self._seed ^ _SALT) & _SEED_MASK)
         return self
 
     def initial_seed(self) -> int:
-        """The seed that the stream began with."""
+        """The stream's seed."""
         return self._seed
 
     def seed(self) -> int:
-        """Begin the stream of a seed that nobody knows beforehand."""
+        """Start the stream of a random seed."""
         self.manual_seed(HostGenerator().seed())
         return self._seed
 
@@ -87,7 +87,7 @@ class _EitherGenerator(type):
 
 
 class Generator(metaclass=_EitherGenerator):
-    """What `torch.Generator` becomes: it makes generators of either side."""
+    """The replacement of `torch.Generator`: it creates generators of either side."""
 
 
 def device_generator(given: HostGenerator | None) -> HostGenerator:

@@ -1,4 +1,4 @@
-"""How the simulated device says that it does not model something: never by passing silently."""
+"""Explicit errors for everything that the simulated device does not model."""
 
 from __future__ import annotations
 

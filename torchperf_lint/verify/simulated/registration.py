@@ -1,4 +1,4 @@
-"""Which operator is run by which kernel on the device."""
+"""Registers the device's kernels for operators."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _OWN: dict[str, Callable[..., Any]] = {
     "_thnn_fused_gru_cell_backward": rnn.gru_cell_backward,
 }
 
-# What only changes shape, strides or offset: the host's own kernels make true views of device tensors.
+# Operators that only change shape, strides or offset: the host's kernels make true views of device tensors.
 _METADATA = """
     as_strided view _reshape_alias unfold view_as_real view_as_complex set_.source_Storage_storage_offset
     set_.source_Tensor set_.source_Storage
     """.split()
 
-# Composites that choose by the device what to call: they run whole, as one kernel.
+# Composites that dispatch on the device run whole, as one kernel.
 _WHOLE = "convolution convolution_backward mode.values".split()
 
-# What makes new memory in all factories.
+# The operators that allocate in all factories.
 _ALLOCATING = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
 
 # The collectives of torch.distributed, whose host backend stands in for NCCL.
@@ -64,11 +64,11 @@ _libraries: list[Any] = []  # kernels live as long as their library
 
 
 def register() -> None:
-    """Give every operator its kernel."""
+    """Register a kernel for every operator."""
     everything, aten = Library("_", "IMPL"), Library("aten", "IMPL")
     _libraries.extend((everything, aten))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that kernels are replaced is the point
+        warnings.simplefilter("ignore")  # replacing kernels is intended
         everything.fallback(run, _KEY)
         _refuse_layouts(everything, _KEY)
         everything.fallback(torch.library.fallthrough_kernel, autocast.KEY)

@@ -1,4 +1,4 @@
-"""Which releases of torch are simulated, and how they differ where a program's waits or ways do."""
+"""The simulated releases of torch, and their differences in waits and copies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torchperf_lint.verify.simulated.refusals import refuse
 
 OLDEST, NEWEST = (2, 11), (2, 15)
-"""The releases that the simulated device was held against; `benchmarks/releases.py` does that."""
+"""The releases that the simulated device was compared with, by `benchmarks/releases.py`."""
 
 
 def installed() -> tuple[int, int]:
@@ -32,7 +32,7 @@ def _text(release: tuple[int, int]) -> str:
 
 
 NUMBERS_ARE_FILLED_IN = installed() >= (2, 15)
-"""Whether `x[i] = 1.0` fills the number in; before, torch made a tensor of the host of it, and copied that.
+"""Whether `x[i] = 1.0` fills the number in; earlier releases made a host tensor of it and copied that.
 
-In the same releases an index of one integer on the device stays there where a number or one value is assigned.
+In these releases a single device-side integer index also stays on the device where a number or one value is assigned.
 """

@@ -1,7 +1,7 @@
-"""The waits that hide inside a kernel: where no smaller operator shows them, a table does.
+"""The waits inside kernels, in a table: no smaller operator shows them.
 
 Most waits need no row here: a read is an `item`, a copy is a `copy_`, and both are recorded where they happen.
-A row is needed where a CUDA kernel itself copies something to the host, or brings it to the device.
+A row is needed where a CUDA kernel itself copies something to the host or to the device.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Arguments = dict[str, Any]
 
 
 class Wait(NamedTuple):
-    """What some operators do to the host: an event, as often as `times` says for the arguments at hand."""
+    """A host event of some operators; `times` computes its count from the arguments."""
 
     operators: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""What programs see of the simulated device: the parts of torch that are replaced, in order."""
+"""The shims: the parts of torch that are replaced for the simulated device, in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchperf_lint.verify.simulated.torch_shims import (
 
 
 def put_on() -> None:
-    """Replace them all."""
+    """Install all shims."""
     rooms = (
         refused,
         cuda,

@@ -1,4 +1,4 @@
-"""The face of `torch.accelerator`, which is that of `torch.cuda` by other names."""
+"""The shim of `torch.accelerator`: that of `torch.cuda` under other names."""
 
 from __future__ import annotations
 

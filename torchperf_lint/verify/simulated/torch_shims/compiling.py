@@ -1,6 +1,6 @@
-"""The faces of compilers: what is given to `torch.compile` or `torch.jit.script` runs as the Python that it is.
+"""The shims of compilers: arguments of `torch.compile` or `torch.jit.script` run as plain Python.
 
-A compiler changes what is fused and how often kernels start. It cannot take away a wait that the program needs, and
+A compiler changes fusion and the number of kernel launches. It cannot remove a wait that the program needs, and
 eager execution shows each wait at its own line.
 """
 
@@ -37,13 +37,13 @@ _said = False
 
 @faces.wrap(torch, "compile")
 def _compile(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """The same wrapper as ever; only what it does when it is called is another thing."""
+    """The original wrapper, whose calls run eagerly."""
     _stay_eager()
     return original(*arguments, **keywords)
 
 
 def _stay_eager() -> None:
-    """Let whatever is compiled run eagerly, whatever stance the program chooses later."""
+    """Run all compiled code eagerly, whatever stance the program sets later."""
     global _eager
     if _eager:
         return
@@ -55,7 +55,7 @@ def _stay_eager() -> None:
 
 
 def _no_compiler(callback: Any) -> None:
-    """What torch asks for as something compiled is called; for functions that are not to be compiled it gives None."""
+    """Torch's callback for calls of compiled functions: warn once and compile nothing; None means no compilation."""
     global _said
     if callback not in (None, False) and not _said:
         _said = True
@@ -70,10 +70,10 @@ _FRAMES_OF_A_FACE = 2
 
 @faces.wrap(jit, "script", "trace", "trace_module")
 def _script(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    """What is to be compiled, as PYTORCH_JIT=0 leaves it; torch itself may compile functions of its own."""
+    """Return the function unchanged, as with PYTORCH_JIT=0; torch itself may still compile its own functions."""
     caller = sys._getframe(2).f_globals.get("__name__", "")
     if caller.partition(".")[0] == "torch":
-        if original.__name__ == "script":  # it looks names up in the frame of whoever calls it
+        if original.__name__ == "script":  # it looks names up in its caller's frame
             keywords["_frames_up"] = keywords.get("_frames_up", 0) + _FRAMES_OF_A_FACE
         return original(*arguments, **keywords)
     was = jit_state._enabled.enabled
@@ -88,7 +88,7 @@ def _script(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> A
 
 
 def _refuse_to_save(*arguments: Any, **keywords: Any) -> NoReturn:
-    """A function of a module, so that what holds it can be pickled."""
+    """Refuses to save; a module-level function, so that its holder can be pickled."""
     refuse("saving a module as TorchScript")
 
 

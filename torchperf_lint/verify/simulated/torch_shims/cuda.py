@@ -1,4 +1,4 @@
-"""The face of `torch.cuda`: one device, which is never busy; whatever is not modelled refuses to be called."""
+"""The shim of `torch.cuda`: one device that is never busy; functions that are not modelled refuse to be called."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ PROPERTIES = types.SimpleNamespace(
     is_multi_gpu_board=0,
 )
 
-# Left as torch has them: they work by what is replaced here, or need no device.
+# Unchanged functions: they use shims, or need no device.
 _AS_THEY_ARE = """
     CudaError DeferredCudaCallError cudaStatus check_error device device_of has_half has_magma get_device_name
     get_arch_list get_gencode_flags
     """.split()
 
-# Replaced in the room of streams.
+# Replaced in the module `streams`.
 _STREAMS = "Event Stream ExternalStream StreamContext current_stream default_stream set_stream stream".split()
 
 _TENSOR_TYPES = {
@@ -57,7 +57,7 @@ _TENSOR_TYPES = {
 
 
 def _answer(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The decorated function answers for these functions of `torch.cuda`."""
+    """The decorated function replaces these functions of `torch.cuda`."""
     _answered.update(names)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,7 +134,7 @@ def _is_tf32_supported() -> bool:
 
 @faces.replace(torch, "_use_cudnn_rnn_flatten_weight")
 def _use_cudnn_rnn_flatten_weight() -> bool:
-    """The weights of recurrent layers stay as they are, also in a build with cuDNN."""
+    """Recurrent layers do not flatten their weights, even in a build with cuDNN."""
     return False
 
 
@@ -210,14 +210,14 @@ def _mem_get_info(device: Any = None) -> tuple[int, int]:
 
 @_answer("empty_cache")
 def _empty_cache() -> None:
-    """The driver waits for the whole device before it takes memory back; without free segments nothing is done."""
+    """Freeing cached memory waits for the whole device; without free segments it does nothing."""
     if memory.give_back():
         journal.note(Kind.SYNCHRONIZE, "torch.cuda.empty_cache", waits=True)
 
 
 @_answer("ipc_collect", "reset_accumulated_memory_stats", "set_per_process_memory_fraction")
 def _no_account(*arguments: Any) -> None:
-    """Nothing is shared with other processes, and no account is kept."""
+    """A no-op: no memory is shared between processes, and no statistics are recorded."""
 
 
 # ---- random numbers

@@ -1,4 +1,4 @@
-"""The face of `torch.distributed`: one process, whose host backend stands in for NCCL."""
+"""The shim of `torch.distributed`: one process, whose host backend replaces NCCL."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _TENSOR_COLLECTIVES = """
 
 
 class _Group:
-    """The sides that the process group was made for."""
+    """The devices that the process group serves."""
 
     device = True
     host = True
 
 
 def _serves(backend: str) -> None:
-    """Note which tensors the backend of a new process group serves."""
+    """Record which devices the backend of a new process group serves."""
     parts = dict(part.split(":") for part in backend.split(",")) if ":" in backend else {}
     _Group.device = backend == "nccl" or parts.get("cuda") == "nccl"
     _Group.host = backend == "gloo" or "cpu" in parts
@@ -69,7 +69,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _object_device(original: Callable[..., str], *arguments: Any, **keywords: Any) -> str:
-    """Where objects are pickled to: NCCL carries tensors on the device alone."""
+    """The device of pickled objects: NCCL only transfers device tensors."""
     return original(*arguments, **keywords) if _Group.host else "cuda"
 
 

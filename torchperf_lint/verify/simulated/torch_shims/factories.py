@@ -1,4 +1,4 @@
-"""The faces of functions that make tensors: device names, pinned memory, and whose random numbers they draw."""
+"""The shims of tensor factories: device names, pinned memory, and the random stream that they use."""
 
 from __future__ import annotations
 

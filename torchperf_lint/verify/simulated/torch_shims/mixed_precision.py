@@ -1,4 +1,4 @@
-"""The faces of automatic mixed precision: autocasting for "cuda" is autocasting for the backend."""
+"""The shims of automatic mixed precision: autocasting for "cuda" is autocasting for the backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faces of `torch.nn.DataParallel`'s transfers: with one device they split and join nothing."""
+"""The shims of `torch.nn.DataParallel`'s transfers: with one device they split and join nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How parts of torch are replaced: functions say what they replace, and nothing happens before `put_on`."""
+"""The mechanism of replacing parts of torch: functions declare what they replace; `put_on` installs them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Faces:
-    """Replacements for attributes of modules and classes, put on all at once."""
+    """Replacements for attributes of modules and classes, installed together."""
 
     def __init__(self) -> None:
         self._pending: list[Callable[[], None]] = []
 
     def replace(self, owner: Any, *names: str) -> Callable[[Function], Function]:
-        """The decorated function takes the place of these attributes."""
+        """The decorated function replaces these attributes."""
 
         def decorate(function: Function) -> Function:
             for name in names:
@@ -31,7 +31,7 @@ class Faces:
         return decorate
 
     def wrap(self, owner: Any, *names: str) -> Callable[[Function], Function]:
-        """The decorated function is called in place of these, each time with the original as its first argument."""
+        """The decorated function replaces these; it gets the original as its first argument."""
 
         def decorate(function: Function) -> Function:
             for name in names:
@@ -41,27 +41,27 @@ class Faces:
         return decorate
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """Any value takes the place of the attribute."""
+        """Replace the attribute by any value."""
         self._pending.append(functools.partial(setattr, owner, name, value))
 
     def refuse(self, owner: Any, names: Iterable[str], label: str) -> None:
-        """Whoever calls one of these is told that it is not simulated."""
+        """Calls of these raise NotSimulated."""
         for name in names:
             original = getattr(owner, name)
             refused = (refusing_class if isinstance(original, type) else refusing)(f"{label}{name}")
-            if hasattr(original, "__wrapped__"):  # torch itself looks behind some of its own functions
+            if hasattr(original, "__wrapped__"):  # torch unwraps some of its own functions
                 refused.__wrapped__ = original.__wrapped__  # type: ignore[attr-defined]
             self.set(owner, name, refused)
 
     def put_on(self) -> None:
-        """Make the replacements."""
+        """Install the replacements."""
         for put in self._pending:
             put()
         self._pending.clear()
 
 
 def refusing(what: str) -> Function:
-    """A function that says that this is not simulated, whatever it is called with."""
+    """A function that raises NotSimulated for any arguments."""
 
     def refused(*arguments: Any, **keywords: Any) -> Any:
         refuse(what)
@@ -70,7 +70,7 @@ def refusing(what: str) -> Function:
 
 
 def refusing_class(what: str, base: type = object) -> type:
-    """A class that may be derived from, but says that it is not simulated when an instance is made."""
+    """A class that can be subclassed but raises NotSimulated on instantiation."""
     return type(what.rpartition(".")[2], (base,), {"__new__": refusing(what)})
 
 
@@ -83,5 +83,5 @@ def _wrap(owner: Any, name: str, function: Function) -> None:
 
     setattr(owner, name, face)
     scripted_name = script_builtins._find_builtin(original)
-    if scripted_name is not None:  # torch.jit.script, which torch itself uses, knows functions by their identity
+    if scripted_name is not None:  # torch.jit.script, which torch itself uses, identifies functions by identity
         script_builtins._register_builtin(face, scripted_name)

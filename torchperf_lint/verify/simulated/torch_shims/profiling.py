@@ -1,4 +1,4 @@
-"""The faces of profilers: they see the host's work only, for nothing else takes time here."""
+"""The shims of profilers: they only see the host's work, because the device has no timing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ faces = Faces()
 
 @faces.wrap(torch.autograd.profiler.profile, "__init__")
 def _init_profile(original: Callable[..., None], profile: Any, *arguments: Any, **keywords: Any) -> None:
-    """Without this torch looks for CUDA events, and complains of each one that it does not find."""
+    """Disable torch's search for CUDA events, which warns of each missing one."""
     if keywords.get("use_device") in ("cuda", BACKEND) or keywords.get("use_cuda"):
         keywords.pop("use_cuda", None)  # gone since torch 2.14
         keywords.update(use_device=None, use_cpu=True)
@@ -27,7 +27,7 @@ def _init_profile(original: Callable[..., None], profile: Any, *arguments: Any, 
 
 
 def _mark(*arguments: Any, **keywords: Any) -> int:
-    """Nobody looks at the ranges that a program names."""
+    """A no-op for the ranges that a program names."""
     return 0
 
 

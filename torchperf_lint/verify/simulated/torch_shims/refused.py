@@ -1,4 +1,4 @@
-"""What programs for a CUDA device may ask for, and the simulated device does not model at all."""
+"""Functions of CUDA programs that the simulated device does not model at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The faces of storages, which saving, loading and copying deeply go through."""
+"""The shims of storages, which saving, loading and deep copies use."""
 
 from __future__ import annotations
 

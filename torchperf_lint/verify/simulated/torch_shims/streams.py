@@ -1,6 +1,6 @@
-"""Streams and events: work is done when it is asked for, so they order nothing and only explicit waits are noted.
+"""Streams and events: work is done at once, so they order nothing and only explicit waits are recorded.
 
-There is no time on this device. `Event.elapsed_time` gives NaN and says so in a warning: a program that prints its
+This device has no timing. `Event.elapsed_time` gives NaN with a warning: a program that prints its
 timings runs to its end, and no number of ours can be taken for a GPU's.
 """
 
@@ -26,7 +26,7 @@ faces = Faces()
 
 
 class Event:
-    """A mark in a stream, which has been reached as soon as it is recorded."""
+    """A mark in a stream, reached as soon as it is recorded."""
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
@@ -61,7 +61,7 @@ class Event:
         note(Kind.SYNCHRONIZE, EVENT_WAIT, waits=True, until=self._mark)
 
     def elapsed_time(self, end_event: Event) -> float:
-        """NaN, for there is no time here, or the error that CUDA has for events without timing."""
+        """NaN with a warning, or CUDA's error for events without timing."""
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if not (self._recorded and end_event._recorded):
@@ -75,7 +75,7 @@ class Event:
 
 
 class Stream:
-    """A queue of work, each piece of which is done as it is queued."""
+    """A queue of work that is done as it is queued."""
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
         index_of(device)
@@ -180,7 +180,7 @@ class StreamContext:
 
 @faces.replace(torch.Tensor, "record_stream")
 def _record_stream(tensor: torch.Tensor, stream: Stream) -> None:
-    """Nothing to do: memory is freed when the last tensor that uses it goes."""
+    """A no-op: memory is freed with the last tensor that uses it."""
 
 
 for _owner in (torch.cuda, torch.cuda.streams):

@@ -1,4 +1,4 @@
-"""The faces of tensors: their device's name, their way to the device and back, pinning, and device names in calls."""
+"""The shims of tensors: their device's name, copies to and from the device, pinning, and device names in calls."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _numpy(original: Callable[..., Any], tensor: Tensor, *, force: bool = False)
 
 @faces.wrap(Tensor, "__setitem__")
 def _setitem(original: Callable[..., None], tensor: Tensor, index: Any, value: Any) -> None:
-    """Assign as torch does for CUDA: its C++ asks for that device by its type."""
+    """Assign as torch does for CUDA, for which its C++ checks the device type."""
     if on_device(tensor):
         if NUMBERS_ARE_FILLED_IN:
             index = _with_kept_integers(index, tensor, value)
@@ -110,7 +110,7 @@ def _setitem(original: Callable[..., None], tensor: Tensor, index: Any, value: A
 
 
 def _with_kept_integers(index: Any, tensor: Tensor, value: Any) -> Any:
-    """The index, where each integer on the device is an index tensor of one entry: its value is not read."""
+    """The index with each device-side integer as a one-element index tensor, whose value is not read."""
     if isinstance(value, Tensor) and (
         value.dim() or not on_device(value) or value.dtype != tensor.dtype or _share_memory(value, tensor)
     ):
@@ -182,7 +182,7 @@ _data_inside = core.TensorBase.data
 
 
 def _assign_data(tensor: Tensor, other: Tensor) -> None:
-    """`tensor.data = other`; torch refuses other kinds of memory for this backend, so the two trade places."""
+    """`tensor.data = other`; torch refuses other kinds of memory for this backend, so the tensors swap memory."""
     if on_device(tensor) == on_device(other):
         _data_inside.__set__(tensor, other)
         return
