@@ -1,14 +1,14 @@
-"""Recall, false alarms and precision on labelled sites of the corpus, per rule and by how far one has to look.
+"""Recall, false alarms and precision on labelled sites of the corpus, per rule and by the reach of the evidence.
 
-`python benchmarks/accuracy.py` lints every project and compares what is found with accuracy.tsv. Its sites were
-labelled by reading the code, before anything was known of what the linter says of it, and each was read twice, the
+`python benchmarks/accuracy.py` lints every project and compares the findings with accuracy.tsv. Its sites were
+labelled by reading the code, without knowing the linter's findings, and each was read twice, the
 second time without the first verdict; where the two readings differed, the site was left out. A site is one line:
-`flag` if what stands there costs in every step (and a rule's page says so), `ok` if the linter has to be silent.
+`flag` if it costs in every step (and a rule's page says so), `ok` if the linter must be silent.
 `reach` says what a reader must know to be sure: the function (`local`), its class, its module, the contract of a
 `framework`, or other files of the `project`. `--errors` lists every site that is missed or flagged wrongly.
 
-A site counts as found if any rule of the same kind reports its line: a read that is both added up and shown is
-one wait, whichever rule says so.
+A site counts as found if any rule of the same kind reports its line: a read that is both added up and displayed is
+one wait, whichever rule reports it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REACHES = ("local", "class", "module", "framework", "project")
 
 
 class Site(NamedTuple):
-    """One labelled line; `code` is the rule that fits it best."""
+    """One labelled line; `code` is the best-fitting rule."""
 
     project: str
     version: str
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the linter says what the label says."""
+        """Whether the linter agrees with the label."""
         return self.flagged == (self.site.verdict == "flag")
 
 
@@ -85,7 +85,7 @@ def labelled(table: Path = TABLE) -> list[Site]:
 
 
 def outcomes(sites: Iterable[Site], corpus: Path, only: str | None) -> Iterator[Outcome]:
-    """Lint the projects and hold each site against what is reported; exits if the linter fails or versions differ."""
+    """Lint the projects and compare each site with the findings; exits if the linter fails or versions differ."""
     per_project: dict[str, list[Site]] = defaultdict(list)
     for site in sites:
         per_project[site.project].append(site)
@@ -95,8 +95,8 @@ def outcomes(sites: Iterable[Site], corpus: Path, only: str | None) -> Iterator[
             continue
         if any(site.version != project.version for site in mine):
             raise SystemExit(f"{project.name}: labelled at another version than the corpus holds")
-        files = tuple(sorted({site.path for site in mine}))  # each is judged as a part of the whole project
-        with tempfile.TemporaryDirectory() as facts:  # without a place for them, those of a large project are left out
+        files = tuple(sorted({site.path for site in mine}))  # each is checked as part of the whole project
+        with tempfile.TemporaryDirectory() as facts:  # without a cache, the symbols of a large project are not read
             report = lint(corpus / project.name, "--cache-dir", facts, paths=files)
         if report.crashed or report.complaints:  # a file that cannot be read would count as silent
             raise SystemExit("\n".join([f"{project.name}: the linter failed", *report.complaints[-5:]]))

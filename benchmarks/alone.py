@@ -1,9 +1,9 @@
-"""Lists what files of the tuning set have alone and not with their projects, and holds it against `alone.tsv`.
+"""Lists findings that tuning-set files have alone and not within their projects, and compares them with `alone.tsv`.
 
-Knowing more may refute a finding, and must lose no true one. So each such finding is read in its context and has a
+More knowledge may refute a finding, but must lose no true one. So each such finding was read in its context and has a
 verdict in `alone.tsv`: `refuted` with the reason that the project shows, or `lost`. A finding without a verdict, a lost
-one and a verdict without its finding are told, and make the exit status 1. `python benchmarks/alone.py DIR` lists those
-of any folder, without verdicts.
+one and a verdict without its finding are reported, and make the exit status 1. `python benchmarks/alone.py DIR` lists
+those of any folder, without verdicts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VERDICTS = ("refuted", "lost")
 
 
 class Verdict(NamedTuple):
-    """What was read of a finding that a file has alone only."""
+    """The verdict on a finding that a file has only alone."""
 
     verdict: str
     why: str
@@ -55,7 +55,7 @@ def verdicts(table: Path) -> dict[tuple[str, str, Found], Verdict]:
 
 
 def only_alone(folder: Path) -> Iterator[tuple[Found, str]]:
-    """The findings, of any rule, that the folder's files have alone and not with their project, and what they say."""
+    """The findings, of any rule, and their messages that the folder's files have alone and not within their project."""
     rules, hints, target = registry.all_rules(), Hints(), Target()
     before = Path.cwd()
     os.chdir(folder)

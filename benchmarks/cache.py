@@ -1,9 +1,9 @@
-"""Measures what a run costs that finds the reports of an earlier one: with nothing changed, and with one file changed.
+"""Measures a run with the stored reports of an earlier run: with nothing changed, and with one file changed.
 
 A copy of the folder is linted, each time by a process of its own, and each figure is the whole process's: CPU seconds
-(user and system) and seconds on the clock. `warm` is the median of several runs. For `changed`, files are drawn at
+(user and system) and wall-clock seconds. `warm` is the median of several runs. For `changed`, files are drawn at
 random and one at a time gets a line: in one round a statement at its end, in the other a loop that calls a function of
-another file, which changes who calls what. Each such run is compared with one without a cache if `--verify` is given.
+another file, which changes the call graph. With `--verify`, each such run is compared with one without a cache.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEPT = re.compile(r".*\.(?:py|toml|cfg|txt|ya?ml|lock|gitignore)")
 
 
 class Cost(NamedTuple):
-    """What a process took, and what it printed."""
+    """A process's cost and output."""
 
     cpu: float
     wall: float
@@ -70,7 +70,7 @@ def measure(folder: Path, files: Sequence[Path], options: argparse.Namespace) ->
     lint += ["-j", options.jobs, "."]
     nothing = median([cost_of([sys.executable, "-c", "pass"], folder) for _ in range(WARM_RUNS)])
     cold = cost_of(lint, folder)
-    time.sleep(2.5)  # until the files' times tell them from any later content
+    time.sleep(2.5)  # until the files' modification times are old enough to be trusted
     warm = [cost_of(lint, folder) for _ in range(WARM_RUNS)]
     assert {each.printed for each in warm} == {cold.printed}, "a warm run prints something else"
     megabytes = sum(path.stat().st_size for path in files) / 1e6
@@ -96,7 +96,7 @@ def called_elsewhere(path: Path, files: Sequence[Path]) -> str:
 
 
 def changed(folder: Path, path: Path, text: str, lint: Sequence[str], options: argparse.Namespace) -> Cost:
-    """What a run costs after a change of one file, which is then undone."""
+    """The cost of a run after a change of one file, which is then undone."""
     before = path.read_bytes()
     path.write_bytes(before + text.encode())
     cost = cost_of(lint, folder)

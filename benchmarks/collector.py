@@ -1,7 +1,7 @@
-"""Measures the garbage collector's part of a cold run on a folder: as the linter sets it, as Python does, and without.
+"""Measures the garbage collector's part of a cold run on a folder: with the linter's settings, Python's, and disabled.
 
-Python looks for garbage after every 700 new objects; the linter raises that to 100,000, and does not look at what its
-modules hold. CPU seconds and megabytes at the peak, of whole processes on one core, in turns: medians.
+Python collects garbage after every 700 new objects; the linter raises that to 100,000, and excludes its modules'
+objects. CPU seconds and peak megabytes of whole processes on one core, run in turns: medians.
 """
 
 from __future__ import annotations

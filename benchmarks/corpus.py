@@ -1,8 +1,8 @@
-"""The tuning set: what is in it, where it lies, and how it is brought in.
+"""The tuning set: its contents, its location, and its download.
 
-`python benchmarks/corpus.py [--corpus DIR] [--project NAME] [--pypi]` fetches what is missing. Only Python files are
-kept, one folder per project; nothing of a project is built or run. A folder that exists is taken as it is, so a
-project whose origin is out of reach can be laid there by hand.
+`python benchmarks/corpus.py [--corpus DIR] [--project NAME] [--pypi]` fetches missing projects. Only Python files are
+kept, one folder per project; nothing of a project is built or run. An existing folder is used as it is, so an
+unreachable project can be placed there by hand.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Project(NamedTuple):
 
 
 class NotFetched(Exception):
-    """A project could not be brought in; the message says why."""
+    """A project could not be fetched; the message says why."""
 
 
 def projects(only: str | None = None) -> list[Project]:
@@ -53,7 +53,7 @@ def projects(only: str | None = None) -> list[Project]:
 
 
 def present(corpus: Path, only: str | None = None) -> list[Project]:
-    """The projects whose folders lie in `corpus`; the others are named on stderr."""
+    """The projects whose folders are in `corpus`; the others are named on stderr."""
     found = []
     for project in projects(only):
         if (corpus / project.name).is_dir():
@@ -71,7 +71,7 @@ def python_files(folder: Path) -> list[Path]:
 
 
 def fetch(project: Project, corpus: Path) -> None:
-    """Bring `project` into its folder below `corpus`; raises NotFetched."""
+    """Fetch `project` into its folder below `corpus`; raises NotFetched."""
     with tempfile.TemporaryDirectory() as scratch:
         archive = (_wheel if project.kind == "pypi" else _repository)(project, Path(scratch))
         unpacked = Path(scratch) / "unpacked"

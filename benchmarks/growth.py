@@ -1,13 +1,13 @@
 """Measures how CPU time and memory grow with the files of a project, from 10 files to 5,000.
 
-Every tree is one project, made of whole projects of the corpus that come from PyPI, the smallest first, and holds the
-trees before it; of the last project in it, it has the first files by path. No file is in it twice. Each is linted cold,
+Every tree is one project, made of whole corpus projects from PyPI, smallest first, and contains the smaller trees; of
+its last project it has the first files by path. No file is in it twice. Each is linted cold,
 by a process of its own on one core, with all rules, and parsed by a bare `libcst.parse_module` in another. By default
-trees of up to 1,000 files are linted; `--full` goes on to 5,000 files, or to as many as there are, which takes an hour
-or more. After `--limit` CPU seconds a run is given up.
+trees of up to 1,000 files are linted; `--full` continues to 5,000 files, or to as many as there are, which takes an
+hour or more. A run is stopped after `--limit` CPU seconds.
 
 The exponents are the slopes of the logarithms over megabytes of source, from 100 files on, where start-up no longer
-counts: 1 is in proportion to the code.
+counts: 1 is proportional to the code.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FINE = (0, 2)  # 2: files of a newer grammar than the running Python's are compl
 
 
 class Point(NamedTuple):
-    """One tree: how many files and megabytes it has, and what it cost to parse and to lint it."""
+    """One tree: its files and megabytes, and the costs of parsing and linting it."""
 
     files: int
     megabytes: float
@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
     @property
     def finished(self) -> bool:
-        """Whether both came to their end."""
+        """Whether both runs finished."""
         return self.parse.status == 0 and self.lint.status in FINE
 
 
@@ -57,7 +57,7 @@ def in_order(corpus: Path, names: Sequence[str]) -> list[Path]:
 
 
 def measure(corpus: Path, files: Sequence[Path], limit: int) -> Point:
-    """Lint and parse a project that is made of these files."""
+    """Lint and parse a project made of these files."""
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place).resolve()
         folder = scratch / "tree"

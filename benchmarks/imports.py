@@ -1,7 +1,7 @@
-"""Tells what a run imports, and how long that takes: `python -X importtime` of the command line on small files.
+"""Lists the imports of a run and their times: `python -X importtime` of the command line on small files.
 
-Each case is run several times, and of each module the shortest time counts: milliseconds on the clock, without what it
-imports itself. `heaviest` names what comes from elsewhere and takes longest.
+Each case is run several times, and the shortest time of each module counts: wall-clock milliseconds, without its own
+imports. `heaviest` names the slowest modules from elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LINE = re.compile(r"import time: +(?P<own>\d+) \| +\d+ \| +(?P<name>\S+)", re.MU
 OURS, LIBCST = "torchperf_lint", "libcst"
 HEAVIEST = 4
 
-# What is told, the file that lies in the folder, and the options; None: Python alone.
+# The case's name, the file in the folder, and the options; None: Python alone.
 CASES: tuple[tuple[str, str, list[str] | None], ...] = (
     ("python -c pass", PLAIN, None),
     ("--version", PLAIN, ["--version"]),
@@ -45,14 +45,14 @@ def imported(command: list[str], folder: Path) -> dict[str, float]:
 
 
 def shortest(command: list[str], folder: Path, runs: int, code: str) -> dict[str, float]:
-    """The same, the shortest of some runs; each finds the file as it was, and old enough for its report to be kept."""
+    """The minimum over some runs; each finds the file unchanged, and old enough for its report to be stored."""
     best: dict[str, float] = {}
     for turn in range(runs + 2):
         path = folder / "example.py"
         path.write_text(code, encoding="utf-8")
         os.utime(path, ns=(10**18, 10**18))
         found = imported(command, folder)
-        if turn >= 2:  # before, byte code and reports are not kept yet
+        if turn >= 2:  # byte code and reports are stored by then
             best = {name: min(own, best.get(name, own)) for name, own in found.items()}
     return best
 

@@ -1,10 +1,10 @@
 """Measures how long a user waits: whole processes against Python's start, and an editor's check against `ast.parse`.
 
-A process is measured by its user and system time, as often as `--runs` says, in turns with its yardstick: medians, and
+A process is measured by its user and system time, `--runs` times, in turns with its yardstick: medians, and
 their ratio. The command is the one that pip installs, and modules are byte-compiled, as they are from the second run
-on. Files are judged anew (`--no-cache`), but for the last one, whose report an earlier run has kept. The editor is
-this process: it knows the project, and each check gets a file of 1,000 lines that has just changed in one of them.
-Then the collector: the same checks under Python's own thresholds, which look for garbage after every 700 objects.
+on. Files are checked anew (`--no-cache`), except the last one, whose report an earlier run stored. The editor is
+this process: it knows the project, and each check gets a file of 1,000 lines of which one has just changed.
+Then the collector: the same checks with Python's own thresholds, which collect garbage after every 700 objects.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ device = torch.device("cuda")
 
 
 class Case(NamedTuple):
-    """A command that someone waits for, what it is compared with, and the ratio that it is to stay under."""
+    """A command, the yardstick that it is compared with, and the limit of the ratio."""
 
     name: str
     command: list[str]
@@ -147,7 +147,7 @@ class Case(NamedTuple):
 
 
 def long_file(every: int) -> str:
-    """A script of 1,000 lines: networks, and a training loop without a finding behind each `every`-th of them."""
+    """A script of 1,000 lines: networks, and a training loop without a finding after every `every`-th of them."""
     parts = [HEAD]
     while sum(part.count("\n") for part in parts) < 1_000:
         n = len(parts)
@@ -196,7 +196,7 @@ def measure_processes(runs: int, scratch: Path) -> None:
 
 
 def checks_of(path: Path) -> tuple[Callable[[], float], Callable[[], float]]:
-    """A parse of the file and an editor's check of it, both of a text that has not been seen before, timed."""
+    """Timed functions that parse the file and check it as an editor does, each with a text that was not seen before."""
     from torchperf_lint.engine import registry
     from torchperf_lint.engine.project_snapshot import Projects
     from torchperf_lint.engine.runner import check_source
@@ -227,7 +227,7 @@ def checks_of(path: Path) -> tuple[Callable[[], float], Callable[[], float]]:
 
 
 def measure_editor(runs: int, files: list[tuple[str, Path]]) -> None:
-    """A process that stays, and a file that changes; the collector as the command line sets it, and as Python does."""
+    """A long-running process and a changing file, with the command line's collector settings and with Python's."""
     sys.path.insert(0, str(CHECKOUT))
     from torchperf_lint.engine.executors import calm_collector
 

@@ -23,7 +23,7 @@ class Found(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What one run said: its findings, sorted, and its lines on stderr."""
+    """A run's output: its findings, sorted, and its lines on stderr."""
 
     findings: list[Found]
     complaints: list[str]
@@ -31,7 +31,7 @@ class Report(NamedTuple):
 
 
 def environment() -> dict[str, str]:
-    """The environment in which `python -m torchperf_lint` is this checkout's, wherever it is started."""
+    """An environment in which `python -m torchperf_lint` is this checkout's, in any folder."""
     inherited = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), inherited]))}
 
@@ -39,7 +39,7 @@ def environment() -> dict[str, str]:
 def lint(folder: Path, *options: str, paths: tuple[str, ...] = (".",)) -> Report:
     """Lint all of `folder`, or some `paths` in it.
 
-    `crashed`: there is no report, a traceback, or a failure without a word why.
+    `crashed`: there is no report, a traceback, or a failure without an explanation.
     """
     command = [*COMMAND, "--output-format=json", *options, *paths]
     run = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, encoding="utf-8", check=False)

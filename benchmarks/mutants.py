@@ -1,11 +1,11 @@
-"""Breaks the fixes on purpose: every mutant has to be rejected by the program that it is made in.
+"""Breaks the fixes on purpose: the program of every mutant must reject it.
 
-A mutant is what `--fix` makes of a rule's program, changed in one place. `torchperf-lint verify` would run and judge it
-in the same way, only that here programs are forks of a process that has imported torch. There are two kinds, both in
-mutants.toml: written ones, and those that operators make of the text that fixes insert.
+A mutant is the fixed text of a rule's program, changed in one place. `torchperf-lint verify` would run and judge it
+in the same way, except that here programs are forks of a process that has imported torch. There are two kinds, both in
+mutants.toml: hand-written ones, and those that operators make of the text that fixes insert.
 
-Exit status: 0 all are rejected, 1 some are not, or do not count: a mutant that no longer applies, that breaks off (it
-does not show what results are compared for), or that is rejected for another reason than the one that is written.
+Exit status: 0 all are rejected, 1 some are not, or do not count: a mutant that no longer applies, that raises (it
+does not show that results are compared), or that is rejected for a reason other than the stated one.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).with_suffix(".toml")
 MIXED_DEVICES = "Expected all tensors to be on the same device"
-"""What a mutant may break off with wherever it has the kind `device`."""
+"""The error that any mutant of kind `device` may raise."""
 
 VERDICTS = "rejected", "equivalent", "survives", "does not count"
 REJECTED, EQUIVALENT, SURVIVES, VOID = VERDICTS
 
 
 class BadTable(ValueError):
-    """An entry of the table cannot be used; the text says which and why."""
+    """An entry of the table is invalid; the text says which and why."""
 
 
 class Operator(NamedTuple):
-    """Makes mutants of what fixes insert: one of each line where `right`, a regular expression, matches some of it.
+    """Makes mutants of inserted text: one of each line that the regular expression `right` matches.
 
-    `raises` is a regular expression for what such a mutant may break off with.
+    `raises` is a regular expression for the error that such a mutant may raise.
     """
 
     kind: str
@@ -70,9 +70,9 @@ class Operator(NamedTuple):
 
 
 class Mutant(NamedTuple):
-    """A wrong fix of a program: its text, and how it comes from the right one.
+    """A wrong fix of a program: its text, and its difference from the right one.
 
-    `said` is what the reason for its rejection has to contain.
+    `said` must occur in the reason for its rejection.
     """
 
     variant: str
@@ -86,7 +86,7 @@ class Mutant(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The line where it is wrong, or begins to be."""
+        """The first wrong line."""
         return self.text.split("\n")[self.row - 1].partition("  # expect")[0].strip()
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ def _shown(text: str) -> str:
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant in a program, and why."""
+    """A mutant's verdict in a program, with the reason."""
 
     program: str
     mutant: Mutant
@@ -110,7 +110,7 @@ class Outcome(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What mutants.toml holds, as it stands there but for the operators."""
+    """The contents of mutants.toml, with the operators parsed."""
 
     operators: tuple[Operator, ...]
     written: tuple[dict[str, str], ...]
@@ -126,7 +126,7 @@ _FIELDS = {
 
 
 def read_table(path: Path = TABLE) -> Table:
-    """Read the table; raise BadTable where an entry lacks something."""
+    """Read the table; raise BadTable for an incomplete entry."""
     content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     for name, (needed, allowed) in _FIELDS.items():
         for entry in content.get(name, ()):
@@ -202,7 +202,7 @@ def _mutant(
 
 
 class Trial:
-    """A program with one release of what it needs, whose runs of the right texts are made once."""
+    """A program with one set of releases; its right texts are run once."""
 
     def __init__(self, case: pairs.Case, releases: Path, launch: Launch | None) -> None:
         self.case = case
@@ -214,7 +214,7 @@ class Trial:
         self._right: dict[str, Run] = {}
 
     def judge(self, mutant: Mutant, claimed: dict[str, Device]) -> tuple[str, str]:
-        """The verdict on a mutant, and why; raise BadTable where the right fix is not accepted either."""
+        """The verdict on a mutant and its reason; raise BadTable where the right fix is not accepted either."""
         if not self._right:
             self._right = {variant: self._run(text) for variant, text in self.programs.items()}
             wrong = [run.report["error"] for run in self._right.values() if run.status != OK]
@@ -244,7 +244,7 @@ class Trial:
             return pairs.run_variant(place, self.case, text.encode(), "sim", self._libraries, launch=self._launch)
 
     def _against(self, variant: str, runs: dict[str, Run], claimed: dict[str, Device]) -> list[str]:
-        """What speaks against a fix, as `verify` says it: against itself, and against what the rule's page says."""
+        """The objections of `verify` to a fix: from the comparison of runs, and from the rule's page."""
         agreement, safe = self.case.workload.agreement, variant == Safety.SAFE.value
         found = pairs.objections(runs[UNFIXED], runs[variant], agreement, safe=safe)
         proof = pairs.Proof(self.case, self._texts, runs, {variant: found})
@@ -254,9 +254,9 @@ class Trial:
 def outcomes(
     rule: Rule, workloads: Sequence[Workload], table: Table, make: Callable[[pairs.Case], Trial]
 ) -> Iterator[Outcome]:
-    """What becomes of all mutants of a rule; raise BadTable where an entry of the table does not apply any more.
+    """The outcomes of all mutants of a rule; raise BadTable where an entry of the table no longer applies.
 
-    Where several programs, or several releases, have the same line, one of them has to reject what is wrong with it.
+    Where several programs or releases have the same line, one of them must reject its mutant.
     """
     places: dict[tuple[str, ...], list[tuple[Trial, Mutant]]] = defaultdict(list)
     trials = [make(case) for case in pairs.cases_of(workloads)]
@@ -296,7 +296,7 @@ def _is(entry: dict[str, Any], mutant: Mutant) -> bool:
 def all_outcomes(
     workloads: Sequence[Workload], table: Table, releases: Path, jobs: int
 ) -> Iterator[Sequence[Outcome | str]]:
-    """The outcomes by rule, in order; a text says why one has none."""
+    """The outcomes by rule, in order; a text explains missing ones."""
     by_rule: dict[Rule, list[Workload]] = defaultdict(list)
     for workload in workloads:
         by_rule[workload.rule].append(workload)
@@ -326,7 +326,7 @@ def unbroken(rules: Iterable[Rule], broken: Container[str], table: Table) -> lis
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the mutants that are asked for; return the exit status."""
+    """Run the requested mutants; return the exit status."""
     parser = argparse.ArgumentParser(description="Break the fixes on purpose, and see whether the programs notice.")
     parser.add_argument("chosen", nargs="*", metavar="RULE", help="codes (default: all)")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at a time")

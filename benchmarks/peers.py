@@ -1,14 +1,14 @@
 """Measures other linters on one tree, beside a bare `libcst.parse_module` of its files and this linter.
 
-The tree is made of projects of the corpus and of a fixed random sample of torch's files, and is linted as one project.
+The tree is made of corpus projects and of a fixed random sample of torch's files, and is linted as one project.
 Each figure is the user plus system time of whole processes on one core, without a cache. The parse, this linter and
-what takes less than 10 seconds are run three times, in turns: medians. Every linter of `peers.toml` has an environment
+runs of less than 10 seconds are run three times, in turns: medians. Every linter of `peers.toml` has an environment
 of its own below `build/peers`, which is made when it is first needed. One that cannot be installed is named with the
 reason.
 
-A linter counts only if it did its work: it ends with a status that says so, and finds what was planted for it in the
-tree's first and in its last file. `files` is how many it says that it looked at, where it says so: TorchFix looks only
-at files that hold the word torch.
+A linter counts only if it did its work: its exit status says so, and it finds the planted code in the tree's first and
+last file. `files` is the number of files that it reports to have checked, if it does: TorchFix checks only
+files that contain the word torch.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Peer(NamedTuple):
 
 
 class Left(Exception):
-    """There is no figure of a linter; the message says why."""
+    """A linter has no figure; the message says why."""
 
 
 class Contender:
-    """Something that is measured: a command, how to tell that it worked, and what its runs took."""
+    """A measured command, the test that it worked, and the costs of its runs."""
 
     def __init__(self, peer: Peer, command: Sequence[str]) -> None:
         self.peer = peer
@@ -120,7 +120,7 @@ class Contender:
 
 
 def finds(planted: str, name: str, text: str) -> bool:
-    """Whether the text tells a finding of a file: soon after the file's name, on its line or below it."""
+    """Whether the text reports the planted code of a file: soon after the file's name, on its line or below it."""
     stem = re.escape(name.removesuffix(".py"))
     return any(planted in text[match.end() : match.end() + 400] for match in re.finditer(rf"\b{stem}\b", text))
 
@@ -132,7 +132,7 @@ def peers() -> list[Peer]:
 
 
 def installed(peer: Peer, below: Path) -> Path:
-    """The programs of the linter's environment, which is made anew if its packages have changed; may raise Left."""
+    """The folder of programs in the linter's environment, rebuilt if its packages changed; may raise Left."""
     place = below / re.sub(r"\W+", "-", peer.name.lower())
     made_of = "\n".join([sys.version, *peer.packages])
     stamp = place / "made-of"
@@ -148,7 +148,7 @@ def installed(peer: Peer, below: Path) -> Path:
 
 
 def lay_out(corpus: Path, projects: Sequence[str], sample: int, folder: Path) -> None:
-    """Copy the projects' Python files and the sample of torch's, and plant the files that everyone has to find."""
+    """Copy the projects' Python files and the sample of torch's, and plant the files that every linter must report."""
     folder.mkdir()
     of_torch = python_files(corpus / "torch")
     chosen = [path for name in projects for path in python_files(corpus / name)]
@@ -162,7 +162,7 @@ def lay_out(corpus: Path, projects: Sequence[str], sample: int, folder: Path) ->
 
 
 def contenders(wanted: Sequence[Peer], scratch: Path, folder: Path) -> Iterator[Contender]:
-    """The bare parse, this linter, and the peers that can be run; those that cannot are named on the way."""
+    """The bare parse, this linter, and the peers that can be run; the others are named."""
     listed = scratch / "files.txt"
     listed.write_text("\n".join(map(str, python_files(folder))), encoding="utf-8")
     parse = Peer("bare libcst parse", metadata.version("libcst"), [], [], [0], "")
@@ -180,7 +180,7 @@ def contenders(wanted: Sequence[Peer], scratch: Path, folder: Path) -> Iterator[
 
 
 def measure(all_of_them: Sequence[Contender], folder: Path) -> list[Contender]:
-    """Run each, and what is cheap several times; those that did their work, the others being named."""
+    """Run each contender, cheap ones several times; returns those that did their work, and names the others."""
     working = []
     for each in all_of_them:
         try:

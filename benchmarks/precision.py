@@ -1,8 +1,8 @@
-"""Recounts from triage.tsv how often the findings are right, and draws new ones to judge.
+"""Computes the precision of findings from triage.tsv, and draws new ones to judge.
 
 `python benchmarks/precision.py` prints precision = right / (right + wrong) per rule and in all; debatable verdicts
-are counted apart. `--check` compares every verdict with what the linter says of the corpus today. `--sample N`
-writes at most N findings of each rule that nobody has judged, as lines of triage.tsv without a verdict.
+are counted separately. `--check` compares every verdict with the linter's current findings in the corpus. `--sample N`
+writes at most N unjudged findings of each rule, as lines of triage.tsv without a verdict.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRIAGE = Path(__file__).with_name("triage.tsv")
 COLUMNS = ("project", "version", "path", "line", "code", "verdict", "why")
 VERDICTS = ("right", "wrong", "debatable")
 TARGET = 0.9
-"""The least precision of a rule that is on by default."""
+"""The minimum precision of a rule that is on by default."""
 
 
 class Verdict(NamedTuple):
@@ -77,7 +77,7 @@ def counts(judged: Iterable[Verdict]) -> Iterator[str]:
 
 
 def findings(corpus: Path, project: Project) -> list[Found]:
-    """What the linter finds in a project with all rules, those that are off by default as well; exits if it fails."""
+    """The linter's findings in a project with all rules, also those off by default; exits if it fails."""
     report = lint(corpus / project.name, "--select=ALL")
     if report.crashed:
         raise SystemExit("\n".join([f"{project.name}: the linter failed", *report.complaints[-5:]]))
@@ -85,9 +85,9 @@ def findings(corpus: Path, project: Project) -> list[Found]:
 
 
 def drift(judged: Iterable[Verdict], corpus: Path, only: str | None) -> Iterator[str]:
-    """A line for each verdict whose finding has changed: a right one gone, a wrong one still there.
+    """A line for each verdict whose finding changed: a right one gone, a wrong one still there.
 
-    A debatable finding may come or go. A verdict on another version than the corpus holds says nothing.
+    A debatable finding may come or go. Verdicts on another version than the corpus has are ignored.
     """
     per_project: dict[str, list[Verdict]] = defaultdict(list)
     for one in judged:
@@ -109,7 +109,7 @@ def drift(judged: Iterable[Verdict], corpus: Path, only: str | None) -> Iterator
 
 
 def sample(corpus: Path, only: str | None, count: int, seed: int, known: set[tuple[str, Found]]) -> None:
-    """Print at most `count` findings per rule that nobody has judged, spread over the projects as evenly as can be."""
+    """Print at most `count` unjudged findings per rule, spread over the projects as evenly as possible."""
     draw = random.Random(seed)
     pools: dict[str, list[tuple[int, float, Project, Found]]] = defaultdict(list)
     for project in present(corpus, only):

@@ -1,4 +1,4 @@
-"""Runs a command to its end and tells what it took: the CPU time and the memory of a whole process."""
+"""Runs a command to its end and measures the CPU time and the memory of the whole process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNIT_OF_MEMORY = 1e6 if sys.platform == "darwin" else 1e3  # of `ru_maxrss`, in 
 
 
 class Cost(NamedTuple):
-    """What a process and those that it waited for took: user plus system seconds, and the peak of memory in MB."""
+    """The cost of a process and the children it waited for: user plus system seconds, and peak memory in MB."""
 
     cpu: float
     peak: float
@@ -26,7 +26,7 @@ class Cost(NamedTuple):
 
 
 def installed_environment() -> dict[str, str]:
-    """The linter's environment, in which Python may keep the byte code of modules, as it does of installed ones."""
+    """The linter's environment, in which Python may write byte code, as for installed modules."""
     return {name: value for name, value in environment().items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -37,9 +37,9 @@ def cost_of(
     output: IO[bytes] | None = None,
     limit: int | None = None,
 ) -> Cost:
-    """Run the command in the folder; what it prints goes to `output`, or nowhere.
+    """Run the command in the folder; its output goes to `output`, or is dropped.
 
-    `env` is the linter's unless it is given; after `limit` seconds of CPU time the process is ended by a signal.
+    `env` is the linter's by default; a process is killed by a signal after `limit` seconds of CPU time.
     """
     child = subprocess.Popen(
         command if limit is None else ["sh", "-c", f'ulimit -t {limit}; exec "$@"', "sh", *command],
@@ -55,7 +55,7 @@ def cost_of(
 
 
 def median_cpu(command: Sequence[str], runs: int, folder: Path | None = None, fine: Sequence[int] = (0,)) -> float:
-    """The median CPU seconds of the command; exits where it ends with a status that is not `fine`."""
+    """The median CPU seconds of the command; exits if its exit status is not `fine`."""
     costs = [cost_of(command, folder) for _ in range(runs)]
     for cost in costs:
         if cost.status not in fine:
@@ -64,7 +64,7 @@ def median_cpu(command: Sequence[str], runs: int, folder: Path | None = None, fi
 
 
 def medians(measured: Sequence[Callable[[], float]], runs: int) -> list[float]:
-    """The median of each, measured in turns, so that what else the machine does falls on all alike."""
+    """The median of each, measured in turns, so that other load affects all alike."""
     for each in measured:
         each()
     turns = [[each() for each in measured] for _ in range(runs)]

@@ -1,6 +1,6 @@
-"""Writes into README.md here what its commands print: `python benchmarks/readme.py --corpus DIR [--only WORD]`.
+"""Writes the output of its commands into README.md here: `python benchmarks/readme.py --corpus DIR [--only WORD]`.
 
-Each block of the README that begins with `$ python ...` is run anew; `$CORPUS` stands for the folder of the tuning set.
+Each block of the README that begins with `$ python ...` is run again; `$CORPUS` is the folder of the tuning set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"^```console\n\$ python (?P<command>[^\n]*)\n(?P<output>.*?
 
 
 def printed(command: str, corpus: Path) -> str:
-    """What a command prints; exits where it fails."""
+    """A command's output; exits where it fails."""
     words = [word.replace("$CORPUS", str(corpus)) for word in command.split()]
     run = subprocess.run(
         [sys.executable, *words], cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=False

@@ -1,9 +1,9 @@
-"""Lints, fixes and lints again the projects of the tuning set, and counts what goes wrong.
+"""Lints, fixes and lints again the projects of the tuning set, and counts failures.
 
 `python benchmarks/real_input.py [--corpus DIR] [--project NAME]`. The corpus itself is never written to. Columns:
 `changed` files that --fix (and with --unsafe-fixes) rewrote; `broken` rewritten files that compiled before and no
 longer do; `unstable` files that a second run of the same fixes changes again; `failed` complaints of the linter about
-files that Python compiles, and runs that broke off or gave no report. Exit status 1 if any of the last three is not 0.
+files that Python compiles, and runs that crashed or gave no report. Exit status 1 if any of the last three is not 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRADES = (("--fix",), ("--fix", "--unsafe-fixes"))
 
 
 class Row(NamedTuple):
-    """What the runs over one project gave."""
+    """The results of the runs over one project."""
 
     name: str
     files: int
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 def compiles(code: bytes, path: str) -> bool:
-    """Whether the running Python takes `code` for a program."""
+    """Whether the running Python compiles `code`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -55,12 +55,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def differences(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
-    """The paths whose bytes differ, or that only one side has."""
+    """The paths whose bytes differ, or that are on one side only."""
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
 def failures(report: Report, files: dict[str, bytes]) -> list[str]:
-    """The complaints that are the linter's own fault: all but those about files that do not compile."""
+    """The linter's complaints except those about files that do not compile."""
     own = [line for line in report.complaints if ": error: " in line and not _about_bad_file(line, files)]
     return [*own, "the run gave no report, or a traceback"] if report.crashed else own
 

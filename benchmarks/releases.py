@@ -1,11 +1,11 @@
-"""Holds the simulated device on several releases and builds of torch against the one that it is tested with.
+"""Compares the simulated device on several releases and builds of torch with the one that it is tested with.
 
 Each release has an environment of its own below `--environments`, made when it is first needed: with `uv` where that is
-installed, else with pip. In each run the checks of the device (`tests/verify/simulated_cases`), the small programs
+installed, else with pip. Each run has the checks of the device (`tests/verify/simulated_cases`), the small programs
 (`fixtures/programs`) and some of the rules' programs. One is *equal* if its check passes, or it costs as much as with
-`BASE` in this environment, *refused* if the device says that it does not simulate it, else *different*: how is listed.
+`BASE` in this environment, *refused* if the device says that it does not simulate it, else *different*, with details.
 
-The result goes to `releases.tsv`. A build for CUDA takes 5 GB of disk; no GPU is needed, and none may be visible.
+The result is written to `releases.tsv`. A build for CUDA takes 5 GB of disk; no GPU is needed, and none may be visible.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EQUAL, REFUSED = "as declared", "not simulated"
 
 
 def main() -> None:
-    """Run the releases that are named, or all, and write the table."""
+    """Run the named releases, or all, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("releases", nargs="*", metavar="RELEASE", help=f"default: {' '.join(RELEASES)}")
     parser.add_argument("--environments", type=Path, default=CHECKOUT / "build" / "releases", metavar="DIR")
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def compare(found: Mapping[str, Any], base: Mapping[str, Any]) -> tuple[str, ...]:
-    """The row of a build: how many programs are as with the base, and which are not."""
+    """A build's row: how many programs equal the base, and which differ."""
     kinds = Counter[str]()
     how = []
     for name, counted in base["programs"].items():
@@ -99,7 +99,7 @@ def write(table: Path, rows: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def observed() -> dict[str, Any]:
-    """What each program costs with the torch of this process's environment."""
+    """Each program's cost with the torch of this process's environment."""
     import torch
 
     programs = {**dict(_checks()), **dict(_small_programs()), **dict(_rules_programs())}
@@ -143,7 +143,7 @@ def _rules_programs() -> Iterator[tuple[str, str]]:
 
 
 def observed_by(python: Path) -> dict[str, Any]:
-    """What this script observes when that interpreter runs it."""
+    """The observations of this script under that interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "observed.json"
         command = [str(python), __file__, "--observe", str(report)]
@@ -172,7 +172,7 @@ def _python_of(release: str, environments: Path) -> Path:
 
 
 def _constraints(environments: Path) -> Path:
-    """The project's constraints, less that on torch."""
+    """The project's constraints without the one on torch."""
     environments.mkdir(parents=True, exist_ok=True)
     lines = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     path = environments / "constraints.txt"

@@ -1,15 +1,15 @@
 """Measures how the whole-program analysis grows with the code, on parts of transformers' whole source.
 
-The parts hold each other: all that lies outside `models`, with a growing share of the model folders. Each figure is
-taken in a process of its own: CPU seconds and the peak of its memory, for
+The parts are nested: everything outside `models`, with a growing share of the model folders. Each figure is
+taken in a process of its own: CPU seconds and peak memory, for
 
-- facts: every file's facts, and the links between all of them;
+- facts: every file's symbols, and the index over all of them;
 - alone: a sample of the part's files, each checked as if there were no other file;
 - project: the same files, each checked as a part of the whole project, serially;
-- shared: files that all parts hold, a sample that is the same in each: they cost more only for what is around them.
+- shared: a fixed sample of files that all parts contain: only the code around them changes their cost.
 
-The exponents are the slopes of the logarithms: cost = code ** exponent, where 1 is in proportion to the code. For
-`project` the figures of the sample are multiplied up to the whole part; `--full` checks every file instead.
+The exponents are the slopes of the logarithms: cost = code ** exponent, where 1 is proportional to the code. For
+`project` the figures of the sample are extrapolated to the whole part; `--full` checks every file instead.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ SAMPLE, SHARED, SEED = 150, 60, 0
 
 
 class Cost(NamedTuple):
-    """What one process took: CPU seconds, and megabytes at its peak."""
+    """The cost of one process: CPU seconds, and peak megabytes."""
 
     cpu: float
     peak: float
 
 
 class Part(NamedTuple):
-    """The figures of one part of the source; `checked` is the share of its bytes that the sample holds."""
+    """The figures of one part of the source; `checked` is the sample's share of its bytes."""
 
     files: int
     megabytes: float
@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
 
 def measured(work: Callable[..., None], *arguments: object) -> Cost:
-    """Do the work in a new process, and tell what that took."""
+    """Run the work in a new process and measure it."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_cost, work, *arguments).result()
 
@@ -74,7 +74,7 @@ def _cost(work: Callable[..., None], *arguments: object) -> Cost:
 
 
 def learn(folder: Path) -> None:
-    """Take the facts of all files, and link them."""
+    """Extract the symbols of all files, and index them."""
     _program(folder)
 
 
@@ -118,7 +118,7 @@ def _check(folder: Path, files: Sequence[Path], program: Program | None) -> None
 
 
 def lay_out(source: Path, share: int, folder: Path) -> None:
-    """Copy the part of the source that holds this share of the model folders, in percent."""
+    """Copy the part with this percentage of the model folders."""
     models = sorted(path.name for path in (source / "transformers" / "models").iterdir() if path.is_dir())
     random.Random(SEED).shuffle(models)
     wanted = {"auto", *models[: len(models) * share // 100]}

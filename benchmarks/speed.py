@@ -1,8 +1,8 @@
 """Measures the linter's CPU time on torch's sources against a bare `libcst.parse_module` of the same files.
 
 Both are whole processes from start to end, the linter with all rules. Each figure is the median of user plus system
-time over some runs. By default a fixed random sample of the sources is taken; `--full` takes all of them, which costs
-minutes. One small file is `latency.py`'s.
+time over some runs. By default a fixed random sample of the sources is used; `--full` uses all of them, which takes
+minutes. `latency.py` measures one small file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def sampled(sources: Path, size: int | None, scratch: Path) -> Path:
 
 
 def bare_parse(folder: Path, runs: int, scratch: Path) -> float:
-    """CPU seconds of a process that parses the files of a folder with libcst, and does nothing else."""
+    """CPU seconds of a process that only parses the files of a folder with libcst."""
     listed = scratch / "files.txt"
     listed.write_text("\n".join(map(str, python_files(folder))), encoding="utf-8")
     return median_cpu([sys.executable, "-c", BARE_PARSE, str(listed)], runs)

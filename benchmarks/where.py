@@ -1,11 +1,11 @@
-"""Tells where the time goes in a cold run on a folder: CPU seconds of each room of the linter.
+"""Profiles a cold run on a folder: CPU seconds of each package of the linter.
 
 The linter runs in this process, on one core, without a cache and with all rules. A timer interrupts it every few
-milliseconds of CPU time; what has passed since the last time is counted for the innermost frame that belongs to a room
-of ours, to libcst or to `ast.parse`, so that what Python's own library does is its caller's. The collector's time is
-taken by its own callbacks. An interruption costs some microseconds: this is the run as it is.
+milliseconds of CPU time; the time since the last interrupt counts for the innermost frame in one of our packages,
+in libcst or in `ast.parse`, so that time in Python's own library is its caller's. The collector's time is
+measured by its own callbacks. An interrupt costs some microseconds, which hardly changes the run.
 
-Beside each room stands what it takes of a bare `libcst.parse_module` of the same files.
+Each package's time is also given relative to a bare `libcst.parse_module` of the same files.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ORDER = list(dict.fromkeys([START, IMPORTS, COLLECTOR, PARSE, *ROOMS.values()]))
 
 
 class Clock:
-    """Counts CPU seconds by room and by function while it runs."""
+    """Counts CPU seconds by package and by function while it runs."""
 
     def __init__(self) -> None:
         self.rooms: defaultdict[str, float] = defaultdict(float, {START: STARTED})
@@ -74,13 +74,13 @@ class Clock:
         self._known: dict[CodeType, str | None] = {}
 
     def start(self) -> None:
-        """Begin to count."""
+        """Start counting."""
         signal.signal(signal.SIGPROF, self._interrupted)
         gc.callbacks.append(self._collector)
         signal.setitimer(signal.ITIMER_PROF, EVERY, EVERY)
 
     def stop(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         gc.callbacks.remove(self._collector)
 
@@ -101,7 +101,7 @@ class Clock:
         self.functions[f"{room}: {function}"] += passed - collected
 
     def _place(self, frame: FrameType | None) -> tuple[str, str]:
-        """The room of the innermost frame that has one, and the name of its function; imports go before all."""
+        """The package of the innermost frame that has one, and the name of its function; imports take precedence."""
         found = None
         while frame is not None:
             code = frame.f_code
@@ -118,7 +118,7 @@ class Clock:
 
 
 def room_of(code: CodeType) -> str | None:
-    """The room that a function's own time is counted for; None: its caller's."""
+    """The package that a function's own time counts for; None: its caller's."""
     file = code.co_filename
     if file.startswith("<frozen importlib"):
         return IMPORTS
@@ -152,7 +152,7 @@ def lint(folder: Path) -> Clock:
 
 
 def report(clock: Clock, parse: float, functions: int) -> None:
-    """Print the rooms, and as many of the functions that take most; `parse` is the time of a bare parse."""
+    """Print the packages and the most expensive functions; `parse` is the time of a bare parse."""
     total = sum(clock.rooms.values())
     print(f"{'room':<36}{'CPU s':>9}{'share':>8}{'/ parse':>9}")
     for room in ORDER:
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="N files of it, drawn as speed.py draws them")
     parser.add_argument("--functions", type=int, default=0, metavar="N", help="the N functions that take most, too")
     options = parser.parse_args(arguments)
-    from corpus import python_files  # not before: their imports are none of the linter's start
+    from corpus import python_files  # imported late: not part of the linter's start
     from speed import bare_parse, sampled
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,12 +1,12 @@
-"""Counts what a cold run does on a fixed set of files, and holds it against the counts that `work.tsv` keeps.
+"""Counts the work of a cold run on a fixed set of files, and compares it with the counts in `work.tsv`.
 
-Counted are the calls of the linter's own functions, room by room, and the bytes that are parsed. No clock is read: the
+Counted are the calls of the linter's own functions, by package, and the parsed bytes. No clock is read: the
 counts are the same in every run, on any machine, and under Python 3.10 to 3.12; under 3.13 they differ by a
-thousandth. So they tell a change that makes the linter do more from a machine that is busy. They do not tell how long
-a call takes: that is for `speed.py`.
+thousandth. So they distinguish a change that makes the linter do more from a busy machine. They do not show how long
+a call takes; `speed.py` does.
 
-More than 1.05 times what is kept is too much; so is 1.25 times in one room, which another room's gain must not hide.
-Less than 0.85 times is to be kept with `--bless`, or it could be lost again unseen.
+More than 1.05 times the stored total is too much; so is 1.25 times in one package, which another package's gain must
+not hide. Less than 0.85 times must be stored with `--bless`, or it could be lost again unseen.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ALL, PARSED, PARSED_BY_LIBCST = "all calls", "bytes parsed by ast", "bytes parse
 
 
 def lay_out(folder: Path) -> None:
-    """Copy the set of files: the workloads and some projects of the fixtures, without what fixes make of them."""
+    """Copy the set of files: the workloads and some projects of the fixtures, without fixed texts."""
     places = [FIXTURES / "workloads", *(FIXTURES / "projects" / case for case in CASES.split())]
     for path in (path for place in places for path in sorted(place.rglob("*.py"))):
         if not path.stem.endswith((".fixed", ".unsafe")):
@@ -62,7 +62,7 @@ def counted(folder: Path) -> dict[str, int]:
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
 
-    # Modules that are imported on the way, and declarations that an earlier run has kept, are no work of this run's.
+    # Imports and cached declarations are not work of this run.
     for found in pkgutil.walk_packages([str(CHECKOUT / "torchperf_lint")], "torchperf_lint."):
         if not found.name.startswith(("torchperf_lint.verify", "torchperf_lint.__main__")):
             importlib.import_module(found.name)
@@ -86,7 +86,7 @@ def counted(folder: Path) -> dict[str, int]:
 
 
 def _own_room(code: CodeType) -> str | None:
-    """The room of a function of ours; None for all that differs between versions of Python and libcst."""
+    """The package of a function of ours; None for everything that differs between versions of Python and libcst."""
     file = code.co_filename.replace(os.sep, "/")
     if code.co_name.startswith("<") or "/libcst/" in file or file.endswith("/engine/declarations.py"):
         return None
@@ -103,18 +103,18 @@ def _measuring(parse: Any, parsed: Counter[str], row: str) -> Any:
 
 
 def kept() -> dict[str, int]:
-    """The counts that the checkout keeps."""
+    """The stored counts."""
     rows = (line.split("\t") for line in KEPT.read_text("utf-8").splitlines())
     return {name: int(count) for name, count in rows}
 
 
 def complaints(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """What is to be said of counts, held against those that are kept."""
+    """The complaints about counts, compared with the stored ones."""
     said = []
     for row in sorted({*before, *now}):
         old, new = before.get(row, 0), now.get(row, 0)
         whole = row in (ALL, PARSED, PARSED_BY_LIBCST)
-        # A room that does little in all may double what it does.
+        # A package that does little in all may double its work.
         slack = 0 if whole else 0.01 * before.get(ALL, 0)
         if new > old * (MOST if whole else MOST_OF_ROOM) + slack:
             said.append(f"{row}: {new:,} instead of {old:,}, that is too much")
