@@ -66,7 +66,7 @@ class Clock:
     """Counts CPU seconds by package and by function while it runs."""
 
     def __init__(self) -> None:
-        self.rooms: defaultdict[str, float] = defaultdict(float, {START: STARTED})
+        self.packages: defaultdict[str, float] = defaultdict(float, {START: STARTED})
         self.functions: defaultdict[str, float] = defaultdict(float)
         self.samples = 0
         self._last = time.process_time()
@@ -95,10 +95,10 @@ class Clock:
         passed, collected = now - self._last, self._collected
         self._last, self._collected = now, 0.0
         self.samples += 1
-        room, function = self._place(frame)
-        self.rooms[room] += passed - collected
-        self.rooms[COLLECTOR] += collected
-        self.functions[f"{room}: {function}"] += passed - collected
+        package, function = self._place(frame)
+        self.packages[package] += passed - collected
+        self.packages[COLLECTOR] += collected
+        self.functions[f"{package}: {function}"] += passed - collected
 
     def _place(self, frame: FrameType | None) -> tuple[str, str]:
         """The package of the innermost frame that has one, and the name of its function; imports take precedence."""
@@ -106,18 +106,18 @@ class Clock:
         while frame is not None:
             code = frame.f_code
             if code not in self._known:
-                self._known[code] = room_of(code)
-            room = self._known[code]
-            if room == IMPORTS:
+                self._known[code] = package_of(code)
+            package = self._known[code]
+            if package == IMPORTS:
                 return IMPORTS, "import"
-            if found is None and room is not None:
+            if found is None and package is not None:
                 name = f"{Path(code.co_filename).stem}.{getattr(code, 'co_qualname', code.co_name)}"
-                found = room, name
+                found = package, name
             frame = frame.f_back
         return found or (ROOMS[""], "?")
 
 
-def room_of(code: CodeType) -> str | None:
+def package_of(code: CodeType) -> str | None:
     """The package that a function's own time counts for; None: its caller's."""
     file = code.co_filename
     if file.startswith("<frozen importlib"):
@@ -153,11 +153,11 @@ def lint(folder: Path) -> Clock:
 
 def report(clock: Clock, parse: float, functions: int) -> None:
     """Print the packages and the most expensive functions; `parse` is the time of a bare parse."""
-    total = sum(clock.rooms.values())
+    total = sum(clock.packages.values())
     print(f"{'room':<36}{'CPU s':>9}{'share':>8}{'/ parse':>9}")
-    for room in ORDER:
-        seconds = clock.rooms[room]
-        print(f"{room:<36}{seconds:>9.2f}{seconds / total:>8.1%}{seconds / parse:>9.3f}")
+    for package in ORDER:
+        seconds = clock.packages[package]
+        print(f"{package:<36}{seconds:>9.2f}{seconds / total:>8.1%}{seconds / parse:>9.3f}")
     print(f"{'all':<36}{total:>9.2f}{1:>8.1%}{total / parse:>9.3f}  {clock.samples:,} samples")
     for name, seconds in sorted(clock.functions.items(), key=lambda each: -each[1])[:functions]:
         print(f"{seconds:>9.2f}{seconds / total:>8.1%}  {name}")

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linter import CHECKOUT
-from where import IMPORTS, PARSE, room_of
+from where import IMPORTS, PARSE, package_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,19 +79,19 @@ def counted(folder: Path) -> dict[str, int]:
     profile.disable()
     calls: Counter[str] = Counter()
     for entry in profile.getstats():
-        room = None if isinstance(entry.code, str) else _own_room(entry.code)
-        if room is not None:
-            calls[room] += entry.callcount
+        package = None if isinstance(entry.code, str) else _own_package(entry.code)
+        if package is not None:
+            calls[package] += entry.callcount
     return {**dict(sorted(calls.items())), ALL: sum(calls.values()), **parsed}
 
 
-def _own_room(code: CodeType) -> str | None:
+def _own_package(code: CodeType) -> str | None:
     """The package of a function of ours; None for everything that differs between versions of Python and libcst."""
     file = code.co_filename.replace(os.sep, "/")
     if code.co_name.startswith("<") or "/libcst/" in file or file.endswith("/engine/declarations.py"):
         return None
-    room = room_of(code)
-    return None if room in (IMPORTS, PARSE) else room
+    package = package_of(code)
+    return None if package in (IMPORTS, PARSE) else package
 
 
 def _measuring(parse: Any, parsed: Counter[str], row: str) -> Any:

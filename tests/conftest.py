@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, settings
 
 # The same examples in every run: a failure in CI is a failure here.
 settings.register_profile(
-    "house", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "project", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("house")
+settings.load_profile("project")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

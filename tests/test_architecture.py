@@ -156,7 +156,7 @@ def test_import_directions(path: Path) -> None:
     if name in ("", "__main__"):
         allowed: tuple[str, ...] = ("cli", "engine.mishaps")
     else:
-        assert key is not None, f"{name} has no place in the house yet: give it one in MAY_IMPORT"
+        assert key is not None, f"{name} has no row in MAY_IMPORT yet: add one"
         allowed = MAY_IMPORT[key]
     for imported in _imports(path):
         if imported.split(".")[0] != PACKAGE:
@@ -167,8 +167,8 @@ def test_import_directions(path: Path) -> None:
 
 
 @every_module
-def test_one_room_speaks_to_clusters(path: Path) -> None:
-    """And it is loaded only where a run names a cluster: no other room imports it at its top."""
+def test_only_one_module_connects_to_clusters(path: Path) -> None:
+    """It is loaded only where a run names a cluster: no other module imports it at its top."""
     loaded = {imported.split(".")[0] for imported in _imports(path)}
     assert _name(path) == SPEAKS_TO_CLUSTERS or not loaded & {"dask", "distributed"}
     at_top = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ImportFrom)]
@@ -176,7 +176,7 @@ def test_one_room_speaks_to_clusters(path: Path) -> None:
 
 
 @every_module
-def test_rules_stay_in_their_room(path: Path) -> None:
+def test_rules_import_only_what_they_may(path: Path) -> None:
     name = _name(path)
     if not name.startswith("rules."):
         return
@@ -209,7 +209,7 @@ def _module_in(modules: Collection[str], imported: str) -> str | None:
 
 
 @every_module
-def test_module_tells_what_it_is_for_and_is_short(path: Path) -> None:
+def test_module_has_a_docstring_and_is_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text)), "there is no docstring"
     assert len(text.splitlines()) <= LONGEST, f"longer than {LONGEST} lines"
@@ -228,7 +228,7 @@ def test_clean_file_loads_nothing_heavy(tmp_path: Path) -> None:
     assert not [each for each in NOT_LOADED_WITHOUT_A_FINDING if each in loaded]
 
 
-def test_clean_file_of_which_nothing_is_kept_loads_nothing_that_writes(tmp_path: Path) -> None:
+def test_clean_file_without_stored_reports_loads_nothing_that_writes(tmp_path: Path) -> None:
     status, loaded = _loaded_by_run(tmp_path, CLEAN_FILE, "--no-cache")
     assert status == 0
     unwanted = (*NOT_LOADED_WITHOUT_A_FINDING, *NOT_LOADED_WHERE_NOTHING_IS_WRITTEN)
@@ -255,22 +255,22 @@ def test_version_is_told_before_anything_is_loaded() -> None:
     assert set(done.stderr.split()) <= {"__future__", "gc", PACKAGE, f"{PACKAGE}.__main__"}
 
 
-def test_kept_reports_are_told_without_the_model() -> None:
-    rooms = "files, findings, json_codec, project, project_root, requirements, results, store, tool_fingerprint"
+def test_stored_reports_are_read_without_the_model() -> None:
+    modules = "files, findings, json_codec, project, project_root, requirements, results, store, tool_fingerprint"
     program = (
-        f"import sys; from torchperf_lint.engine import {rooms}\n"
+        f"import sys; from torchperf_lint.engine import {modules}\n"
         "print([each for each in sys.modules if each == 'libcst' or each.startswith('torchperf_lint.model')])"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_report_that_is_kept_loads_neither_rules_nor_model(tmp_path: Path) -> None:
+def test_stored_report_loads_neither_rules_nor_model(tmp_path: Path) -> None:
     first, _ = _loaded_by_run(tmp_path, SLOW_FILE)
     again, loaded = _loaded_by_run(tmp_path, SLOW_FILE)
     assert first == again == 1
-    rooms = tuple(f"{PACKAGE}.{room}." for room in ("rules", "idioms", "model"))
-    assert not [each for each in loaded if each.startswith(rooms) or each in NOT_LOADED_WITHOUT_A_FINDING]
+    modules = tuple(f"{PACKAGE}.{package}." for package in ("rules", "idioms", "model"))
+    assert not [each for each in loaded if each.startswith(modules) or each in NOT_LOADED_WITHOUT_A_FINDING]
 
 
 def test_finding_does_not_load_torch(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from fake_rules import HINTS, TARGET
 from linting import RESULTS, ROOT, few
 from torchperf_lint.cli import main
 from torchperf_lint.config import Settings
-from torchperf_lint.engine import cluster as cluster_room
+from torchperf_lint.engine import cluster as cluster_module
 from torchperf_lint.engine import executors, jobs, project_snapshot, store, tool_fingerprint
 from torchperf_lint.engine.cluster import Project, judge
 from torchperf_lint.engine.executors import Unusable, drive
@@ -148,10 +148,10 @@ def here(hidden: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     monkeypatch.chdir(folder)
     monkeypatch.setattr(store, "SETTLED", -(10**12))
     monkeypatch.setattr(executors, "FILES_PER_CALL", 2)
-    monkeypatch.setattr(cluster_room, "judge", blind_worker.slow_judge)
+    monkeypatch.setattr(cluster_module, "judge", blind_worker.slow_judge)
     monkeypatch.setattr(executors, "_SECONDS_BETWEEN_LOOKS", 0.2)
-    monkeypatch.setattr(cluster_room, "PATIENCE", 120.0)  # on a busy machine a worker is long in coming back
-    monkeypatch.setattr(cluster_room, "_PACK", 5_000)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 120.0)  # on a busy machine a worker is long in coming back
+    monkeypatch.setattr(cluster_module, "_PACK", 5_000)
     return folder
 
 
@@ -265,8 +265,8 @@ def test_what_is_kept_of_a_run_is_that_of_a_run_here(
     known = kept(here)
     shutil.rmtree(CACHE_FOLDER)
     with monkeypatch.context() as patched:
-        for room in (file_symbols, project_snapshot):
-            patched.setattr(room, "symbols_of", None)  # facts come from workers
+        for module in (file_symbols, project_snapshot):
+            patched.setattr(module, "symbols_of", None)  # facts come from workers
         assert command(capfd, "--executor", f"dask={cluster.scheduler_address}") == plain
     assert kept(here) == known
     judged = []
@@ -319,7 +319,7 @@ def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
     import dask
 
     monkeypatch.setattr(executors, "FILES_PER_CALL", files_per_call)
-    monkeypatch.setattr(cluster_room, "judge", blind_worker.judge_or_end)
+    monkeypatch.setattr(cluster_module, "judge", blind_worker.judge_or_end)
     many(here, 4)
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
@@ -337,7 +337,7 @@ def test_a_file_that_ends_every_worker_costs_a_line_and_the_others_are_linted(
 def test_a_run_whose_workers_are_all_gone_ends_and_writes_nothing(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_room, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
     many(here, 100)
     with started(n_workers=1) as lonely, asked(lonely) as client:
         (pid,) = client.run(os.getpid).values()
@@ -362,7 +362,7 @@ def test_a_run_whose_workers_are_all_gone_ends_and_writes_nothing(
 def test_a_run_whose_scheduler_is_gone_ends_and_writes_nothing(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_room, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
     many(here, 100)
     with started(n_workers=1) as lonely:
         address = lonely.scheduler_address
@@ -450,7 +450,7 @@ def test_a_call_that_ends_every_process_is_done_again_file_by_file(
 def test_a_scheduler_that_cannot_be_reached(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_room, "CONNECTING", 0.3)
+    monkeypatch.setattr(cluster_module, "CONNECTING", 0.3)
     many(here, 2)
     status, out, error = command(capfd, "--fix", "--executor", "dask=tcp://127.0.0.1:1")
     assert (status, out, error.count("\n")) == (2, "", 1)
@@ -462,7 +462,7 @@ def test_a_scheduler_that_cannot_be_reached(
 def test_an_address_where_nobody_speaks(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_room, "CONNECTING", 0.3)
+    monkeypatch.setattr(cluster_module, "CONNECTING", 0.3)
     many(here, 1)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
@@ -474,7 +474,7 @@ def test_an_address_where_nobody_speaks(
 def test_a_scheduler_without_workers(
     here: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_room, "CONNECTING", 3.0)
+    monkeypatch.setattr(cluster_module, "CONNECTING", 3.0)
     many(here, 1)
     with started(n_workers=0) as empty:
         status, _, error = command(capfd, "--executor", f"dask={empty.scheduler_address}")

@@ -152,6 +152,6 @@ def test_declarations_are_made_of_what_their_stamp_covers(name):
     decorators = [each for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for each in node.decorator_list]
     rules = [each for each in decorators if isinstance(each, ast.Call) and ast.unparse(each.func) == "rule"]
     for used in (each for rule in rules for each in ast.walk(rule) if isinstance(each, ast.Name)):
-        room = origin.get(used.id, "")
-        covered = room.startswith(("torchperf_lint.engine.", "torchperf_lint.knowledge"))
-        assert not room or covered, f"`{used.id}` comes from {room}, whose changes are not seen"
+        source = origin.get(used.id, "")
+        covered = source.startswith(("torchperf_lint.engine.", "torchperf_lint.knowledge"))
+        assert not source or covered, f"`{used.id}` comes from {source}, whose changes are not seen"

@@ -428,13 +428,13 @@ def test_a_file_that_cannot_be_written_is_reported_with_its_findings(
 _PARENT = """\
 import multiprocessing, time
 from concurrent.futures import ProcessPoolExecutor
-from torchperf_lint.engine import pool as room
+from torchperf_lint.engine import pool as pool_module
 from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.knowledge.hints import Hints
 
 if __name__ == "__main__":
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(1, context, room._begin, (gather([], Hints()),))
+    pool = ProcessPoolExecutor(1, context, pool_module._begin, (gather([], Hints()),))
     pool.submit(print, "at work", flush=True).result()
     pool.submit(time.sleep, 600).result()
 """

@@ -1,4 +1,4 @@
-"""The script that tells where the time goes: every module has a room, and what is counted adds up."""
+"""The profiling script: every module belongs to a package, and the counted times add up."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def where() -> ModuleType:
         return importlib.import_module("where")
 
 
-def room(where: ModuleType, path: str) -> str | None:
-    found: str | None = where.room_of(compile("pass", path, "exec"))
+def package(where: ModuleType, path: str) -> str | None:
+    found: str | None = where.package_of(compile("pass", path, "exec"))
     return found
 
 
-def test_time_is_counted_for_the_room_that_a_file_lies_in(where: ModuleType) -> None:
-    assert room(where, str(PACKAGE / "model/domain/values.py")) == "values"
-    assert room(where, str(PACKAGE / "model/project/file_symbols.py")) == "facts of each file"
-    assert room(where, str(PACKAGE / "model/project/symbol_index.py")) == "links between files"
-    assert room(where, str(PACKAGE / "cli.py")) == "the rest: engine, command line"
-    assert room(where, "/usr/lib/site-packages/libcst/_nodes/expression.py") == where.LIBCST
-    assert where.room_of(ast.parse.__code__) == where.PARSE
-    assert where.room_of(ast.walk.__code__) is None, "what Python's library does is its caller's"
-    assert where.room_of(json.dumps.__code__) is None
+def test_time_counts_for_the_package_of_a_file(where: ModuleType) -> None:
+    assert package(where, str(PACKAGE / "model/domain/values.py")) == "values"
+    assert package(where, str(PACKAGE / "model/project/file_symbols.py")) == "facts of each file"
+    assert package(where, str(PACKAGE / "model/project/symbol_index.py")) == "links between files"
+    assert package(where, str(PACKAGE / "cli.py")) == "the rest: engine, command line"
+    assert package(where, "/usr/lib/site-packages/libcst/_nodes/expression.py") == where.LIBCST
+    assert where.package_of(ast.parse.__code__) == where.PARSE
+    assert where.package_of(ast.walk.__code__) is None, "what Python's library does is its caller's"
+    assert where.package_of(json.dumps.__code__) is None
 
 
-def test_every_room_is_that_of_a_module_which_is_there(where: ModuleType) -> None:
+def test_every_package_has_an_existing_module(where: ModuleType) -> None:
     for key in where.ROOMS:
         place = PACKAGE / key.replace(".", "/")
         assert place.is_dir() or place.with_suffix(".py").is_file(), key
 
 
-def test_the_rooms_add_up_to_the_process(tmp_path: Path) -> None:
+def test_the_packages_add_up_to_the_process(tmp_path: Path) -> None:
     for path in sorted((ROOT / "fixtures" / "workloads").glob("*.py")):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "pyproject.toml").touch()

@@ -82,7 +82,7 @@ def test_work_that_is_done_twice_is_told(work: ModuleType, usual: dict[str, int]
     assert not work.complaints(usual, usual)
 
 
-def test_what_one_room_saves_does_not_hide_what_another_takes(work: ModuleType) -> None:
+def test_savings_of_one_package_do_not_hide_costs_of_another(work: ModuleType) -> None:
     before = {"index": 500, "values": 500, work.ALL: 1000}
     assert not work.complaints(before, {"index": 520, "values": 520, work.ALL: 1040})
     assert [said.split(":")[0] for said in work.complaints(before, {"index": 560, "values": 500, work.ALL: 1060})] == [
@@ -177,7 +177,7 @@ def test_twice_the_names_in_one_loop_are_twice_the_work(line: str) -> None:
     assert calls(160) < 2.2 * calls(80)
 
 
-def test_no_room_of_the_model_looks_at_all_names_for_each() -> None:
+def test_no_module_of_the_model_scans_all_names_for_each() -> None:
     """Walks over all that there is are one call each: the steps of the interpreter tell them."""
 
     def steps(names: int) -> Counter[str]:
@@ -188,22 +188,22 @@ def test_no_room_of_the_model_looks_at_all_names_for_each() -> None:
     once, twice = steps(60), steps(120)
     assert twice["slices.py"]
     assert twice["binding.py"]
-    assert {room: count / once[room] for room, count in twice.items() if count > 2.2 * once[room]} == {}
+    assert {module: count / once[module] for module, count in twice.items() if count > 2.2 * once[module]} == {}
 
 
 def steps_for(text: str) -> Counter[str]:
-    """How many instructions each room of the model runs for the values of a file."""
+    """The instructions that each module of the model runs for the values of a file."""
     given = "train.py", text.encode(), registry.all_rules(), Target(), Hints((), ())
     done: Counter[str] = Counter()
 
     def enter(frame: FrameType, event: str, _: object) -> object:
-        folder, _, room = frame.f_code.co_filename.rpartition("/")
+        folder, _, module = frame.f_code.co_filename.rpartition("/")
         if not folder.endswith(("values", "syntax")):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
 
         def step(frame: FrameType, event: str, _: object) -> object:
-            done[room] += 1
+            done[module] += 1
             return step
 
         return step

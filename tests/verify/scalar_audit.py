@@ -51,8 +51,8 @@ class Watch:
             finally:
                 self._running.operator = outer
 
-        for room in (linear_algebra, registration):
-            room.run = watched
+        for module in (linear_algebra, registration):
+            module.run = watched
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a kernel is replaced is the point
             self._library.impl("_local_scalar_dense", self._read, "CPU")

@@ -40,7 +40,7 @@ def events(file: BufferedReader) -> Iterator[dict[str, Any]]:
     """
     plain: BinaryIO = file
     if file.peek(2)[:2] == _GZIP:
-        plain = gzip.GzipFile(fileobj=file)  # it reads like any binary file
+        plain = gzip.GzipFile(fileobj=file)  # type: ignore[assignment] # it reads like any binary file
     try:
         yield from _events(_Window(plain))
     except EOFError:

@@ -1,4 +1,4 @@
-"""The project around what is linted: where its root is, what belongs to it, and what is kept between runs."""
+"""The project around the linted files: its root, its files, and the cache of their symbols."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The contents of which facts are taken while a test runs."""
+    """The contents whose symbols are extracted during a test."""
     seen: list[bytes] = []
 
     def noting(data: bytes) -> FileSymbols:
@@ -71,7 +71,7 @@ def facts(*linted: str, cache: str | None = CACHE_FOLDER) -> dict[str, FileSymbo
 
 
 def store(folder: Path) -> Path:
-    """The file in which facts are kept."""
+    """The file that stores symbols."""
     (found,) = (folder / CACHE_FOLDER).glob("facts*.json")
     return found
 
@@ -185,14 +185,14 @@ def test_a_file_that_cannot_be_read_is_left_out(here: Path) -> None:
     assert files("a.py") == ["a.py"]
 
 
-def test_nothing_is_looked_at_for_no_files(here: Path) -> None:
+def test_nothing_is_read_for_no_files(here: Path) -> None:
     assert gather([], HINTS).program() is not None
 
 
 # -- what is kept --------------------------------------------------------------------------------------------------
 
 
-def test_facts_are_kept_and_not_taken_again(here: Path, taken: list[bytes]) -> None:
+def test_symbols_are_cached_and_not_extracted_again(here: Path, taken: list[bytes]) -> None:
     (here / ".git").mkdir()
     write(here, "a.py", text="import b\n")
     write(here, "b.py", text="import c\n")
@@ -204,7 +204,7 @@ def test_facts_are_kept_and_not_taken_again(here: Path, taken: list[bytes]) -> N
     assert taken == []
 
 
-def test_a_file_with_another_content_is_looked_at_again(here: Path, taken: list[bytes]) -> None:
+def test_a_changed_file_is_read_again(here: Path, taken: list[bytes]) -> None:
     (here / ".git").mkdir()
     write(here, "a.py", "b.py")
     facts("a.py")
@@ -214,7 +214,7 @@ def test_a_file_with_another_content_is_looked_at_again(here: Path, taken: list[
     assert taken == [b"import numpy as np\n"]
 
 
-def test_the_same_content_at_another_time_has_the_facts_that_were_kept(here: Path, taken: list[bytes]) -> None:
+def test_the_same_content_at_another_time_has_the_cached_symbols(here: Path, taken: list[bytes]) -> None:
     (here / ".git").mkdir()
     write(here, "a.py", text="import b\n")
     first = facts("a.py")
@@ -357,7 +357,7 @@ def test_a_store_that_cannot_be_replaced_leaves_no_piece_of_itself(here: Path, m
 # -- the command line ----------------------------------------------------------------------------------------------
 
 
-def test_a_run_keeps_facts_and_one_without_a_cache_writes_nothing(here: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_run_caches_symbols_and_one_without_a_cache_writes_nothing(here: Path, capsys: pytest.CaptureFixture) -> None:
     (here / ".git").mkdir()
     write(here, "a.py", text="import torch\ntorch.ones(1, device='cuda').item()\n")
     write(here, "b.py")

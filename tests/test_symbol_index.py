@@ -1,4 +1,4 @@
-"""From names to files and meanings: modules as other files see them, and what re-exports lead to."""
+"""Resolution of names across files: modules, re-exports, and the callers of a function."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_the_first_of_alternative_imports_is_meant_and_a_definition_goes_before_
     assert place(meaning(files, "c.compile")) == "c.py:compile"
 
 
-def test_reexports_in_a_circle_end() -> None:
+def test_cyclic_reexports_end() -> None:
     files = {
         "a.py": "from b import f\nfrom b import *\n",
         "b.py": "from a import f\nfrom a import *\nfrom c import g\n",
@@ -237,7 +237,7 @@ def test_reexports_in_a_circle_end() -> None:
     assert meaning(files, "a.unknown") is None
 
 
-def test_a_circle_of_stars_does_not_hide_a_definition() -> None:
+def test_a_cycle_of_stars_does_not_hide_a_definition() -> None:
     files = {"a.py": "from b import *\n", "b.py": "from a import *\nfrom c import *\n", "c.py": "def f(): pass\n"}
     assert place(meaning(files, "a.f")) == "c.py:f"
     assert place(meaning(files, "b.f")) == "c.py:f"
@@ -364,8 +364,8 @@ def test_files_that_may_call_a_function_are_told_by_their_imports() -> None:
     assert files == [f"{ROOT}/{path}" for path in sorted(CALLERS) if path.startswith("by_")]
 
 
-def test_a_function_costs_no_question_for_each_file_that_calls_another_of_its_name() -> None:
-    """What is asked of all files' facts is kept with the answers: it may not grow with functions times files."""
+def test_a_function_costs_no_query_for_each_file_that_calls_another_of_its_name() -> None:
+    """Queries on all files are stored as dependencies: they must not grow with functions times files."""
 
     def questions(strangers: int) -> int:
         texts = {

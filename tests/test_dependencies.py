@@ -1,4 +1,4 @@
-"""What an answer rests on: the same is noted for a file, whatever was asked in the program before it."""
+"""Dependencies of reports: a file has the same ones, whatever the program was queried for before."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def judge(path: str, project: Program) -> tuple[Dependencies | None, FileReport]:
-    """What the report of a file rests on, None if it asks nothing of the project, and the report."""
+    """The dependencies of a report, None if it does not query the project, and the report."""
     asked = []
 
     def noted() -> Program:
@@ -50,10 +50,10 @@ def judge(path: str, project: Program) -> tuple[Dependencies | None, FileReport]
 @pytest.mark.parametrize("most_loaded", [0, bounds.MOST_BYTES_LOADED])
 @pytest.mark.parametrize("seed", few(range(3)))
 @pytest.mark.parametrize("name", PROJECTS)
-def test_answers_that_are_kept_hide_nothing(
+def test_cached_results_hide_no_dependency(
     name: str, seed: int, most_loaded: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither those that are kept from file to file, nor those that outlast the trees of a large project."""
+    """Neither results cached from file to file, nor those that outlive the trees of a large project."""
     monkeypatch.setattr(bounds, "MOST_BYTES_LOADED", most_loaded)
     snapshot = laid_out(tmp_path, name)
     order = sorted(snapshot.layout.shown.values())
@@ -71,7 +71,7 @@ CHAIN = {
 
 
 @pytest.mark.parametrize("order", few(itertools.permutations(CHAIN), 7), ids=" ".join)
-def test_what_outlasts_the_trees_brings_its_trail_along(
+def test_results_that_outlive_the_trees_bring_their_dependencies(
     order: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "MOST_BYTES_LOADED", 0)
@@ -83,7 +83,7 @@ def test_what_outlasts_the_trees_brings_its_trail_along(
 
 
 def assert_nothing_is_hidden(snapshot: Snapshot, order: Iterable[str]) -> None:
-    """What each report rests on is the same after others, or more, as where the file is the only one to be judged."""
+    """Each report has the same dependencies after others, or more, as where the file is the only one checked."""
     shared = snapshot.program()
     told: set[tuple[str, Question]] = set()
     for path in order:
@@ -99,7 +99,7 @@ def assert_nothing_is_hidden(snapshot: Snapshot, order: Iterable[str]) -> None:
         assert {*alone.questions} <= {each for each in told if each[0] in named}, path
 
 
-def test_all_questions_are_known_and_can_be_asked_again(tmp_path: Path) -> None:
+def test_all_queries_are_known_and_can_be_repeated(tmp_path: Path) -> None:
     asked: set[Question] = set()
     for name in PROJECTS:
         snapshot = laid_out(tmp_path / name, name)
@@ -127,11 +127,11 @@ def test_all_questions_are_known_and_can_be_asked_again(tmp_path: Path) -> None:
         ("imports", "/gone.py"),
     ],
 )
-def test_a_question_that_is_none_has_no_answer(question: tuple[str, ...]) -> None:
+def test_an_unknown_query_has_no_answer(question: tuple[str, ...]) -> None:
     assert SymbolIndex({"/p/a.py": symbols_of(b"")}, "/p").answer(question) is None
 
 
-def test_what_is_kept_brings_its_trail_along() -> None:
+def test_a_cache_hit_adds_its_dependencies() -> None:
     recorder = DependencyRecorder()
     known: dict[str, tuple[int, int]] = {}
 
@@ -159,7 +159,7 @@ def test_what_is_kept_brings_its_trail_along() -> None:
     assert recorder.dependencies() is None
 
 
-def test_an_answer_that_fails_leaves_its_trail() -> None:
+def test_a_failed_query_leaves_its_dependencies() -> None:
     recorder = DependencyRecorder()
     recorder.opened("a")
 

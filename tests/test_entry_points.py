@@ -1,4 +1,4 @@
-"""Where heat may begin, told by names: what is hot is never called cold, and loops of epochs are no loops of steps."""
+"""Entry points by name: hot code is never excluded, and loops over epochs are not loops over steps."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def file_of(source: Source) -> AnalyzedFile:
 
 
 @pytest.mark.parametrize("path", few(PROGRAMS), ids=label)
-def test_what_is_hot_may_be_hot(path: Path) -> None:
-    assert_what_is_hot_may_be_hot(file_of(Source(path.name, path.read_bytes())))
+def test_hot_code_may_be_hot(path: Path) -> None:
+    assert_hot_code_may_be_hot(file_of(Source(path.name, path.read_bytes())))
 
 
 @pytest.mark.parametrize("name", PROJECTS)
-def test_what_other_files_make_hot_may_be_hot(name: str, tmp_path: Path) -> None:
+def test_code_that_other_files_make_hot_may_be_hot(name: str, tmp_path: Path) -> None:
     snapshot = laid_out(tmp_path, name)
     program = snapshot.program()
     analyzed_files = [analyzed for analyzed in map(program.analyzed, snapshot.layout.shown) if analyzed is not None]
     assert analyzed_files
     for analyzed in analyzed_files:
-        assert_what_is_hot_may_be_hot(analyzed)
+        assert_hot_code_may_be_hot(analyzed)
 
 
-def assert_what_is_hot_may_be_hot(analyzed: AnalyzedFile) -> None:
+def assert_hot_code_may_be_hot(analyzed: AnalyzedFile) -> None:
     for statement in analyzed.index.places:
         if analyzed.frequency.of(statement) is not None:
             assert analyzed.frequency.may_be_hot(statement), f"{analyzed.index.path}:{statement.lineno}"
@@ -70,7 +70,7 @@ def assert_what_is_hot_may_be_hot(analyzed: AnalyzedFile) -> None:
 def test_loops_of_steps_are_told_from_loops_of_epochs() -> None:
     analyzed = file_of(Source("train.py", TRAINING.encode()))
     asked = {name: analyzed.index.calls[name] for name in ("each_step", "epoch_only")}
-    warm = {
+    may_be_hot = {
         name: [analyzed.entry_points.in_loop(record.statement) for record in records] for name, records in asked.items()
     }
-    assert warm == {"each_step": [True] * 4, "epoch_only": [False] * 4}
+    assert may_be_hot == {"each_step": [True] * 4, "epoch_only": [False] * 4}

@@ -1,4 +1,4 @@
-"""Facts of one file: the imports, calls and training steps that a scan of its bytes finds, and their plain form."""
+"""Symbols of one file: the imports, calls and training steps that a scan of its bytes finds, and their JSON form."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_no_import_of_this_package_is_left_out() -> None:
 # -- calls ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_stands_before_a_parenthesis_is_called() -> None:
+def test_names_before_a_parenthesis_are_called() -> None:
     code = "a(1)\nb.c (2)\nx = [d(e) for e in f]\n@g(1)\ndef h(i): pass\nclass J(K): pass\n"
     assert symbols_of(code.encode()).called == {"a", "c", "d", "g"}
 
@@ -263,13 +263,13 @@ def test_digests_tell_contents_apart() -> None:
 
 
 @given(st.binary())
-def test_bytes_of_any_kind_have_facts_that_json_can_hold(data: bytes) -> None:
+def test_symbols_of_any_bytes_can_be_encoded_as_json(data: bytes) -> None:
     facts = symbols_of(data)
     assert FileSymbols.from_plain(json.loads(json.dumps(facts.plain()))) == facts
 
 
 @given(ANY_FACTS)
-def test_plain_facts_give_the_facts_again(facts: FileSymbols) -> None:
+def test_encoded_symbols_decode_to_the_same(facts: FileSymbols) -> None:
     assert FileSymbols.from_plain(facts.plain()) == facts
     assert FileSymbols.from_plain(json.loads(json.dumps(facts.plain()))) == facts
 
@@ -289,13 +289,13 @@ def test_plain_facts_give_the_facts_again(facts: FileSymbols) -> None:
         ["digest", [], [], [], None],
     ],
 )
-def test_anything_else_is_no_facts(plain: Any) -> None:
+def test_malformed_symbols_are_rejected(plain: Any) -> None:
     with pytest.raises(ValueError, match="no facts"):
         FileSymbols.from_plain(plain)
 
 
 def _imported_by(code: str) -> set[str]:
-    """What Python itself sees imported, as facts write it."""
+    """The imports that Python itself sees, in the form of file symbols."""
     found = set()
     for node in ast.walk(ast.parse(re.sub(r"\r\n", "\n", code))):
         if isinstance(node, ast.Import):
@@ -331,5 +331,5 @@ def _imported_by(code: str) -> set[str]:
         ("device = f'mps:{rank}'", {OTHER_ACCELERATORS}),
     ],
 )
-def test_what_a_file_speaks_of(code: str, found: set[str]) -> None:
+def test_what_a_file_mentions(code: str, found: set[str]) -> None:
     assert symbols_of(code.encode()).topics == found
