@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STARTED = time.process_time()
 EVERY = 0.002
 
-ROOMS = {
+PACKAGES = {
     "engine.files": "finding and reading files",
     "engine.project_root": "finding and reading files",
     "engine.project_snapshot": "finding and reading files",
@@ -59,7 +59,7 @@ ROOMS = {
     "": "the rest: engine, command line",
 }
 START, IMPORTS, PARSE, LIBCST, COLLECTOR = "Python's start", "imports", "ast.parse", "libcst", "garbage collector"
-ORDER = list(dict.fromkeys([START, IMPORTS, COLLECTOR, PARSE, *ROOMS.values()]))
+ORDER = list(dict.fromkeys([START, IMPORTS, COLLECTOR, PARSE, *PACKAGES.values()]))
 
 
 class Clock:
@@ -114,7 +114,7 @@ class Clock:
                 name = f"{Path(code.co_filename).stem}.{getattr(code, 'co_qualname', code.co_name)}"
                 found = package, name
             frame = frame.f_back
-        return found or (ROOMS[""], "?")
+        return found or (PACKAGES[""], "?")
 
 
 def package_of(code: CodeType) -> str | None:
@@ -131,8 +131,8 @@ def package_of(code: CodeType) -> str | None:
     if not place.startswith(ours):
         return None
     module = place.removeprefix(ours).removesuffix(".py").replace("/", ".")
-    key = max((key for key in ROOMS if key == "" or f"{module}.".startswith(f"{key}.")), key=len)
-    return ROOMS[key]
+    key = max((key for key in PACKAGES if key == "" or f"{module}.".startswith(f"{key}.")), key=len)
+    return PACKAGES[key]
 
 
 def lint(folder: Path) -> Clock:

@@ -45,7 +45,7 @@ def test_time_counts_for_the_package_of_a_file(where: ModuleType) -> None:
 
 
 def test_every_package_has_an_existing_module(where: ModuleType) -> None:
-    for key in where.ROOMS:
+    for key in where.PACKAGES:
         place = PACKAGE / key.replace(".", "/")
         assert place.is_dir() or place.with_suffix(".py").is_file(), key
 
