@@ -6,7 +6,7 @@ import abc
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.project.dependencies import DependencyRecorder
+from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.model.project.symbol_index import SymbolIndex
 from torchperf_lint.model.syntax.index import FunctionInfo, Index
@@ -55,6 +55,7 @@ class LoadedFiles(abc.ABC):
         self.recorder = DependencyRecorder()
         self._indexed: dict[str, tuple[Source, Index]] = {}
         self._loaded = 0
+        self._shares_trees = False
         self._last_used: dict[str, int] = {}  # file -> the number of the last query that loaded it
         self._uses = 0
         self._forget()
@@ -72,14 +73,14 @@ class LoadedFiles(abc.ABC):
         self._analyzed_files: dict[str, AnalyzedFile | None] = {}
         self._by_index: dict[Index, tuple[str, AnalyzedFile]] = {}
         # Each result is stored with its dependencies.
-        self._meanings: dict[tuple[str, str], tuple[Meaning | None, int]] = {}
-        self._calls: dict[FunctionInfo, tuple[list[CallRecord], int]] = {}
+        self._meanings: Memo[tuple[str, str], Meaning | None] = self.recorder.memo()
+        self._calls: Memo[FunctionInfo, list[CallRecord]] = self.recorder.memo()
 
     def _forget_what_lasts(self) -> None:
         """Clear the caches that refer to no tree, which stay when trees are dropped."""
         # Each result is stored with its dependencies.
-        self._files: dict[_Place, tuple[list[str], int]] = {}
-        self._handing: dict[_Place, tuple[list[str], int]] = {}
+        self._files: Memo[_Place, list[str]] = Memo()
+        self._handing: Memo[_Place, list[str]] = Memo()
         self._reachability: dict[tuple[str, bool], Reachability] = {}
 
     def _ask(self, key: str, question: str, *texts: str) -> Any:
@@ -96,16 +97,24 @@ class LoadedFiles(abc.ABC):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def make_room(self) -> None:
-        """Drop the least recently used trees if they exceed the memory bound; to be called between files."""
-        if self._loaded > bounds.MOST_BYTES_LOADED:
-            for analyzed in filter(None, self._analyzed_files.values()):
+        """Drop the least recently used trees if they exceed the memory bound; to be called between files.
+
+        All results that depend on a dropped file go with it, since they may refer to its tree. The others stay.
+        """
+        if self._loaded <= bounds.MOST_BYTES_LOADED or self._shares_trees:
+            return
+        dropped: list[str] = []
+        for key in sorted(self._indexed, key=lambda key: self._last_used.get(key, 0)):
+            if self._loaded <= bounds.MOST_BYTES_LOADED * 3 // 4:
+                break
+            dropped.append(key)
+            analyzed, index = self._analyzed_files.pop(key, None), self._indexed[key][1]
+            if analyzed is not None:
+                del self._by_index[index]
                 analyzed.take_apart()
-            self._forget()
-            for key in sorted(self._indexed, key=lambda key: self._last_used.get(key, 0)):
-                if self._loaded <= bounds.MOST_BYTES_LOADED * 3 // 4:
-                    break
-                self._indexed[key][1].take_apart()
-                self._drop(key)
+            index.take_apart()
+            self._drop(key)
+        self.recorder.forget(dropped)
 
     def open(self, path: str, data: bytes, source: Source) -> AnalyzedFile:
         """The file at `path` with this content; it replaces any other content known for the file.

@@ -37,7 +37,7 @@ class Program(LoadedFiles):
         self.make_room()
         key, other = self._place_of(path), copy.copy(self)
         other._facts = {**self._facts, key: (self._facts.get(key) or symbols_of(data))._replace(digest=digest_of(data))}
-        other._indexed = dict(self._indexed)
+        other._indexed, other._shares_trees = dict(self._indexed), True
         other._forget()
         other._forget_what_lasts()
         return other

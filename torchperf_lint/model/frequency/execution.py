@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.frequency.entry_points import EntryPoints
     from torchperf_lint.model.frequency.loops import Loops
     from torchperf_lint.model.frequency.path_conditions import Formula
-    from torchperf_lint.model.project.dependencies import DependencyRecorder
+    from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
     from torchperf_lint.model.syntax.index import CallRecord
 
 _CACHING = frozenset({"lru_cache", "cache", "cached_property"})
@@ -66,14 +66,13 @@ class ExecutionFrequency:
         self.hot_functions = hot_functions
         self.recorder = recorder
         self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
-        self._by_function: dict[
-            tuple[FunctionInfo, frozenset[Formula], ast.stmt | None], tuple[HotPath | None, int]
-        ] = {}
-        self._known: dict[tuple[ast.stmt, bool], tuple[HotPath | None, int]] = {}
-        self._hot_blocks: dict[int, tuple[bool, int]] = {}
-        self._first_skips: dict[int, tuple[int, int]] = {}
-        self._guards: dict[tuple[ast.stmt, str], tuple[bool, int]] = {}
-        self._ways: dict[_Where, tuple[HotPath | None, int]] = {}
+        self._by_function: Memo[tuple[FunctionInfo, frozenset[Formula], ast.stmt | None], HotPath | None]
+        self._by_function = recorder.memo()
+        self._known: Memo[tuple[ast.stmt, bool], HotPath | None] = recorder.memo()
+        self._hot_blocks: Memo[int, bool] = recorder.memo()
+        self._first_skips: Memo[int, int] = recorder.memo()
+        self._guards: Memo[tuple[ast.stmt, str], bool] = recorder.memo()
+        self._ways: Memo[_Where, HotPath | None] = recorder.memo()
         self._asked: set[ast.expr] = set()
         self.reachability = known
 

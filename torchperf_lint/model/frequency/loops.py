@@ -16,7 +16,7 @@ from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import LoopQuestions, ValueQuestions
-    from torchperf_lint.model.project.dependencies import DependencyRecorder
+    from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
     from torchperf_lint.model.syntax.index import CallRecord, Index
 
 
@@ -32,9 +32,9 @@ class Loops:
         self.inference = inference
         self.loader_names = loader_names
         self._recorder = recorder
-        self._known: dict[ast.stmt, tuple[LoopInfo, int]] = {}  # each with its dependencies
+        self._known: Memo[ast.stmt, LoopInfo] = recorder.memo()
         self._stepping: frozenset[str] | None = None
-        self._training: dict[FunctionInfo, tuple[list[tuple[CallRecord, Loop | None]], int]] = {}
+        self._training: Memo[FunctionInfo, list[tuple[CallRecord, Loop | None]]] = recorder.memo()
 
     def enclosing(self, statement: ast.stmt) -> list[Loop]:
         """The loops of the same function around a statement, innermost first."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model.domain.interfaces import LoaderQuestions, ValueQuestions
-    from torchperf_lint.model.project.dependencies import DependencyRecorder
+    from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import ClassInfo, Index
 
@@ -46,7 +46,7 @@ class Loading:
         self._inference = inference
         self._code = code
         self._recorder = recorder
-        self._found: dict[None, tuple[dict[ast.Call, Route], int]] = {}
+        self._found: Memo[None, dict[ast.Call, Route]] = recorder.memo()
 
     @property
     def index(self) -> Index:

@@ -7,10 +7,11 @@ result needs, and never less.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _Q = TypeVar("_Q")
 _R = TypeVar("_R")
@@ -18,7 +19,8 @@ _R = TypeVar("_R")
 Question = tuple[str, ...]
 """A method of SymbolIndex by name, and its arguments."""
 
-_QUERIED, _OPENED = 1, 3  # bits of a file: its queries count; its queries and its content count
+_QUERIED, _CONTENT = 1, 2  # bits of a file: its queries count; its content counts
+_OPENED = _QUERIED | _CONTENT
 
 
 class Dependencies(NamedTuple):
@@ -33,8 +35,27 @@ class Dependencies(NamedTuple):
     questions: tuple[tuple[str, Question], ...] = ()
 
 
+class Forgetful(Protocol):
+    """A memo table that can drop results by their dependencies."""
+
+    def forget(self, contents: int) -> None:
+        """Drop all results whose dependencies have one of these bits."""
+
+
+class Memo(dict[_Q, tuple[_R, int]]):
+    """Results of queries, each with its dependencies."""
+
+    __slots__ = ("__weakref__",)
+    __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a recorder keeps a set of its tables
+
+    def forget(self, contents: int) -> None:
+        """Drop all results whose dependencies have one of these bits."""
+        for question in [question for question, (_, bits) in self.items() if bits & contents]:
+            del self[question]
+
+
 class DependencyRecorder:
-    """Records the dependencies of the result that is being computed."""
+    """Records the dependencies of the result that is being computed, and knows all memo tables."""
 
     def __init__(self) -> None:
         self.here = 0  # a bit set, two bits for each file
@@ -42,6 +63,26 @@ class DependencyRecorder:
         self._numbers: dict[str, int] = {}
         self._questions: set[tuple[str, Question]] = set()
         self._unreported: list[tuple[str, Question]] = []
+        self._tables: weakref.WeakSet[Forgetful] = weakref.WeakSet()
+
+    def memo(self) -> Memo[Any, Any]:
+        """A new memo table, for `kept`."""
+        table: Memo[Any, Any] = Memo()
+        self.add(table)
+        return table
+
+    def add(self, table: Forgetful) -> None:
+        """Add a memo table of another kind."""
+        self._tables.add(table)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Drop all results that depend on the content of these files, from all tables."""
+        contents = 0
+        for key in keys:
+            if key in self._numbers:
+                contents |= _CONTENT << 2 * self._numbers[key]
+        for table in list(self._tables):
+            table.forget(contents)
 
     def opened(self, key: str) -> None:
         """Record that the content of a file counts."""
@@ -56,7 +97,7 @@ class DependencyRecorder:
             self._questions.add((key, question))
             self._unreported.append((key, question))
 
-    def kept(self, known: dict[_Q, tuple[_R, int]], question: _Q, answer: Callable[[], _R]) -> _R:
+    def kept(self, known: Memo[_Q, _R], question: _Q, answer: Callable[[], _R]) -> _R:
         """The memoized result of a query; its dependencies are stored with it."""
         found = known.get(question)
         if found is None:

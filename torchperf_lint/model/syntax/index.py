@@ -71,6 +71,13 @@ class FunctionInfo:
         self._defaults: dict[str, ast.expr] | None = None
         self._is_static: bool | None = None
 
+    def take_apart(self) -> None:
+        """Drop the tree; values may still refer to the function."""
+        self.calls_made.clear()
+        self.statements.clear()
+        self._nodes = self._parents = self._defaults = None
+        del self.node, self.body
+
     @property
     def place(self) -> tuple[int, str]:
         """Its row and name, unique in its file: plain data that outlasts the tree."""
@@ -222,10 +229,11 @@ class Index:
     def take_apart(self) -> None:
         """Drop the tree at once; no query is allowed afterwards. The garbage collector alone would take far longer."""
         for function in self.functions:
-            function.calls_made.clear()
+            function.take_apart()
         for cls in self.classes:
             cls.methods.clear()
             cls.attributes.clear()
+            del cls.node
         vars(self).clear()
 
     def calls_named(self, name: str) -> list[CallRecord]:

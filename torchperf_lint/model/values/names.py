@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.domain.frames import Frame
     from torchperf_lint.model.domain.interfaces import FileQuestions, ValueQuestions
+    from torchperf_lint.model.project.dependencies import Memo
 
 
 class Names:
@@ -27,7 +28,7 @@ class Names:
         self._inference = inference
         self._index, self._program = inference.index, inference.program
         self._analyzed = analyzed
-        self._imports: dict[str, tuple[Value | Variable, int]] = {}
+        self._imports: Memo[str, Value | Variable] = analyzed.recorder.memo()
 
     def defined(self, name: str, definition: ast.stmt) -> Value | None:
         """The module's value of a name that one definition or import binds; None if it is looked up late."""

@@ -28,10 +28,23 @@ class QueryCache:
     def __init__(self, recorder: DependencyRecorder) -> None:
         self._recorder = recorder
         self._numbers: dict[object, int] = {}
+        self._last_number = 0
         self._known: dict[int, tuple[Any, frozenset[int], int]] = {}  # result, its cycle's queries, its dependencies
         self._provisional: dict[int, tuple[Any, int, int]] = {}
         self._in_progress: dict[int, int] = {}
         self._lowest = _NEVER
+        recorder.add(self)
+
+    def forget(self, contents: int) -> None:
+        """Drop the results whose dependencies have one of these bits; to be called while no query is in progress."""
+        dropped = {key for key, known in self._known.items() if known[2] & contents}
+        for key in dropped:
+            del self._known[key]
+        # The other results identify the queries of their cycles by number.
+        for known in self._known.values():
+            dropped -= known[1]
+        if dropped:
+            self._numbers = {question: key for question, key in self._numbers.items() if key not in dropped}
 
     @property
     def depth(self) -> int:
@@ -50,7 +63,9 @@ class QueryCache:
     def ask(self, question: object, compute: Callable[[], _R], default: Callable[[], _R]) -> _R:
         """The stored result, or that of `compute`; `default()` if the query is in progress already."""
         # Queries contain whole Values, which are slow to hash: numbers identify them.
-        key = self._numbers.setdefault(question, len(self._numbers))
+        key = self._numbers.get(question)
+        if key is None:
+            key = self._numbers[question] = self._last_number = self._last_number + 1
         known = self._known.get(key)
         recorder = self._recorder
         if known is not None and (not known[1] or known[1].isdisjoint(self._in_progress)):
