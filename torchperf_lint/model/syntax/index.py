@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
+
+
+@runtime_checkable
+class TakenApart(Protocol):
+    """A result about the text that refers to itself, and with that to the tree."""
+
+    def take_apart(self) -> None:
+        """Drop the result's own references."""
 
 
 class Place(NamedTuple):
@@ -234,6 +242,9 @@ class Index:
             cls.methods.clear()
             cls.attributes.clear()
             del cls.node
+        for noted in self._noted.values():
+            if isinstance(noted, TakenApart):
+                noted.take_apart()
         vars(self).clear()
 
     def calls_named(self, name: str) -> list[CallRecord]:

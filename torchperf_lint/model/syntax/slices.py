@@ -112,6 +112,10 @@ class Slices:
         self._in_order = sorted(self._effects, key=_begins)
         self._beginnings = [_begins(statement) for statement in self._in_order]
 
+    def take_apart(self) -> None:
+        """Drop everything: its slices refer back to it."""
+        vars(self).clear()
+
     # -- questions -------------------------------------------------------------------------------------------------
 
     def of(self, node: ast.expr) -> Slice | None:
