@@ -42,8 +42,8 @@ def demands(
     `steps` leads outwards from the function around the statement; with `node`, the path ends at this expression.
     None: no arguments lead there.
     """
-    if not steps and node is None:
-        return function.index.note(("demands", statement), lambda: _demands(statement, function, (), None))
+    if not steps:
+        return function.index.note(("demands", statement, node), lambda: _demands(statement, function, (), node))
     return _demands(statement, function, steps, node)
 
 
@@ -82,15 +82,40 @@ def _flags_for(record: CallRecord, caller: Scope, called: Scope, flags: Flags) -
         return {}
     begins = f"{caller.depth}:{own}."
     known = {text.removeprefix(begins): value for text, value in flags.items() if text.startswith(begins)}
-    blocks = []
-    statement: ast.stmt | None = record.statement
-    while statement is not None:
-        place = function.index.places[statement]
+    at = record.statement
+    change = function.index.note(("flags before", at), lambda: _changed_before(at, function))
+    begins = f"{called.depth}:{called.function.self_name}."
+    return {f"{begins}{name}": value for name, value in change.applied_to(known).items()}
+
+
+class _Change(NamedTuple):
+    """What statements do to the known attributes of an object: which stay known, and which have a new literal."""
+
+    clears: bool
+    unknown: frozenset[str]
+    known: dict[str, ast.Constant]
+
+    def applied_to(self, known: dict[str, ast.Constant]) -> dict[str, ast.Constant]:
+        """The known attributes afterwards."""
+        kept = {} if self.clears else {name: value for name, value in known.items() if name not in self.unknown}
+        return {**kept, **self.known}
+
+
+def _changed_before(statement: ast.stmt, function: FunctionInfo) -> _Change:
+    """The change by all statements before this one, in its block and in the blocks around it."""
+    own, blocks = function.self_name, []
+    assert own is not None
+    current: ast.stmt | None = statement
+    while current is not None:
+        place = function.index.places[current]
         blocks.append(place.block[: place.position])
-        statement = place.parent
+        current = place.parent
+    clears, unknown, known = False, set[str](), dict[str, ast.Constant]()
     for earlier in itertools.chain.from_iterable(reversed(blocks)):
-        _note_flags(earlier, own, known)
-    return {f"{called.depth}:{called.function.self_name}.{name}": value for name, value in known.items()}
+        change = function.index.note(("flags", earlier), lambda: _change_by(earlier, own))  # noqa: B023
+        clears, unknown = clears or change.clears, unknown | change.unknown
+        known = change.applied_to(known)
+    return _Change(clears, frozenset(unknown), known)
 
 
 def _calls_own_method(func: ast.expr, own: str) -> bool:
@@ -101,18 +126,19 @@ def _calls_own_method(func: ast.expr, own: str) -> bool:
     return isinstance(owner, ast.Name) and owner.id == own
 
 
-def _note_flags(statement: ast.stmt, own: str, known: dict[str, ast.Constant]) -> None:
-    """Update the known attributes after a statement; a call of the object's own method may change any of them."""
+def _change_by(statement: ast.stmt, own: str) -> _Change:
+    """The change by one statement; a call of the object's own method may change any attribute."""
     bound: list[ast.Attribute] = []
+    clears = False
     for node in subtree(statement):
-        if isinstance(node, ast.Call) and _calls_own_method(node.func, own):
-            known.clear()
+        if isinstance(node, ast.Call):
+            clears = clears or _calls_own_method(node.func, own)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
             bound += [node] if not isinstance(node.ctx, ast.Load) else []
-    for attribute in bound:
-        known.pop(attribute.attr, None)
-    if isinstance(statement, ast.Assign) and statement.targets == bound and isinstance(statement.value, ast.Constant):
-        known[bound[0].attr] = statement.value
+    is_literal = isinstance(statement, ast.Assign) and statement.targets == bound
+    value = statement.value if isinstance(statement, ast.Assign) and is_literal else None
+    known = {bound[0].attr: value} if isinstance(value, ast.Constant) else {}
+    return _Change(clears, frozenset(each.attr for each in bound), known)
 
 
 def _asks_outermost(asked: Formula) -> bool:
@@ -196,18 +222,23 @@ def _passed(block: list[ast.stmt], index: Index) -> list[tuple[int, ast.stmt]]:
 
 def _within(statement: ast.stmt, inner: ast.expr, scope: Scope) -> Iterator[Formula]:
     """The conditions for an expression to be evaluated in its statement: `f(x) if flag else x`, `flag and f(x)`."""
+    index = scope.function.index
+    for test, taken in index.note(("within", statement, inner), lambda: list(_tests_within(statement, inner))):
+        asked = path_conditions.formula(test, statement, scope)
+        yield asked if taken else path_conditions.negated(asked)
+
+
+def _tests_within(statement: ast.stmt, inner: ast.expr) -> Iterator[tuple[ast.expr, bool]]:
+    """The tests in the statement that decide whether the expression is evaluated, and how they must turn out."""
     for node in parts(statement):
         if isinstance(node, ast.IfExp):
-            test = path_conditions.formula(node.test, statement, scope)
             if _holds(node.body, inner):
-                yield test
+                yield node.test, True
             elif _holds(node.orelse, inner):
-                yield path_conditions.negated(test)
+                yield node.test, False
         elif isinstance(node, ast.BoolOp):
             place = next((i for i, part in enumerate(node.values) if _holds(part, inner)), 0)
-            for part in node.values[:place]:
-                test = path_conditions.formula(part, statement, scope)
-                yield test if isinstance(node.op, ast.And) else path_conditions.negated(test)
+            yield from ((part, isinstance(node.op, ast.And)) for part in node.values[:place])
 
 
 def asks_types(statement: ast.stmt, function: FunctionInfo) -> bool:

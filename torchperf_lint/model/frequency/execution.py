@@ -70,6 +70,7 @@ class ExecutionFrequency:
         self._by_function = recorder.memo()
         self._known: Memo[tuple[ast.stmt, bool], HotPath | None] = recorder.memo()
         self._hot_blocks: Memo[int, bool] = recorder.memo()
+        self._sampled_parts: Memo[ast.expr, bool] = recorder.memo()
         self._first_skips: Memo[int, int] = recorder.memo()
         self._guards: Memo[tuple[ast.stmt, str], bool] = recorder.memo()
         self._ways: Memo[_Where, HotPath | None] = recorder.memo()
@@ -183,8 +184,26 @@ class ExecutionFrequency:
 
         Or never, because no path reaches it: `flag and x.any()` if all callers leave the flag at False.
         """
+        if self.recorder.kept(self._sampled_parts, call, lambda: self._sampled_within(statement, call)):
+            return True
         function = self.inference.index.places[statement].function
-        lookup = self._lookup(function)
+        asked = demands(statement, function, (), call)
+        if asked is None:
+            return True
+        is_asked = asked != demands(statement, function, ()) or asks_types(statement, function)
+        if not is_asked or self.within(statement) is not _AS_THE_FUNCTION:
+            return False
+        if call in self._asked:
+            return True  # mutually recursive functions: the cycle adds no path that is not searched already
+        self._asked.add(call)
+        try:
+            return self._search(statement, function, asked, call) is None
+        finally:
+            self._asked.discard(call)
+
+    def _sampled_within(self, statement: ast.stmt, call: ast.expr) -> bool:
+        """Whether a test in the statement is a sampling guard of the call."""
+        lookup = self._lookup(self.inference.index.places[statement].function)
         pending: list[ast.AST] = [child for child in children(statement) if isinstance(child, ast.expr)]
         while pending:
             node = pending.pop()
@@ -201,19 +220,7 @@ class ExecutionFrequency:
                 ):
                     return True
             pending.extend(children(node))
-        asked = demands(statement, function, (), call)
-        if asked is None:
-            return True
-        is_asked = asked != demands(statement, function, ()) or asks_types(statement, function)
-        if not is_asked or self.within(statement) is not _AS_THE_FUNCTION:
-            return False
-        if call in self._asked:
-            return True  # mutually recursive functions: the cycle adds no path that is not searched already
-        self._asked.add(call)
-        try:
-            return self._search(statement, function, asked, call) is None
-        finally:
-            self._asked.discard(call)
+        return False
 
     def _search(
         self,
