@@ -1,0 +1,66 @@
+"""The sites and figures of first contact: enough sites of both kinds, figures that add up and stay as they are."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from linting import ROOT
+from torchperf_lint.engine.registry import find_rule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+LEAST_SITES, PACKAGES = 100, 5
+
+
+@pytest.fixture(scope="module")
+def contact() -> ModuleType:
+    """The script, which lies beside the modules that it imports."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+        return importlib.import_module("first_contact")
+
+
+def test_each_round_has_enough_sites_in_five_new_packages(contact: ModuleType) -> None:
+    seen: set[str] = set()
+    for number, sites in contact.rounds().items():
+        packages = {site.project for site in sites}
+        assert len(sites) >= LEAST_SITES, number
+        assert len(packages) == PACKAGES, number
+        assert not packages & seen, number
+        assert {site.verdict for site in sites} == {"flag", "ok"}
+        assert all(find_rule(site.code).code == site.code for site in sites)
+        seen |= packages
+
+
+def test_recorded_figures_are_those_of_the_sites(contact: ModuleType) -> None:
+    rounds = contact.rounds()
+    for number in {row.round for row in contact.recorded()}:
+        rows = [row for row in contact.recorded() if row.round == number]
+        whole = next(row for row in rows if row.name == "all")
+        verdicts = Counter(site.verdict for site in rounds[number])
+        assert (whole.flag, whole.ok) == (verdicts["flag"], verdicts["ok"])
+        assert all(row.found <= row.flag and row.flagged <= row.ok for row in rows)
+        for group in ("reach", "package", "rule"):
+            parts = [row[4:] for row in rows if row.group == group]
+            assert tuple(map(sum, zip(*parts, strict=True))) == whole[4:], group
+
+
+def test_a_round_is_recorded_once(contact: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contact, "FIGURES", tmp_path / "figures.tsv")
+    monkeypatch.setattr(contact.recorded, "__defaults__", (tmp_path / "figures.tsv",))
+    site = contact.Site("some", "1", "a.py", 1, "TPL101", "flag", "project", "why")
+    rows = list(contact.figures(1, [contact.Outcome(site, frozenset({"TPL102"}))]))
+    assert {(row.group, row.name): row[4:] for row in rows}["all", "beyond one function"] == (1, 1, 0, 0)
+    contact.record(rows)
+    assert contact.recorded() == rows
+    with pytest.raises(SystemExit, match="never edited"):
+        contact.record(rows)
+    contact.record([row._replace(round=2) for row in rows])
+    assert len(contact.recorded()) == 2 * len(rows)
