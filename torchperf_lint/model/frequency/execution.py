@@ -254,8 +254,10 @@ class ExecutionFrequency:
                 if hot_path is None:
                     continue
                 way = (*steps, Step(record, shows=not says))
+                if not says and not calling.reaches(home.inference, record, current):
+                    continue
                 left = demands(statement, function, way, node)
-                if left is None or (not says and not calling.reaches(home.inference, record, current)):
+                if left is None:
                     continue
                 if not ignore_sampling and there.guarded_in_expression(record.statement, record.call):
                     continue
