@@ -120,6 +120,7 @@ def _checked(
             except Exception as error:
                 _give_up_without_room(error)
                 broken[rule.code] = error
+        model.take_apart()
     ran = [rule for rule in enabled if rule.code not in broken]
     kept = suppressions.sift(found, ran, report_unused=report_unused)
     kept.sort(key=lambda each: (each.start, each.code, each.end, each.message))

@@ -10,23 +10,22 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import topics
 from torchperf_lint.knowledge.loading import DATALOADER_HOOKS
 from torchperf_lint.model import flow, programs
-from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.frequency import Frequency, HotPath
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
-from torchperf_lint.model.frequency import numbers
 from torchperf_lint.model.project.file_symbols import topics_of
 from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.model.syntax import scope
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.values.devices import named_device
-from torchperf_lint.model.values.statements import names_sent_backward
 from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.domain.interfaces import FileQuestions
     from torchperf_lint.model.domain.loaders import Route, Samples
-    from torchperf_lint.model.syntax.code import Code
+    from torchperf_lint.model.syntax.index import ClassInfo, Index
     from torchperf_lint.model.values.objects import Objects
     from torchperf_lint.syntax import cst
 
@@ -40,8 +39,12 @@ class Model(SiteModel):
         """`target` says which torch and torchmetrics the project runs on."""
         super().__init__(analyzed, target)
         self._objects: Objects | None = None
-        self._loading = analyzed.loading
-        self.analyzed = analyzed
+        self._models: dict[Index, Model] = {analyzed.index: self}
+
+    def take_apart(self) -> None:
+        """Drop all answers at once; no question is allowed afterwards. The garbage collector would take far longer."""
+        for model in list(self._models.values()):
+            vars(model).clear()
 
     # -- meaning ---------------------------------------------------------------------------------------------------
 
@@ -67,23 +70,19 @@ class Model(SiteModel):
     def certain_number(self, node: cst.CSTNode) -> bool:
         """Whether the expression is a Python number on every path: no parameter meant to be one, no NumPy scalar."""
         meaning = self.ast_of(node)
-        if meaning is None:
-            return False
-        function = self.index.places[self.statement_of(node)].function
-        return numbers.is_certain(meaning, function, self.inference, self.frequency)
+        return meaning is not None and self.is_certain_number(self.place(node).function, meaning)
 
     def sent_backward(self, node: cst.CSTNode) -> bool:
         """Whether the enclosing function calls `.backward()` on the expression's name: then it is a tensor."""
         meaning = self.ast_of(node)
-        function = self.index.places[self.statement_of(node)].function
-        return meaning is not None and dotted(meaning) in names_sent_backward(function)
+        return meaning is not None and dotted(meaning) in self.names_sent_backward(self.place(node).function)
 
     def creation(self, value: Value) -> Site | None:
         """The call in this file that created the object (a metric, a loader, a module); None if unknown."""
         created = value.created
         if created is None:
             return None
-        records = self.index.calls.get(last_name(created.func) or "", ())
+        records = self.calls_named(last_name(created.func) or "")
         statement = next((record.statement for record in records if record.call is created), None)
         return None if statement is None else self.site_at(created, statement)
 
@@ -98,11 +97,11 @@ class Model(SiteModel):
         if self._objects is None:
             from torchperf_lint.model.values.objects import Objects
 
-            self._objects = Objects(self.inference)
+            self._objects = Objects(self._inference)
         calls, escape = self._objects.trace(value.created)
         found = []
         for name, call in calls:
-            record = next(r for r in self.index.calls[last_name(call.func) or ""] if r.call is call)
+            record = next(r for r in self._index.calls[last_name(call.func) or ""] if r.call is call)
             site = self.site_at(call, record.statement)
             if site is None:
                 escape = escape or Because(call.lineno, "this call cannot be read")
@@ -114,16 +113,16 @@ class Model(SiteModel):
 
     def hot_path(self, site: Site) -> HotPath | None:
         """The loop, hook or call path that runs the site in every step; None if not hot, unknown or sampled."""
-        return self.frequency.of(self.statement_of(site.node))
+        return self.hot_path_of(self.statement_of(site.node))
 
     def in_lightning_module(self, site: Site) -> bool:
         """Whether the site is in a method of a LightningModule."""
         cls = self.function_of(site).cls
-        return cls is not None and frameworks.is_lightning_module(self.inference, cls)
+        return cls is not None and self.is_lightning_module(cls)
 
     def framework(self, site: Site) -> str | None:
         """A framework's contract for the enclosing function, in words (`Lightning calls ...`), if there is one."""
-        contract = self.inference.contract(self.function_of(site))
+        contract = self.contract(self.function_of(site))
         return None if contract is None else contract.says
 
     def function_name(self, site: Site) -> str:
@@ -134,7 +133,7 @@ class Model(SiteModel):
         """Whether the site is in a test: a function `test_...` that no framework calls, or a method of a TestCase."""
         function = self.function_of(site)
         is_hook = (function.cls is not None and function.name in DATALOADER_HOOKS) or (
-            self.inference.contract(function) is not None
+            self.contract(function) is not None
         )
         if function.name.startswith("test_") and not is_hook:
             return True
@@ -143,38 +142,45 @@ class Model(SiteModel):
     def class_bases(self, site: Site) -> list[str]:
         """Qualified names of the library bases of the enclosing class."""
         cls = self.function_of(site).cls
-        return [] if cls is None else self.inference.library_bases(cls)
+        return [] if cls is None else list(self.library_bases(cls))
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
     @property
     def runs_elsewhere(self) -> bool:
         """Whether the file runs only on the CPU, or on accelerators other than CUDA."""
-        return self._loading.runs_elsewhere
+        return self._analyzed.loading.runs_elsewhere
 
     def loader_route(self, site: Site) -> Route | None:
         """Evidence that the batches of the loader created at the site go to an accelerator; None if there is none."""
         loader = self.ast_of(site.node)
-        return self._loading.route(loader) if isinstance(loader, ast.Call) else None
+        return self.route_of(loader) if isinstance(loader, ast.Call) else None
+
+    def route_of(self, loader: ast.Call) -> Route | None:
+        """The same for the call that creates a loader, which may stand in any file."""
+        return self._analyzed.loading.route(loader)
+
+    def models_of_loader(self, loader: ast.Call) -> Iterator[Model]:
+        """The files that the loader created by this call of the file reaches, this one first."""
+        return map(self._model_of, self._analyzed.loading.files(loader))
 
     def loader_samples(self, site: Site) -> Samples:
         """What is known of the samples that the loader created at the site reads."""
         loader = self.ast_of(site.node)
         assert isinstance(loader, ast.Call)
-        return self._loading.samples(loader, self.function_of(site))
+        return self._analyzed.loading.samples(loader, self.function_of(site))
 
     def binds(self, name: str, site: Site) -> bool:
         """Whether the enclosing function itself binds the name, other than as a parameter."""
         function = self.function_of(site)
-        own = self.index.bound_names(function)[len(function.parameter_names) :]
-        return function is not self.index.module and name in own
+        return function is not self.top and name in function.bound_names[len(function.parameter_names) :]
 
     def named(self, name: str, site: Site) -> Value:
         """The value of a plain name at the end of the enclosing function; UNKNOWN if the name is not in scope."""
-        frame = self.inference.frame(self.function_of(site))
+        frame = self._inference.frame(self.function_of(site))
         value = frame.env.get(name)
         if value is None:
-            value = self.inference.names.free(frame, name)
+            value = self._inference.names.free(frame, name)
         return UNKNOWN if value is None else value
 
     # -- flow ------------------------------------------------------------------------------------------------------
@@ -182,9 +188,9 @@ class Model(SiteModel):
     def uses(self, name: str, site: Site, hot_path: HotPath) -> flow.NameUses:
         """The uses of `name` in the enclosing function, related to the loop of `hot_path`."""
         function = self.function_of(site)
-        made = self.remember(("occurrences", function), lambda: flow.Occurrences(function, self.index, self.source))
+        made = self.remember(("occurrences", function), lambda: flow.Occurrences(function, self._index, self.source))
         key = ("uses", name, function, hot_path.loop)
-        return self.remember(key, lambda: flow.uses_of(name, hot_path.loop, made, self.frequency))
+        return self.remember(key, lambda: flow.uses_of(name, hot_path.loop, made, self._frequency))
 
     def name_of(self, ref: str, site: Site) -> str | None:
         """A name that refers to a library module at the site; None if there is none."""
@@ -192,12 +198,12 @@ class Model(SiteModel):
         statement = self.statement_of(site.node)
         hidden = scope.bound_around(self.ast_of(site.node), statement)
         while function is not None:
-            env = self.inference.frame(function).env
+            env = self._inference.frame(function).env
             for name in sorted(env, key=lambda name: (name != ref, name)):
                 value = env[name]
                 if value.kind is not Kind.LIBRARY or value.ref != ref or name in hidden or not name.isidentifier():
                     continue
-                if scope.imported_by_then(name, statement, function, self.index):
+                if scope.imported_by_then(name, statement, function, self._index):
                     return name
             hidden |= set(env)
             function = function.outer
@@ -205,13 +211,47 @@ class Model(SiteModel):
 
     def keeps_builtin(self, name: str) -> bool:
         """Whether nothing in the file rebinds the builtin's name."""
-        return not scope.binds(self.index, name, self.source.text)
+        return not scope.binds(self._index, name, self.source.text)
+
+    # -- other files -----------------------------------------------------------------------------------------------
+
+    def home(self, owner: FunctionInfo | ClassInfo) -> Model:
+        """The same questions about the file of the function or class, as that file itself would ask them."""
+        return self._model_of(owner.index)
+
+    @functools.cached_property
+    def with_neighbours(self) -> list[Model]:
+        """This file, then those that import it and those that it imports."""
+        program = self._analyzed.program
+        around = [] if program is None else program.neighbours(self._index)
+        return [self, *map(self._model, around)]
+
+    def models_making(self, cls: ClassInfo, taker: str) -> list[Model]:
+        """The other files that make objects of the class, and call something named `taker`."""
+        program = self._analyzed.program
+        return [] if program is None else [self._model(analyzed) for analyzed in program.making(cls, taker)]
+
+    def _model_of(self, index: Index) -> Model:
+        program = self._analyzed.program
+        if index in self._models or program is None:
+            return self._models.get(index, self)
+        return self._model(program.file_of(index))
+
+    def _model(self, analyzed: FileQuestions) -> Model:
+        model = self._models.get(analyzed.index)
+        if model is None:
+            model = self._models[analyzed.index] = Model(analyzed, self.target)
+            model._models = self._models
+        return model
+
+    # -- project ---------------------------------------------------------------------------------------------------
 
     def called_anywhere(self, *names: str) -> bool:
         """Whether a file of the project calls something by one of these names; an unreadable file counts as yes."""
-        program = self.analyzed.program
+        program = self._analyzed.program
         return any(
-            name in self.index.calls or (program is not None and program.calls_name(name, self.index)) for name in names
+            name in self.called_names or (program is not None and program.calls_name(name, self._index))
+            for name in names
         )
 
     def is_cuda(self, device: Device) -> bool:
@@ -224,7 +264,7 @@ class Model(SiteModel):
 
     @functools.cached_property
     def _needs_cuda(self) -> bool:
-        return programs.needs_cuda(self.analyzed)
+        return programs.needs_cuda(self._analyzed)
 
     @property
     def names_other_accelerators(self) -> bool:
@@ -237,26 +277,16 @@ class Model(SiteModel):
         return self._project_speaks_of(topics.TRACED)
 
     def _project_speaks_of(self, topic: str) -> bool:
-        program = self.analyzed.program
+        program = self._analyzed.program
         if program is None:
             return topic in topics_of(self.source.utf8, ())
-        return program.speaks_of(topic, self.index)
+        return program.speaks_of(topic, self._index)
 
     def has_method(self, value: Value, name: str) -> bool:
         """Whether the value's class, or a base of it in the project, defines the method."""
-        return value.cls is not None and self.inference.method(value.cls, name) is not None
-
-    @property
-    def path(self) -> str:
-        """The file's path as evidence shows it."""
-        return self.index.path
+        return value.cls is not None and self.method(value.cls, name) is not None
 
     # -- what the code names ---------------------------------------------------------------------------------------
-
-    @property
-    def code(self) -> Code:
-        """The identifiers in the file's code: whether it calls, imports, assigns or passes something anywhere."""
-        return self.analyzed.code
 
     def mentions(self, *words: str) -> bool:
         """Whether any of the texts occurs in the file, comments included.

@@ -16,13 +16,13 @@ _LAID = {Origin.BATCH: ", as loaded", Origin.DERIVED: ", from a batch"}
 def reveal_all(model: Model) -> dict[int, str]:
     """Row of each `reveal(expression)` call -> value and frequency: `scalar tensor on cuda, hot: training loop`."""
     found = {}
-    for record in model.index.calls.get("reveal", ()):
-        value = model.inference.frame_value(record.function, record.call.args[0])
+    for record in model.calls_named("reveal"):
+        value = model.value_in(record.function, record.call.args[0])
         text = describe(value)
-        hot_path = model.frequency.of(record.statement)
+        hot_path = model.hot_path_of(record.statement)
         if hot_path is not None:
             text += f", hot: {hot_path.repeated}"
-        elif model.frequency.sampled(record.statement):
+        elif model.is_sampled(record.statement):
             text += ", throttled"
         found[record.call.lineno] = text
     return found

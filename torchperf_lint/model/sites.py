@@ -3,57 +3,58 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.versions import Stated
+from torchperf_lint.model.asking.frequency import FrequencyModel
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value
 from torchperf_lint.model.syntax import scope
 from torchperf_lint.model.syntax.hostdata import is_host_data
 from torchperf_lint.syntax.site import Site, StatementTree, statement_tree
-from torchperf_lint.syntax.tree import children, subtree
+from torchperf_lint.syntax.tree import own_expressions, subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_lint.knowledge.versions import Target
-    from torchperf_lint.model.domain.interfaces import FileQuestions, ValueQuestions
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.domain.frequency import HotPath
+    from torchperf_lint.model.domain.interfaces import FileQuestions
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Place
     from torchperf_lint.syntax import cst
 
-_Answer = TypeVar("_Answer")
+_Node = TypeVar("_Node", bound=ast.expr)
 _BRIEF = 60
 """Characters of source that a message quotes at most."""
+_ONLY_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
-class SiteModel:
+class HotExpression(NamedTuple):
+    """An expression that runs in every step, with the values of its statement's expressions."""
+
+    site: Site
+    node: ast.expr
+    statement: ast.stmt
+    function: FunctionInfo
+    values: Mapping[ast.expr, Value]
+    hot_path: HotPath
+
+
+class SiteModel(FrequencyModel):
     """The part of the model that finds sites and maps their nodes to values."""
 
     def __init__(self, analyzed: FileQuestions, target: Target) -> None:
         """`target` says which torch and torchmetrics the project runs on."""
-        self.target = target
-        self.source = analyzed.source
-        self.index = analyzed.index
-        self.inference: ValueQuestions = analyzed.inference()
-        self.loops = analyzed.loops
-        self.entry_points = analyzed.entry_points
-        self.frequency = analyzed.frequency
+        super().__init__(analyzed, target)
         self._trees: dict[ast.stmt, StatementTree | None] = {}
         self._tree_of: dict[int, StatementTree] = {}
         self._statement_of: dict[int, ast.stmt] = {}
         self._meaning: dict[int, dict[tuple[int, int], list[ast.AST]]] = {}
-        self._remembered: dict[object, Any] = {}
 
     def target_evidence(self, package: str) -> tuple[Because, ...]:
         """Evidence where the project states the package's version; empty if it is configured or unknown."""
         known = getattr(self.target, package)
         return (Because(known.row, known.text, known.path),) if isinstance(known, Stated) else ()
-
-    def remember(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
-        """The result of a query that several rules make about the same file, memoized."""
-        if question not in self._remembered:
-            self._remembered[question] = answer()
-        return self._remembered[question]  # type: ignore[no-any-return]
 
     # -- sites -----------------------------------------------------------------------------------------------------
 
@@ -74,7 +75,7 @@ class SiteModel:
         wanted = frozenset(refs)
 
         def is_wanted(record: CallRecord) -> bool:
-            value = self.inference.frame_value(record.function, record.call.func)
+            value = self.value_in(record.function, record.call.func)
             return value.kind is Kind.LIBRARY and value.ref in wanted
 
         yield from self.sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
@@ -84,13 +85,13 @@ class SiteModel:
 
         With `given`, only those whose first argument is of that kind.
         """
-        kept = tuple(name for name in names if not scope.binds(self.index, name, self.source.text))
+        kept = tuple(name for name in names if not scope.binds(self._index, name, self.source.text))
 
         def is_wanted(record: CallRecord) -> bool:
             call = record.call
             if not isinstance(call.func, ast.Name) or given is None:
                 return isinstance(call.func, ast.Name)
-            return bool(call.args) and self.inference.frame_value(record.function, call.args[0]).kind is given
+            return bool(call.args) and self.value_in(record.function, call.args[0]).kind is given
 
         yield from self.sites(kept, False, is_wanted)
 
@@ -101,15 +102,15 @@ class SiteModel:
             hot,
             lambda record: (
                 isinstance(record.call.func, ast.Attribute)
-                and self.inference.frame_value(record.function, record.call.func.value).kind is kind
+                and self.value_in(record.function, record.call.func.value).kind is kind
             ),
             near_device=False,
         )
         if "__call__" in names:
             yield from self.sites(
-                tuple(self.index.calls),
+                tuple(self.called_names),
                 hot,
-                lambda record: self.inference.frame_value(record.function, record.call.func).kind is kind,
+                lambda record: self.value_in(record.function, record.call.func).kind is kind,
                 near_device=False,
             )
 
@@ -130,32 +131,57 @@ class SiteModel:
         self, names: tuple[str, ...], hot: bool, wanted: Callable[[CallRecord], bool], near_device: bool = True
     ) -> Iterator[Site]:
         """The calls of these names that satisfy `wanted`; with `hot` and `near_device`, only those near the device."""
-        records = {id(record.call): record for name in dict.fromkeys(names) for record in self.index.calls_named(name)}
-        if self.inference.cpu_only and hot:
+        records = {id(record.call): record for record in self.calls_named(*dict.fromkeys(names))}
+        if self._inference.cpu_only and hot:
             return
         for record in sorted(
             records.values(), key=lambda r: (r.call.lineno, r.call.col_offset, -(r.call.end_col_offset or 0))
         ):
-            if hot and not self.frequency.may_be_hot(record.statement):
+            if hot and not self._frequency.may_be_hot(record.statement):
                 continue
             if not wanted(record) or (hot and not self.is_hot(record.statement, near_device)):
                 continue
-            if hot and self.frequency.guarded_in_expression(record.statement, record.call):
+            if hot and self._frequency.guarded_in_expression(record.statement, record.call):
                 continue
             site = self.site_at(record.call, record.statement)
             if site is not None:
                 yield site
 
+    def hot_expressions(
+        self,
+        among: Callable[[ast.stmt, FunctionInfo], Sequence[_Node]],
+        wanted: Callable[[_Node, Mapping[ast.expr, Value]], bool],
+    ) -> Iterator[HotExpression]:
+        """The expressions in every step that `among` selects in their statement by form, and `wanted` by its values.
+
+        Statement by statement, in source order. The test of a `while` runs again before each pass.
+        """
+        if self._inference.cpu_only:
+            return
+        for statement in self.statements:
+            runs = statement.body[0] if isinstance(statement, ast.While) else statement
+            if isinstance(statement, _ONLY_DEFINES) or not self.may_be_hot(runs):
+                continue
+            function = self.place_of(statement).function
+            found = among(statement, function)
+            values = self.values_in(function, statement) if found else {}
+            for node in found:
+                hot_path = self.hot_path_of(runs) if wanted(node, values) else None
+                site = None if hot_path is None else self.site_at(node, statement)
+                if hot_path is None or site is None or self._frequency.guarded_in_expression(statement, node):
+                    continue
+                yield HotExpression(site, node, statement, function, values, hot_path)
+
     def is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
         """Whether the statement runs in every step. Cheap checks come first: finding callers reads other files."""
-        if self.inference.cpu_only or not self.frequency.may_be_hot(statement):
+        if self._inference.cpu_only or not self._frequency.may_be_hot(statement):
             return False
-        return (not near_device or self._is_near_device(statement)) and self.frequency.of(statement) is not None
+        return (not near_device or self._is_near_device(statement)) and self._frequency.of(statement) is not None
 
     def _is_near_device(self, statement: ast.stmt) -> bool:
         """Whether an expression in the statement itself is on an accelerator: otherwise it waits for nothing."""
-        values = self.inference.values_of(self.index.places[statement].function, statement)
-        return any(values[node].device.on_accelerator for node in _own_expressions(statement) if node in values)
+        values = self.values_in(self.place_of(statement).function, statement)
+        return any(values[node].device.on_accelerator for node in own_expressions(statement) if node in values)
 
     def site_at(self, node: ast.expr | ast.AugAssign, statement: ast.stmt) -> Site | None:
         """The libcst node of an ast node, confirmed by its span."""
@@ -169,9 +195,7 @@ class SiteModel:
 
     def _tree(self, statement: ast.stmt) -> StatementTree | None:
         if statement not in self._trees:
-            lineage = [statement]
-            while (parent := self.index.places[lineage[-1]].parent) is not None:
-                lineage.append(parent)
+            lineage = [statement, *self.place_of(statement).around()]
             tree = self._trees[statement] = statement_tree(self.source, lineage)
             if tree is not None:
                 for key in tree.spans:
@@ -209,8 +233,12 @@ class SiteModel:
         meaning = self.ast_of(node)
         if meaning is None:
             return UNKNOWN
-        function = self.index.places[self.statement_of(node)].function
-        return self.inference.frame_value(function, meaning)
+        function = self.place(node).function
+        return self.value_in(function, meaning)
+
+    def place(self, node: cst.CSTNode) -> Place:
+        """Where the statement that contains the node stands: its function, what is around it, its block."""
+        return self.place_of(self.statement_of(node))
 
     def statement_of(self, node: cst.CSTNode) -> ast.stmt:
         """The statement whose tree contains the node."""
@@ -225,7 +253,7 @@ class SiteModel:
         table = self._meaning.get(id(statement))
         if table is None:
             table = self._meaning[id(statement)] = {}
-            for inner in _own_expressions(statement):
+            for inner in own_expressions(statement):
                 start = self.source.offset(inner.lineno, inner.col_offset)
                 end = self.source.offset(inner.end_lineno or inner.lineno, inner.end_col_offset or 0)
                 table.setdefault((start, end), []).append(inner)
@@ -241,7 +269,7 @@ class SiteModel:
 
     def function_of(self, site: Site) -> FunctionInfo:
         """The enclosing function; at the top level, the module itself."""
-        return self.index.places[self.statement_of(site.node)].function
+        return self.place(site.node).function
 
 
 def _is_repeated_read(record: CallRecord) -> bool:
@@ -251,9 +279,9 @@ def _is_repeated_read(record: CallRecord) -> bool:
 def _comprehensions(record: CallRecord) -> list[ast.expr]:
     """The comprehensions of the statement that contains the call."""
     kinds = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-    return record.function.index.note(
+    return record.function.note(
         ("comprehensions", record.statement),
-        lambda: [node for node in _own_expressions(record.statement) if isinstance(node, kinds)],
+        lambda: [node for node in own_expressions(record.statement) if isinstance(node, kinds)],
     )
 
 
@@ -267,13 +295,3 @@ def _is_scalar_read(record: CallRecord) -> bool:
         return call.func.attr == "item" and not call.args
     is_conversion = isinstance(call.func, ast.Name) and call.func.id in ("float", "int")
     return is_conversion and len(call.args) == 1 and not is_host_data(call.args[0])
-
-
-def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement, without those of nested statements."""
-    pending: list[ast.AST] = [statement]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.expr):
-            yield node
-        pending.extend(child for child in children(node) if not isinstance(child, ast.stmt))

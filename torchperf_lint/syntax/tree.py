@@ -6,6 +6,10 @@ They expect trees from the parser: nodes that have all of their fields.
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PLAIN = frozenset(
     "arg asname attr conversion ctx id is_async kind kwd_attrs level lineno module name rest simple str tag "
@@ -59,3 +63,17 @@ def subtree(node: ast.AST) -> list[ast.AST]:
             elif value is not None:
                 found.append(value)
     return found
+
+
+def own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement, itself first, without those of nested statements."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(child for child in children(node) if not isinstance(child, ast.stmt))
+
+
+def own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement, without those of nested statements."""
+    return (node for node in own_nodes(statement) if isinstance(node, ast.expr))

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import loading, numpy_api
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
     from torchperf_lint.syntax import cst
 
 _LISTS = frozenset("list List tuple Tuple Sequence".split())
@@ -32,7 +31,7 @@ def arrays_in(model: Model, node: cst.BaseExpression) -> Arrays | None:
     if meaning is None:
         return None
     statement = model.statement_of(node)
-    return _Reader(model, model.index.places[statement].function).held(meaning, {}, bounds.MOST_NAMES_OF_ARRAY)
+    return _Reader(model, model.place_of(statement).function).held(meaning, {}, bounds.MOST_NAMES_OF_ARRAY)
 
 
 class _Reader:
@@ -75,7 +74,7 @@ class _Reader:
             if not isinstance(node.func, ast.Attribute):
                 return False
             if node.func.attr == "numpy":
-                return self._model.inference.frame_value(self._function, node.func.value).holds_tensors
+                return self._model.value_in(self._function, node.func.value).holds_tensors
             return node.func.attr in numpy_api.KEEP_ARRAYS and self._is_array(node.func.value, walked, hops)
         if isinstance(node, ast.BinOp):
             return self._is_array(node.left, walked, hops) or self._is_array(node.right, walked, hops)
@@ -113,11 +112,11 @@ class _Reader:
         return ref.removeprefix("numpy.") if ref.startswith("numpy.") else None
 
     def _ref(self, node: ast.expr) -> str:
-        return self._model.inference.frame_value(self._function, node).ref or ""
+        return self._model.value_in(self._function, node).ref or ""
 
     def _bindings(self, name: str) -> list[ast.expr] | None:
         """All values that the function binds the name to; None for a parameter, or if some are unknown."""
-        bindings = self._model.frequency.bindings(self._function, name)
+        bindings = self._model.bindings(self._function, name)
         stores = [each for each in self._stored if each.id == name and isinstance(each.ctx, ast.Store)]
         is_parameter = name in self._function.parameter_names
         return bindings if bindings and len(stores) == len(bindings) and not is_parameter else None
@@ -159,30 +158,28 @@ def runs_for_data(model: Model, site: Site) -> tuple[str, tuple[Because, ...]] |
     hot_path = model.hot_path(site)
     if hot_path is not None:
         return hot_path.where, hot_path.because
-    statement = model.statement_of(site.node)
-    if model.frequency.sampled(statement):
+    if model.is_sampled(model.statement_of(site.node)):
         return None
     return _for_loader(model, model.function_of(site), 2)
 
 
 def _for_loader(model: Model, function: FunctionInfo, hops: int) -> tuple[str, tuple[Because, ...]] | None:
-    inference = model.inference
     row = function.body[0].lineno
     if function.cls is not None and function.name in loading.DATASET_READERS:
-        bases = inference.library_bases(function.cls)
+        bases = model.library_bases(function.cls)
         if any(base.startswith("torch.utils.data.") for base in bases):
             says = f"a loader calls `{function.cls.name}.{function.name}` for its samples"
-            return "for every sample", (Because(row, says, function.index.path),)
-    for record in calling.handed_over(inference, function):
+            return "for every sample", (Because(row, says, function.path),)
+    for record in model.given_away(function):
         for keyword in record.call.keywords:
             if keyword.arg == "collate_fn" and (dotted(keyword.value) or "").rpartition(".")[2] == function.name:
                 says = f"`{function.name}` is a loader's `collate_fn`"
-                return "for every batch", (Because(record.call.lineno, says, record.function.index.path),)
+                return "for every batch", (Because(record.call.lineno, says, record.function.path),)
     if not hops:
         return None
-    for record in calling.callers(inference, function):
+    for record in model.callers(function):
         found = None if record.function is function else _for_loader(model, record.function, hops - 1)
         if found is not None:
-            step = Because(record.call.lineno, f"`{function.name}` is called here", record.function.index.path)
+            step = Because(record.call.lineno, f"`{function.name}` is called here", record.function.path)
             return found[0], (step, *found[1])
     return None

@@ -70,7 +70,7 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     for read in hot_reads(model):
         around = model.parent(read.site.node) if read.role is Sink.OTHER and not read.by_helper else None
         if isinstance(around, cst.Assign):
-            block = model.index.places[model.statement_of(read.site.node)].block
+            block = model.place(read.site.node).block
             blocks.setdefault(id(block), []).append(read)
         elif isinstance(around, cst.Element) and isinstance(several := model.parent(around), cst.Tuple):
             tuples.setdefault(id(several), (several, []))[1].append(read)

@@ -9,13 +9,13 @@ from torchperf_lint.idioms import habits, writes
 from torchperf_lint.idioms.sync.scalars import is_read
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _BUILTINS = frozenset(f"builtins.{name}" for name in "float int bool len min max round abs sum str isinstance".split())
 _SAME_MEMORY = frozenset("detach data view reshape squeeze unsqueeze float to cpu cuda contiguous".split())
@@ -96,20 +96,18 @@ def _is_private(model: Model, read: HostRead) -> bool:
 
 def _other_uses(model: Model, name: str, function: FunctionInfo) -> list[ast.Name] | None:
     """The uses of a name other than computing with its tensor; None unless the function provably makes the tensor."""
-    bound = model.frequency.bindings(function, name)
+    bound = model.all_bindings(function, name)
     around = function.parents
+    if not bound or not all(_is_bound_anew(model, function, each) for each in bound):
+        return None
     uses = _uses(function).get(name, [])
-    if len(bound) != sum(isinstance(use.ctx, ast.Store) for use in uses) or name in model.index.rebound_elsewhere:
-        return None
-    if name in function.parameter_names or not all(_is_bound_anew(model, function, each) for each in bound):
-        return None
     loads = [use for use in uses if isinstance(use.ctx, ast.Load) and not _is_number(model, function, use)]
     return [use for use in loads if not _only_computes(model, function, use, around)]
 
 
 def _uses(function: FunctionInfo) -> dict[str, list[ast.Name]]:
     """The positions of the function's names, by name."""
-    return function.index.note(("uses", function), lambda: _by_name(function))
+    return function.note(("uses", function), lambda: _by_name(function))
 
 
 def _by_name(function: FunctionInfo) -> dict[str, list[ast.Name]]:
@@ -126,12 +124,12 @@ def _is_bound_anew(model: Model, function: FunctionInfo, node: ast.expr) -> bool
         return True
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _NEW:
         return False
-    return model.inference.frame_value(function, node.func.value).holds_tensors
+    return model.value_in(function, node.func.value).holds_tensors
 
 
 def _is_number(model: Model, function: FunctionInfo, use: ast.Name) -> bool:
     """Whether the name is already bound to the number read from the tensor."""
-    value = model.inference.frame_value(function, use)
+    value = model.value_in(function, use)
     return value.kind is Kind.NUMBER and not value.mixed
 
 
@@ -150,7 +148,7 @@ def _only_computes(model: Model, function: FunctionInfo, node: ast.AST, around: 
     if isinstance(parent, ast.Call):
         if last_name(parent.func) in _TAKES_AND_LEAVES:
             return True
-        return model.inference.frame_value(function, parent.func).ref in _BUILTINS
+        return model.value_in(function, parent.func).ref in _BUILTINS
     if isinstance(parent, ast.Expr):
         return True
     return isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue, ast.Return))
@@ -158,7 +156,7 @@ def _only_computes(model: Model, function: FunctionInfo, node: ast.AST, around: 
 
 def relies_on_waits(model: Model) -> bool:
     """Whether the file copies to the host without waiting: any read may be the wait for such a copy."""
-    for record in (*model.index.calls_named("to"), *model.index.calls_named("copy_"), *model.index.calls_named("cpu")):
+    for record in model.calls_named("to", "copy_", "cpu"):
         flags = [keyword.value for keyword in record.call.keywords if keyword.arg in ("non_blocking", None)]
         flags += record.call.args[1:]
         is_set = any(not (isinstance(flag, ast.Constant) and not flag.value) for flag in flags)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.sync.delays import Delayed
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _COPIES = ("cpu", "tolist", "numpy")
 _PARTS_OF_COPY = frozenset({*_COPIES, "detach"})
@@ -75,7 +75,7 @@ def _copies(model: Model) -> Iterator[HostRead]:
 
 def _first_use(model: Model, later: Delayed) -> ast.stmt | None:
     """The block's first statement that uses the name; None if the read cannot, or need not, wait for it."""
-    place, statements = model.index.places[later.statement], statements_around(model, later.statement)
+    place, statements = model.place_of(later.statement), statements_around(model, later.statement)
     needed = statements.next_mention(later.name, place.position)
     if needed is None or not statements.may_wait(later, place.position + 1, needed):
         return None
@@ -90,10 +90,10 @@ def _launches(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
     for node in subtree(statement):
         if not isinstance(node, ast.Call):
             continue
-        if model.inference.frame_value(function, node.func).kind is Kind.MODULE:
+        if model.value_in(function, node.func).kind is Kind.MODULE:
             return True
         if isinstance(node.func, ast.Attribute):
-            owner = model.inference.frame_value(function, node.func.value)
+            owner = model.value_in(function, node.func.value)
             if node.func.attr in _LAUNCHES or (
                 node.func.attr == "step" and owner.kind in (Kind.OPTIMIZER, Kind.SCALER)
             ):

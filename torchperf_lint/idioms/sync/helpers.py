@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge.loggers import DISPLAY_WORDS, DISPLAYS, READER_ENDINGS
-from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
-from torchperf_lint.model.syntax.index import last_name
-from torchperf_lint.model.values import narrowing
+from torchperf_lint.model.handles import is_sampling_guard, last_name, runs_eagerly
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
     from torchperf_lint.syntax import cst
 
 _COPIES = frozenset({"cpu", "numpy", "tolist"})
@@ -44,13 +42,13 @@ def helper_reads(model: Model) -> tuple[HelperRead, ...]:
 
 
 def _helper_reads(model: Model) -> Iterator[HelperRead]:
-    names = tuple(name for name in model.index.calls if name.lower().endswith(READER_ENDINGS))
+    names = tuple(name for name in model.called_names if name.lower().endswith(READER_ENDINGS))
     for site in model.sites(names, True, lambda record: _reader(model, record) is not None):
         call = site.node
         function = model.value(call.func).function
         read = None if function is None else _only_read(model, function)
         if function is not None and read is not None:
-            because = Because(read.lineno, f"`{function.name}` only reads its argument", function.index.path)
+            because = Because(read.lineno, f"`{function.name}` only reads its argument", function.path)
             yield HelperRead(site, call.args[0].value, last_name(read.func) in _COPIES, because)
 
 
@@ -58,7 +56,7 @@ def _reader(model: Model, record: CallRecord) -> ast.Call | None:
     """The read in the called function, if it does nothing else with its first argument."""
     if not record.call.args or isinstance(record.call.args[0], ast.Starred):
         return None
-    function = model.inference.seen_alone(record.function, record.call.func).function
+    function = model.value_alone(record.function, record.call.func).function
     stands_in_one = _only_read(model, record.function) is not None
     return None if function is None or stands_in_one else _only_read(model, function)
 
@@ -118,7 +116,7 @@ def _is_plain(function: FunctionInfo, others: list[str]) -> bool:
 
 def _is_part_of_read(call: ast.Call, own_name: str) -> bool:
     name = last_name(call.func)
-    if name in _QUESTIONS or name == own_name or narrowing.runs_eagerly(call) is not None:
+    if name in _QUESTIONS or name == own_name or runs_eagerly(call) is not None:
         return True
     if isinstance(call.func, ast.Name):
         return name in _CONVERSIONS and len(call.args) == 1
@@ -139,7 +137,7 @@ def _held_in(node: ast.expr | None, held: set[str]) -> bool:
 
 def display_names(model: Model) -> list[str]:
     """The names of functions that the file calls and that may only display their arguments."""
-    return [name for name in model.index.calls if any(word in name.lower() for word in DISPLAY_WORDS)]
+    return [name for name in model.called_names if any(word in name.lower() for word in DISPLAY_WORDS)]
 
 
 def only_shows(model: Model, function: FunctionInfo) -> bool:

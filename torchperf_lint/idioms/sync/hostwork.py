@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.host_work import HOST_LIBRARIES, NEEDS_HOST, PUTS_TOGETHER, WRITES_OUT
 from torchperf_lint.model import bounds
-from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.syntax.tree import children
+from torchperf_lint.model.handles import dotted, last_name
+from torchperf_lint.syntax.tree import children, own_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.domain.interfaces import ValueQuestions
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _ABOUT = frozenset({"shape", "size", "ndim", "dtype", "device"})
 _COLLECTS = frozenset({"append", "extend", "add", "insert", "update", "appendleft"})
@@ -35,7 +34,7 @@ def worked_on_at_once(model: Model, site: Site, hot_path: HotPath) -> bool:
     held = _Held({copy})
     held.spread(later)
     return any(
-        _needs_host(model.inference, function, call, held) and model.frequency.of(statement) is not None
+        _needs_host(model, function, call, held) and model.hot_path_of(statement) is not None
         for statement in later
         for call in _calls(statement)
     )
@@ -76,7 +75,7 @@ class _Held:
                     self._bind(target)
         elif isinstance(statement, (ast.For, ast.AsyncFor)):
             self._walk_over(statement.target, statement.iter)
-        for node in _own_nodes(statement):
+        for node in own_nodes(statement):
             if isinstance(node, ast.comprehension):
                 self._walk_over(node.target, node.iter)
             elif isinstance(node, ast.Call):
@@ -112,7 +111,7 @@ class _Held:
             self.names.add(path)
 
 
-def _needs_host(inference: ValueQuestions, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
+def _needs_host(model: Model, function: FunctionInfo, call: ast.Call, held: _Held, depth: int = 0) -> bool:
     """Whether a call in the function works on the host on the copy in its arguments."""
     given = [place for place, each in enumerate(_given(call)) if held.has(each)]
     if not given:
@@ -120,10 +119,7 @@ def _needs_host(inference: ValueQuestions, function: FunctionInfo, call: ast.Cal
     name = last_name(call.func)
     if name in NEEDS_HOST or name in WRITES_OUT:
         return True
-    home = inference.home(function.index)
-    if home is None:
-        return False
-    callee = home.frame_value(function, call.func)
+    callee = model.value_in(function, call.func)
     if depth and name not in PUTS_TOGETHER and (callee.ref or "").partition(".")[0] in HOST_LIBRARIES:
         return True
     called = callee.function
@@ -134,7 +130,7 @@ def _needs_host(inference: ValueQuestions, function: FunctionInfo, call: ast.Cal
     inner = _Held(set(), (words[place] or "" for place in given if place < len(words)))
     statements = list(_statements(called.body))
     inner.spread(statements)
-    return any(_needs_host(inference, called, each, inner, depth + 1) for each in _all_calls(statements))
+    return any(_needs_host(model, called, each, inner, depth + 1) for each in _all_calls(statements))
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
@@ -147,16 +143,7 @@ def _all_calls(statements: list[ast.stmt]) -> Iterator[ast.Call]:
 
 
 def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
-    return (node for node in _own_nodes(statement) if isinstance(node, ast.Call))
-
-
-def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement, without nested statements."""
-    pending: list[ast.AST] = [statement]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(child for child in children(node) if not isinstance(child, ast.stmt))
+    return (node for node in own_nodes(statement) if isinstance(node, ast.Call))
 
 
 def _statements(block: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.sync.shown import is_shown
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
-from torchperf_lint.model.sites import _own_expressions
+from torchperf_lint.syntax.tree import own_expressions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import FunctionInfo
-
-_HEADERS_ONLY = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    from torchperf_lint.model.handles import FunctionInfo
 
 
 class Use(enum.Enum):
@@ -50,24 +48,16 @@ def hot_subscripts(
     model: Model, wanted: Callable[[ast.Subscript, Mapping[ast.expr, Value]], bool]
 ) -> Iterator[Indexed]:
     """The subscripts in every step for which `wanted` holds, given the node and its values, in source order."""
-    if model.inference.cpu_only:
-        return
-    for statement, place in model.index.places.items():
-        if isinstance(statement, _HEADERS_ONLY) or not model.frequency.may_be_hot(statement):
-            continue
-        found = [node for node in _own_expressions(statement) if isinstance(node, ast.Subscript) and _may_choose(node)]
-        if not found:
-            continue
-        values = model.inference.values_of(place.function, statement)
-        for node in sorted(found, key=lambda each: (each.lineno, each.col_offset)):
-            if not wanted(node, values):
-                continue
-            hot_path = model.frequency.of(statement)
-            site = None if hot_path is None else model.site_at(node, statement)
-            if hot_path is None or site is None or model.frequency.guarded_in_expression(statement, node):
-                continue
-            use, given = _use(statement, node)
-            yield Indexed(site, node, parts_of(node), use, given, statement, place.function, values, hot_path)
+    for site, node, statement, function, values, hot_path in model.hot_expressions(_subscripts, wanted):
+        assert isinstance(node, ast.Subscript)
+        use, given = _use(statement, node)
+        yield Indexed(site, node, parts_of(node), use, given, statement, function, values, hot_path)
+
+
+def _subscripts(statement: ast.stmt, _: FunctionInfo) -> list[ast.Subscript]:
+    """The subscripts of a statement that may select elements, in source order."""
+    nodes = (node for node in own_expressions(statement) if isinstance(node, ast.Subscript) and _may_choose(node))
+    return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
 
 
 def parts_of(node: ast.Subscript) -> tuple[ast.expr, ...]:
@@ -120,14 +110,14 @@ def hot_masks(model: Model) -> Iterator[tuple[Indexed, ast.expr]]:
 def _is_empty(model: Model, statement: ast.stmt, mask: ast.expr) -> bool:
     """Whether the statement runs only if nothing is selected: in the other branch of `if mask.any():`."""
     wanted = {f"{ast.unparse(mask)}.any()", f"torch.any({ast.unparse(mask)})"}
-    place = model.index.places[statement]
+    place = model.place_of(statement)
     while place.parent is not None:
         test, runs = getattr(place.parent, "test", None), place.field == "body"
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, runs = test.operand, not runs
         if isinstance(place.parent, ast.If) and not runs and test is not None and ast.unparse(test) in wanted:
             return True
-        place = model.index.places[place.parent]
+        place = model.place_of(place.parent)
     return False
 
 
@@ -153,13 +143,12 @@ def compared_with_number(model: Model, indexed: Indexed) -> bool:
         return False
     mask = indexed.parts[0]
     if isinstance(mask, ast.Name):
-        bound = model.frequency.bindings(indexed.function, mask.id)
-        names = indexed.function.index.bound_names(indexed.function)
-        is_stable = isinstance(base, ast.Name) and names.count(base.id) <= 1 and names.count(mask.id) == 1
-        if len(bound) != 1 or not is_stable:
+        bound = model.only_binding(indexed.function, mask.id)
+        is_stable = isinstance(base, ast.Name) and indexed.function.bound_names.count(base.id) <= 1
+        if bound is None or not is_stable:
             return False
-        mask = bound[0]
+        mask = bound
     if not isinstance(mask, ast.Compare) or len(mask.ops) != 1 or ast.unparse(mask.left) != ast.unparse(base):
         return False
-    other = model.inference.frame_value(indexed.function, mask.comparators[0])
+    other = model.value_in(indexed.function, mask.comparators[0])
     return other.kind is Kind.NUMBER

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.idioms.aliases import HANDS_OUT, MAY_BE_ITSELF, bound_by
 from torchperf_lint.idioms.writes import only_computes, written_in
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import ClassInfo, FunctionInfo
     from torchperf_lint.syntax import cst
 
 _ONLY_READS = frozenset("len print append extend isinstance float int range zip enumerate list tuple str repr".split())
@@ -81,7 +81,7 @@ class _Sharing:
         found = set().union(*(self._shares(each.value) for each in call.keywords if each.arg == "out"))
         if any(each.arg == "inplace" for each in call.keywords) or name in HANDS_OUT:
             return found.union(*map(self._shares, call.args))
-        value = self._model.inference.frame_value(self._function, call.func)
+        value = self._model.value_in(self._function, call.func)
         if value.kind is Kind.LIBRARY:
             itself = name in MAY_BE_ITSELF or name.endswith("_")
             return found | self._shares(call.args[0]) if itself and call.args else found
@@ -89,7 +89,7 @@ class _Sharing:
             return found | ({_BUFFER} if writes_its_output(self._model, value) else set())
         if not isinstance(call.func, ast.Attribute):
             return found
-        receiver = self._model.inference.frame_value(self._function, call.func.value)
+        receiver = self._model.value_in(self._function, call.func.value)
         if receiver.kind is Kind.MODULE and writes_its_output(self._model, receiver):
             return found | {_BUFFER}
         itself = name in MAY_BE_ITSELF or name.endswith("_")
@@ -106,11 +106,11 @@ class _Sharing:
                 touched |= self._shares(node.value)  # other code that reads it there may write to it
         for record in self._function.calls_made:
             call = record.call
-            value = self._model.inference.frame_value(self._function, call.func)
+            value = self._model.value_in(self._function, call.func)
             name, ref = last_name(call.func) or "", value.ref or ""
             writes = name.endswith("_") or any(each.arg == "inplace" for each in call.keywords)
             of_tensor = isinstance(call.func, ast.Attribute) and (
-                self._model.inference.frame_value(self._function, call.func.value).kind is Kind.TENSOR
+                self._model.value_in(self._function, call.func.value).kind is Kind.TENSOR
             )
             library = value.kind is Kind.LIBRARY and (not ref.startswith("torch.") or only_computes(ref, call))
             harmless = name in _ONLY_READS or of_tensor or library or "loss" in ref.lower()
@@ -126,17 +126,15 @@ def writes_its_output(model: Model, module: Value) -> bool:
     The module's class is searched, with the classes of its file that it names; if the class is unknown, this file and
     its neighbours are.
     """
-    program, index = model.inference.program, model.index
     if module.cls is not None:
         classes = [module.cls]
         for known in classes:
             named = {node.id for node in subtree(known.node) if isinstance(node, ast.Name)}
-            classes += [each for each in known.index.classes if each.name in named and each not in classes]
+            classes += [each for each in model.home(known).classes if each.name in named and each not in classes]
     elif (module.ref or "").startswith("torch."):
         return False
     else:
-        files = [index, *([] if program is None else [analyzed.index for analyzed in program.neighbours(index)])]
-        classes = [cls for each in files for cls in each.classes]
+        classes = [cls for each in model.with_neighbours for cls in each.classes]
     return any(_gives_what_it_writes(cls) for cls in classes)
 
 

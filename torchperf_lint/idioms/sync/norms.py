@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.model.domain.frequency import LoopKind
-from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.model.syntax.scope import names_bound_in
+from torchperf_lint.model.handles import dotted, last_name, names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
     from torchperf_lint.syntax import cst
 
 _NORMS = frozenset({"norm", "vector_norm"})
@@ -37,14 +36,14 @@ class Total(NamedTuple):
 def is_one_of_many(model: Model, site: Site, tensor: cst.BaseExpression) -> bool:
     """Whether a read in a loop or comprehension over parameters is of one parameter's norm, or of its gradient's."""
     statement = model.statement_of(site.node)
-    function = model.index.places[statement].function
+    function = model.place_of(statement).function
     meaning = model.ast_of(tensor)
     if meaning is None:
         return False
     walks: list[tuple[ast.expr, ast.expr]] = [
         (loop.target, loop.iter)
-        for loop in model.loops.enclosing(statement)
-        if isinstance(loop, ast.For) and model.loops.classify(loop, function).kind is LoopKind.OTHER
+        for loop in model.place_of(statement).loops()
+        if isinstance(loop, ast.For) and model.loop_info(loop).kind is LoopKind.OTHER
     ]
     walks += [
         (part.target, part.iter)
@@ -54,14 +53,14 @@ def is_one_of_many(model: Model, site: Site, tensor: cst.BaseExpression) -> bool
     ]
     bound = [meaning]
     if isinstance(meaning, ast.Name):
-        bound = model.frequency.bindings(function, meaning.id)
+        bound = model.bindings(function, meaning.id)
     return bool(bound) and all(_is_norm_of_one(_spelled(model, function, each), walks) for each in bound)
 
 
 def _spelled(model: Model, function: FunctionInfo, node: ast.expr) -> ast.expr:
     """The call with the function's name in torch, if it is a torch function under another name."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in _NORMS:
-        ref = model.inference.frame_value(function, node.func).ref or ""
+        ref = model.value_in(function, node.func).ref or ""
         if ref.startswith("torch."):
             return ast.Call(ast.Name(ref.rpartition(".")[2], ast.Load()), node.args, node.keywords)
     return node
@@ -129,11 +128,11 @@ def _summed_up_in(function: FunctionInfo) -> frozenset[str]:
 def total_of(model: Model, site: Site) -> Total | None:
     """The root of a sum of squared norms that the loop around the site computes, if it does nothing else."""
     statement = model.statement_of(site.node)
-    loops = model.loops.enclosing(statement)
+    loops = model.place_of(statement).loops()
     loop = loops[0] if loops else None
     if not isinstance(loop, ast.For) or loop.orelse or not isinstance(statement, ast.AugAssign):
         return None
-    place = model.index.places[loop]
+    place = model.place_of(loop)
     if place.position + 1 >= len(place.block) or place.position == 0 or not isinstance(statement.target, ast.Name):
         return None
     name, last = statement.target.id, place.block[place.position + 1]
@@ -170,7 +169,7 @@ def _is_of_matrix(model: Model, norm: ast.expr, function: FunctionInfo) -> bool:
     """Whether the norm is `torch.linalg.norm(g, 2)`, which is the largest singular value of a matrix."""
     if not isinstance(norm, ast.Call) or len(norm.args) + len(norm.keywords) < 2:
         return False
-    return model.inference.frame_value(function, norm.func).ref == "torch.linalg.norm"
+    return model.value_in(function, norm.func).ref == "torch.linalg.norm"
 
 
 def _leaves_names_behind(loop: ast.For, name: str, function: FunctionInfo) -> bool:

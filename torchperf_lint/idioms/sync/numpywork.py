@@ -9,14 +9,14 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import numpy_api, torch_api
 from torchperf_lint.model import bounds
-from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.domain.values import Device, Kind, Value
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _PACKS = frozenset({"torch.from_numpy", *torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES})
 _CARRIES = torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"contiguous", "clone", "to", "type"}
@@ -193,18 +193,10 @@ class _Tracer:
     def _bound(self, name: ast.Name) -> ast.expr | None:
         """The value of the only statement that binds the name, if it runs in the same step."""
         self._names += 1
-        bindings = self._model.frequency.bindings(self._function, name.id)
-        stores = [
-            each
-            for each in self._function.nodes
-            if isinstance(each, ast.Name) and each.id == name.id and not isinstance(each.ctx, ast.Load)
-        ]
-        if self._names > bounds.MOST_NAMES_OF_ROUND_TRIP or len(bindings) != 1 or len(stores) != 1:
+        bound = self._model.only_binding(self._function, name.id)
+        if self._names > bounds.MOST_NAMES_OF_ROUND_TRIP or bound is None or self._is_written(name.id):
             return None
-        if name.id in self._function.parameter_names or self._is_written(name.id):
-            return None
-        statement = next((s for s in self._function.index.places if getattr(s, "value", None) is bindings[0]), None)
-        return bindings[0] if statement is not None and self._model.frequency.of(statement) is not None else None
+        return bound if bound in self._model.hot_bindings(self._function, name.id) else None
 
     def _is_written(self, name: str) -> bool:
         """`array[0] = 1`, which the host does element by element."""
@@ -217,7 +209,7 @@ class _Tracer:
         )
 
     def _value(self, node: ast.expr) -> Value:
-        return self._model.inference.frame(self._function).values.get(node, UNKNOWN)
+        return self._model.value_in(self._function, node)
 
 
 def _indices(node: ast.expr) -> list[ast.expr]:

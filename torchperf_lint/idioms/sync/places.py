@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchperf_lint.idioms.sync.indexing import Indexed
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import CallRecord
+    from torchperf_lint.model.handles import CallRecord
 
 _WHOLE = ("int", "uint")
 _BY_LIST = ("list",)
@@ -46,7 +46,7 @@ def hot_places(model: Model) -> Iterator[Costly]:
             yield Costly(indexed.site, by, ast.unparse(part), indexed.hot_path, because, indexed)
     for site in model.sites(tuple(sorted(NEEDS_SIZES)), True, lambda record: _size(model, record) is not None):
         hot_path, meaning = model.hot_path(site), model.ast_of(site.node)
-        values = model.inference.values_of(model.function_of(site), model.statement_of(site.node))
+        values = model.values_in(model.function_of(site), model.statement_of(site.node))
         size = _size_among(meaning, values) if isinstance(meaning, ast.Call) else None
         if hot_path is not None and size is not None:
             yield Costly(site, "read", ast.unparse(size), hot_path, values[size].because, None)
@@ -110,7 +110,7 @@ def is_row_of_places(indexed: Indexed) -> bool:
 
 
 def _size(model: Model, record: CallRecord) -> ast.expr | None:
-    return _size_among(record.call, model.inference.values_of(record.function, record.statement))
+    return _size_among(record.call, model.values_in(record.function, record.statement))
 
 
 def _size_among(call: ast.Call, values: Mapping[ast.expr, Value]) -> ast.expr | None:

@@ -131,9 +131,7 @@ def _read(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[HostRe
 
 def _is_sampled(model: Model, site: Site) -> bool:
     """Whether the site runs in every n-th step, in the first ones, at an error, under a logging flag ..."""
-    statement, read = model.statement_of(site.node), model.ast_of(site.node)
-    by_expression = read is not None and model.frequency.guarded_in_expression(statement, read)
-    return by_expression or model.frequency.sampled_on_the_way(statement)
+    return model.is_sampled_on_the_way(model.statement_of(site.node), model.ast_of(site.node))
 
 
 def _is_norm_for_total(

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS, NOT_TENSOR_MODULES, SCALAR_LOSSES
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.frequency import numbers
-from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.model.values.tensors import is_whole
+from torchperf_lint.model.handles import dotted, is_whole, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Value
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 FLOAT, WHOLE = "float", "whole"
 _GIVES_FLOATS = frozenset("mean std var norm logsumexp nanmean".split())
@@ -48,7 +46,7 @@ def shown(model: Model, function: FunctionInfo, node: ast.expr) -> Scalar | None
 
 def likely(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     """Whether it is most likely a zero-dimensional float: a loss by its name, or by the model's inference."""
-    value = model.inference.frame_value(function, node)
+    value = model.value_in(function, node)
     if value.mixed or is_whole(value.dtype) or value.kind not in (Kind.TENSOR, Kind.PYTREE):
         return False
     by_dtype = value.kind is Kind.TENSOR and value.scalar is True and (value.dtype or "").startswith(("float", "bfl"))
@@ -90,28 +88,14 @@ class _Prover:
         self._function = function
 
     def _value(self, node: ast.expr) -> Value:
-        return self._model.inference.frame_value(self._function, node)
+        return self._model.value_in(self._function, node)
 
     def _bindings(self, name: str) -> list[ast.expr]:
         """All bindings of the name; empty if it is bound in other ways than by plain assignments.
 
         In-place additions (`x += y`) change neither its shape nor its dtype.
         """
-        key = ("bound plainly", name, self._function)
-        return self._model.remember(key, lambda: self._bound_plainly(name))
-
-    def _bound_plainly(self, name: str) -> list[ast.expr]:
-        function = self._function
-        if name in function.parameter_names or name in self._model.index.rebound_elsewhere:
-            return []
-        bound = self._model.frequency.bindings(function, name)
-        added = {id(node.target) for node in function.nodes if isinstance(node, ast.AugAssign)}
-        stores = [
-            node
-            for node in function.nodes
-            if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
-        ]
-        return bound if len(bound) == sum(id(node) not in added for node in stores) else []
+        return self._model.all_bindings(self._function, name, grows=True)
 
     # -- shape and dtype -----------------------------------------------------------------------------------------------
 
@@ -159,8 +143,7 @@ class _Prover:
         value = self._value(node)
         if value.kind is not Kind.NUMBER:
             return None
-        inference, frequency = self._model.inference, self._model.frequency
-        if not numbers.is_certain(node, self._function, inference, frequency) or isinstance(value.constant, complex):
+        if not self._model.is_certain_number(self._function, node) or isinstance(value.constant, complex):
             return None
         is_int = value.dtype == "int" or type(value.constant) is int
         return "int" if is_int else "number" if value.dtype == "float" or type(value.constant) is float else None

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge.torch_api import GIVES_TENSOR, ONLY_TENSORS_HAVE
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import last_name, names_in
-from torchperf_lint.model.values.statements import names_sent_backward
+from torchperf_lint.model.handles import last_name, names_in
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 
 _GIVE_WHAT_THEY_GET = ("builtins.max", "builtins.min", "builtins.sum", "builtins.abs")
@@ -31,7 +30,7 @@ def element_in(node: ast.expr) -> ast.expr:
 
 def is_shown(model: Model, function: FunctionInfo, node: ast.expr, depth: int = 0) -> bool:
     """Whether an expression in the function is proven to be a tensor; its value must be one, too."""
-    value = model.inference.frame_value(function, node)
+    value = model.value_in(function, node)
     if value.kind not in (Kind.TENSOR, Kind.PYTREE) or value.mixed or depth > bounds.MOST_TO_SHOWN:
         return False
     if isinstance(node, ast.Name):
@@ -58,11 +57,11 @@ def _is_field(model: Model, function: FunctionInfo, node: ast.Attribute, depth: 
 
 
 def _is_shown_call(model: Model, function: FunctionInfo, node: ast.Call, depth: int) -> bool:
-    callee = model.inference.frame_value(function, node.func)
+    callee = model.value_in(function, node.func)
     ref = callee.ref or ""
     if callee.function is not None:
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        tensors = [each for each in given if model.inference.frame_value(function, each).holds_tensors]
+        tensors = [each for each in given if model.value_in(function, each).holds_tensors]
         return bool(tensors) and all(is_shown(model, function, each, depth + 1) for each in tensors)
     if ref in _GIVE_WHAT_THEY_GET:
         return any(is_shown(model, function, element_in(each), depth + 1) for each in node.args)
@@ -76,15 +75,11 @@ def _is_shown_call(model: Model, function: FunctionInfo, node: ast.Call, depth: 
 
 
 def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) -> bool:
-    if name in names_sent_backward(function) or name in _used_as_tensors(model, function):
+    if name in model.names_sent_backward(function) or name in _used_as_tensors(model, function):
         return True
-    if name in function.parameter_names:
-        return False
-    made = model.frequency.bindings(function, name)
-    stored = model.index.bound_names(function).count(name) if function.index is model.index else -1
     # `n = max(n, 1)` does not change the kind of n.
-    new = [value for value in made if name not in names_in(value)]
-    return len(made) == stored and bool(new) and all(is_shown(model, function, value, depth + 1) for value in new)
+    new = [value for value in model.all_bindings(function, name) if name not in names_in(value)]
+    return model.has(function) and bool(new) and all(is_shown(model, function, value, depth + 1) for value in new)
 
 
 def _used_as_tensors(model: Model, function: FunctionInfo) -> frozenset[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS, SIZED_BY_DATA
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
 
 _BIND_A_NAME = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
@@ -31,7 +31,7 @@ def hot_calls_sized_by_data(model: Model) -> Iterator[tuple[Site, tuple[Because,
         meaning = model.ast_of(site.node)
         function = model.function_of(site)
         assert isinstance(meaning, ast.Call)
-        values = model.inference.values_of(function, model.statement_of(site.node))
+        values = model.values_in(function, model.statement_of(site.node))
         counted = _counted(meaning, _name_of(meaning, values), values)
         if counted is not None:
             yield site, values[counted].because
@@ -42,7 +42,7 @@ def _is_sized_by_data(model: Model, record: CallRecord) -> bool:
     call = record.call
     if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
         return False
-    values = model.inference.values_of(record.function, record.statement)
+    values = model.values_in(record.function, record.statement)
     return _counted(call, _name_of(call, values), values) is not None
 
 
@@ -84,22 +84,18 @@ def size_read_before(model: Model, site: Site) -> str | None:
     name = last_name(call.func)
     wanted = _sizing(call, name, _is_method(model, site))
     reading = {"repeat_interleave": _is_read_sum, "one_hot": _is_read_maximum}.get(name or "")
-    if (
-        reading is None
-        or not isinstance(wanted, ast.Name)
-        or model.inference.frame_value(function, wanted).scalar is True
-    ):
+    if reading is None or not isinstance(wanted, ast.Name) or model.value_in(function, wanted).scalar is True:
         return None
     path, statement_of_call = wanted.id, model.statement_of(site.node)
-    block = model.index.places[statement_of_call].block
+    block = model.place_of(statement_of_call).block
     if _times_bound(function, path) > 1:
         return None
-    for statement in block[: model.index.places[statement_of_call].position]:
+    for statement in block[: model.place_of(statement_of_call).position]:
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         target = statement.targets[0]
         if isinstance(target, ast.Name) and reading(statement.value, path) and _times_bound(function, target.id) == 1:
-            between = block[block.index(statement) + 1 : model.index.places[statement_of_call].position]
+            between = block[block.index(statement) + 1 : model.place_of(statement_of_call).position]
             ways = [*between, statement_of_call]
             return None if any(_may_write(model, function, each, path, call) for each in ways) else target.id
     return None
@@ -144,7 +140,7 @@ def _may_write(model: Model, function: FunctionInfo, statement: ast.stmt, name: 
             continue
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
         if any(isinstance(each, ast.Name) and each.id == name for part in given for each in _handed(part)):
-            called = model.inference.frame_value(function, node.func)
+            called = model.value_in(function, node.func)
             writes = (last_name(node.func) or "").endswith("_")
             of_tensor = called.kind is Kind.METHOD and called.element is not None and called.element.holds_tensors
             if writes or not (called.kind is Kind.LIBRARY or (of_tensor and called.function is None)):
@@ -165,7 +161,7 @@ def _is_written(model: Model, function: FunctionInfo, written: ast.expr, name: s
     """Whether a write may reach the tensor: by its name, or by another name that may be the tensor's."""
     if any(isinstance(node, ast.Name) and node.id == name for node in subtree(written)):
         return True
-    value = model.inference.frame_value(function, written)
+    value = model.value_in(function, written)
     if value.kind in (Kind.NUMBER, Kind.STRING, Kind.LIBRARY, Kind.MODULE):
         return False
     return not (value.dtype or "").startswith(("float", "bfloat"))

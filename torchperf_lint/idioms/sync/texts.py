@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.syntax.hostdata import is_host_data
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.handles import is_host_data, last_name
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import children
 
@@ -21,13 +20,12 @@ _TAKE_PATHS = frozenset("open Path save savez savefig imwrite save_image makedir
 
 def hot_texts(model: Model) -> Iterator[Site]:
     """The strings built in every step, whatever their use, in source order."""
-    filled = dict.fromkeys(record.statement for record in model.index.calls.get("format", ()))
-    for statement in sorted({**model.index.texts, **filled}, key=lambda statement: statement.lineno):
+    for statement in model.statements_with_texts:
         texts = [] if hasattr(statement, "body") else list(_texts(statement))
         if texts and model.is_hot(statement):
             for text in texts:
                 site = model.site_at(text, statement)
-                if site is not None and not model.frequency.guarded_in_expression(statement, text):
+                if site is not None and model.hot_path_of(statement, text) is not None:
                     yield site
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
-from torchperf_lint.model.syntax.hostdata import is_host_data
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, is_host_data, last_name
 from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
@@ -18,13 +17,12 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _ASKS_ITS_ARGUMENT = frozenset({"builtins.bool"})
 _ASKS_ITS_ELEMENTS = frozenset({"builtins.any", "builtins.all", "builtins.sorted"})
 _COMPARES_ARGUMENTS = frozenset({"builtins.max", "builtins.min"})
 _BUILTINS = frozenset({"bool", "any", "all", "sorted", "max", "min"})
-_MADE_OF_STATEMENTS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _WHOLES = (ast.Is, ast.IsNot)
 _WITHIN = (ast.In, ast.NotIn)
 
@@ -57,37 +55,32 @@ class _Names(NamedTuple):
 
 def hot_truths(model: Model) -> Iterator[Truth]:
     """The truth tests of device tensors that run in every step, in source order."""
-    if model.inference.cpu_only:
-        return
-    functions = frozenset().union(COMPARES_ON_HOST, *(model.index.also_called(name) for name in COMPARES_ON_HOST))
-    called = _Names(functions, frozenset({"math", *model.index.also_called("math")}))
-    for statement, place in model.index.places.items():
-        # A `while` tests again before each pass.
-        asks_at = statement.body[0] if isinstance(statement, ast.While) else statement
-        if isinstance(statement, _MADE_OF_STATEMENTS) or not model.frequency.may_be_hot(asks_at):
-            continue
-        asked = [pair for pair in _asked(statement, called) if not _is_flag(pair[0], place.function)]
-        if not asked:
-            continue
-        values = model.inference.values_of(place.function, statement)
-        for node, calls in asked:
-            tensor = _tensor_asked(node, calls, values)
-            value = UNKNOWN if tensor is None else values.get(tensor, UNKNOWN)
-            if tensor is None or not value.device.on_accelerator:
-                continue
-            if not value.holds_tensors or value.mixed:
-                continue
-            takes_tensors = calls and isinstance(node, ast.Call) and _takes_tensors(node, values)
-            hot_path = model.frequency.of(asks_at)
-            if hot_path is None or model.frequency.guarded_in_expression(statement, node):
-                continue
-            shown = takes_tensors or is_shown(model, place.function, tensor)
-            site = model.site_at(node, statement) if shown else None
-            if site is not None:
-                yield Truth(site, calls, hot_path, value.because)
+    called = _Names(model.names_for(*COMPARES_ON_HOST), model.names_for("math"))
+
+    def asked(statement: ast.stmt, function: FunctionInfo) -> list[ast.expr]:
+        return [node for node in _asked(statement, called) if not _is_flag(node, function)]
+
+    def asks_the_device(node: ast.expr, values: Mapping[ast.expr, Value]) -> bool:
+        tensor = _tensor_asked(node, called, values)
+        value = UNKNOWN if tensor is None else values.get(tensor, UNKNOWN)
+        return value.device.on_accelerator and value.holds_tensors and not value.mixed
+
+    for found in model.hot_expressions(asked, asks_the_device):
+        node, values = found.node, found.values
+        tensor = _tensor_asked(node, called, values)
+        calls = _may_compare(node, called)
+        assert tensor is not None
+        takes_tensors = isinstance(node, ast.Call) and calls and _takes_tensors(node, values)
+        if takes_tensors or is_shown(model, found.function, tensor):
+            yield Truth(found.site, calls, found.hot_path, values[tensor].because)
 
 
-def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool]]:
+def _may_compare(node: ast.expr, called: _Names) -> bool:
+    """Whether it is a call that may compare on the host."""
+    return isinstance(node, ast.Call) and called.may_compare(node)
+
+
+def _asked(statement: ast.stmt, called: _Names) -> Iterator[ast.expr]:
     """The expressions of a statement whose truth is tested, and the calls that may compare on the host."""
     pending: list[tuple[ast.AST, bool]] = [
         (child, isinstance(statement, (ast.If, ast.While, ast.Assert)) and child is statement.test)
@@ -111,9 +104,9 @@ def _asked(statement: ast.stmt, called: _Names) -> Iterator[tuple[ast.expr, bool
         if isinstance(node, ast.comprehension):
             pending += [(node.iter, False), *((condition, True) for condition in node.ifs)]
             continue
-        calls = isinstance(node, ast.Call) and called.may_compare(node)
-        if isinstance(node, ast.expr) and (calls or _may_ask(node, is_test)) and not _asks_the_host(node):
-            yield node, calls
+        asks = isinstance(node, ast.expr) and (_may_compare(node, called) or _may_ask(node, is_test))
+        if isinstance(node, ast.expr) and asks and not _asks_the_host(node):
+            yield node
         pending += [(child, False) for child in children(node) if not isinstance(child, ast.stmt)]
 
 
@@ -128,7 +121,7 @@ def _is_flag(node: ast.expr, function: FunctionInfo) -> bool:
         annotations = [each.annotation for each in named if each.arg == node.id and each.annotation is not None]
         if not any(dotted(each) == "bool" for each in annotations):
             return False
-    return function.index.bound_names(function).count(node.id) == 1
+    return function.bound_names.count(node.id) == 1
 
 
 def _asks_the_host(node: ast.expr) -> bool:
@@ -156,14 +149,14 @@ def _names_text(node: ast.Compare) -> bool:
     return any(isinstance(side, ast.Constant) and isinstance(side.value, (str, type(None))) for side in sides)
 
 
-def _tensor_asked(node: ast.expr, calls: bool, values: Mapping[ast.expr, Value]) -> ast.expr | None:
+def _tensor_asked(node: ast.expr, called: _Names, values: Mapping[ast.expr, Value]) -> ast.expr | None:
     """The expression that may be a device tensor, and is tested, compared or read on the host."""
     if isinstance(node, ast.Compare):
         if isinstance(node.ops[0], _WITHIN):
             is_text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
             return None if is_text else node.comparators[0]
         return _first_tensor([node.left, *node.comparators], values)
-    if isinstance(node, ast.Call) and calls:
+    if isinstance(node, ast.Call) and called.may_compare(node):
         return _tensor_compared(node, values)
     return node
 

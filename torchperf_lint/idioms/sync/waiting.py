@@ -11,7 +11,7 @@ from torchperf_lint.idioms import habits, surroundings, writes
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.timing import TIMING_NAMES
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.sync.delays import Delayed
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import FunctionInfo, Place
+    from torchperf_lint.model.handles import FunctionInfo, Place
 
 _ASKS = torch_api.GIVES_TENSOR | {"item", "tolist", "cpu", "size", "dim", "numel"}
 _BUILTINS = frozenset(f"builtins.{name}" for name in "float int bool len min max round abs sum str isinstance".split())
@@ -115,7 +115,7 @@ class Statements:
 
 def statements_around(model: Model, statement: ast.stmt) -> Statements:
     """The block that contains the statement."""
-    place = model.index.places[statement]
+    place = model.place_of(statement)
     return model.remember(("statements", id(place.block)), lambda: Statements(model, place))
 
 
@@ -140,7 +140,7 @@ def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
     """Whether the statement runs no foreign code and writes to no tensor: arithmetic, tensor queries."""
 
     def value_of(node: ast.expr) -> tuple[Kind, str]:
-        value = model.inference.frame_value(function, node)
+        value = model.value_in(function, node)
         return value.kind, value.ref or ""
 
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
@@ -159,7 +159,7 @@ def _is_quiet(model: Model, function: FunctionInfo, statement: ast.stmt) -> bool
 
 
 def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
-    callee = model.inference.frame_value(function, call.func)
+    callee = model.value_in(function, call.func)
     ref, name = callee.ref or "", last_name(call.func) or ""
     if any(keyword.arg in (None, "out", "inplace", "key") for keyword in call.keywords) or name.endswith("_"):
         return False
@@ -168,7 +168,7 @@ def _is_quiet_call(model: Model, function: FunctionInfo, call: ast.Call) -> bool
         return writes.only_computes(ref, call) or ref.startswith("math.") or (ref in _BUILTINS and not walks)
     if not isinstance(call.func, ast.Attribute) or callee.function is not None or name not in _ASKS:
         return False
-    receiver = model.inference.frame_value(function, call.func.value)
+    receiver = model.value_in(function, call.func.value)
     return receiver.holds_tensors and receiver.device.on_accelerator
 
 

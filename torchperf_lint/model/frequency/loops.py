@@ -246,14 +246,7 @@ class Loops:
 
 def enclosing(statement: ast.stmt, index: Index) -> list[Loop]:
     """The loops of the same function around a statement, innermost first."""
-    found: list[Loop] = []
-    current: ast.stmt | None = statement
-    while current is not None:
-        place = index.places[current]
-        if isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)) and place.field == "body":
-            found.append(place.parent)
-        current = place.parent
-    return found
+    return index.places[statement].loops()
 
 
 def step_loop(record: CallRecord) -> Loop | None:

@@ -17,7 +17,7 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torchperf_lint.model.syntax.index import CallRecord, Index
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _BLANK = re.compile(r"\s")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -114,6 +114,16 @@ class Code:
         """`text` is the text of the index's file."""
         self.index = index
         self._text = text
+
+    @property
+    def functions(self) -> list[FunctionInfo]:
+        """The functions and methods of the file, the top level first."""
+        return self.index.functions
+
+    @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the file's tree."""
+        return self.index.module.nodes
 
     def names(self, *names: str) -> bool:
         """Whether the code has one of these: a name, an imported path `cuda.graph`, an attribute `.name` of any object.

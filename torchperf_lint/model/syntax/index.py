@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from torchperf_lint.model.syntax.names import bindings, dotted, given_to, last_name, names_in
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+__all__ = [
+    "AttributeStore",
+    "Block",
+    "CallRecord",
+    "ClassInfo",
+    "FunctionInfo",
+    "FunctionNode",
+    "Index",
+    "Place",
+    "dotted",
+    "given_to",
+    "last_name",
+    "names_in",
+]
 _Answer = TypeVar("_Answer")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
@@ -32,6 +48,43 @@ class Place(NamedTuple):
     block: Block
     position: int
 
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement itself."""
+        return self.block[self.position]
+
+    @property
+    def before(self) -> Block:
+        """The statements of the block that come before it."""
+        return self.block[: self.position]
+
+    def outwards(self) -> Iterator[Place]:
+        """The places of the statement and of those around it in its function, innermost first."""
+        place: Place | None = self
+        while place is not None:
+            yield place
+            place = None if place.parent is None else place.function.place_of(place.parent)
+
+    def around(self) -> Iterator[ast.stmt]:
+        """The statements around it in its function, innermost first."""
+        return (place.parent for place in self.outwards() if place.parent is not None)
+
+    def loops(self) -> list[ast.For | ast.AsyncFor | ast.While]:
+        """The loops of its function whose body it is in, innermost first."""
+        return [
+            place.parent
+            for place in self.outwards()
+            if isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)) and place.field == "body"
+        ]
+
+    def tests(self, loop: ast.stmt | None = None) -> Iterator[ast.expr]:
+        """The tests of the branches around it, innermost first: within this loop, or else within its function."""
+        for parent in itertools.takewhile(lambda parent: parent is not loop, self.around()):
+            if isinstance(parent, ast.If):
+                yield parent.test
+            elif isinstance(parent, ast.Match):
+                yield parent.subject
+
 
 class CallRecord(NamedTuple):
     """A call and the statement that contains it."""
@@ -39,6 +92,11 @@ class CallRecord(NamedTuple):
     call: ast.Call
     statement: ast.stmt
     function: FunctionInfo
+
+    @property
+    def place(self) -> Place:
+        """The place of the statement."""
+        return self.function.place_of(self.statement)
 
 
 class FunctionInfo:
@@ -90,6 +148,24 @@ class FunctionInfo:
     def place(self) -> tuple[int, str]:
         """Its row and name, unique in its file: plain data that outlasts the tree."""
         return (0 if isinstance(self.node, ast.Module) else self.node.lineno), self.name
+
+    @property
+    def path(self) -> str:
+        """The path of its file, as evidence shows it."""
+        return self.index.path
+
+    @property
+    def bound_names(self) -> list[str]:
+        """The names that it binds, its parameters first; one entry per binding."""
+        return self.index.bound_names(self)
+
+    def place_of(self, statement: ast.stmt) -> Place:
+        """The place of a statement of its file."""
+        return self.index.places[statement]
+
+    def note(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
+        """The memoized result of a query about the text of its file alone."""
+        return self.index.note(question, answer)
 
     @property
     def called_as(self) -> str:
@@ -209,6 +285,11 @@ class ClassInfo:
         """The index of its file."""
         return self.scope.index
 
+    @property
+    def path(self) -> str:
+        """The path of its file, as evidence shows it."""
+        return self.index.path
+
 
 class Index:
     """The results of one pass over the tree. Rules never see it, only the model's packages do."""
@@ -289,7 +370,7 @@ class Index:
         """The names that the function binds (for the module: at its top level), one entry per binding."""
         known = self._bound.get(function)
         if known is None:
-            known = self._bound[function] = [*function.parameter_names, *_bindings(function.body)]
+            known = self._bound[function] = [*function.parameter_names, *bindings(function.body)]
         return known
 
     def note(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
@@ -422,64 +503,3 @@ class Index:
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
             pending += children(node)
-
-
-def _bindings(block: Block) -> list[str]:
-    """Names bound by the statements of a block, without those of nested functions and classes."""
-    found: list[str] = []
-    pending: list[ast.AST] = list(block)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.append(node.name)
-            continue
-        if isinstance(node, ast.alias):
-            found.append(node.asname or node.name.partition(".")[0])
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.append(node.id)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            found.append(node.name)
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            found += node.names
-        pending.extend(children(node))
-    return found
-
-
-def given_to(call: ast.Call) -> list[ast.expr]:
-    """The arguments of a call; for `f(a if c else b)` and `f(a or b)`, each alternative."""
-    found: list[ast.expr] = []
-    pending = [*call.args, *(keyword.value for keyword in call.keywords)]
-    for node in pending:
-        if isinstance(node, ast.IfExp):
-            pending += [node.body, node.orelse]
-        elif isinstance(node, ast.BoolOp):
-            pending += node.values
-        else:
-            found.append(node)
-    return found
-
-
-def names_in(node: ast.AST) -> list[str]:
-    """The plain names in an expression."""
-    return [each.id for each in subtree(node) if isinstance(each, ast.Name)]
-
-
-def last_name(expression: ast.expr) -> str | None:
-    """`c` of `a.b.c`, `f` of `f`; None for anything else."""
-    if isinstance(expression, ast.Attribute):
-        return expression.attr
-    if isinstance(expression, ast.Name):
-        return expression.id
-    return None
-
-
-def dotted(expression: ast.expr) -> str | None:
-    """`a.b.c` as text for a chain of names and attributes; None for anything else."""
-    parts: list[str] = []
-    while isinstance(expression, ast.Attribute):
-        parts.append(expression.attr)
-        expression = expression.value
-    if not isinstance(expression, ast.Name):
-        return None
-    parts.append(expression.id)
-    return ".".join(reversed(parts))

@@ -1,0 +1,68 @@
+"""Names in Python's trees: those that a block binds, those of an expression, the arguments of a call."""
+
+from __future__ import annotations
+
+import ast
+
+from torchperf_lint.syntax.tree import children, subtree
+
+
+def bindings(block: list[ast.stmt]) -> list[str]:
+    """Names bound by the statements of a block, without those of nested functions and classes."""
+    found: list[str] = []
+    pending: list[ast.AST] = list(block)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.append(node.name)
+            continue
+        if isinstance(node, ast.alias):
+            found.append(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.append(node.id)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            found.append(node.name)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            found += node.names
+        pending.extend(children(node))
+    return found
+
+
+def given_to(call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call; for `f(a if c else b)` and `f(a or b)`, each alternative."""
+    found: list[ast.expr] = []
+    pending = [*call.args, *(keyword.value for keyword in call.keywords)]
+    for node in pending:
+        if isinstance(node, ast.IfExp):
+            pending += [node.body, node.orelse]
+        elif isinstance(node, ast.BoolOp):
+            pending += node.values
+        else:
+            found.append(node)
+    return found
+
+
+def names_in(node: ast.AST) -> list[str]:
+    """The plain names in an expression."""
+    return [each.id for each in subtree(node) if isinstance(each, ast.Name)]
+
+
+def last_name(expression: ast.expr) -> str | None:
+    """`c` of `a.b.c`, `f` of `f`; None for anything else."""
+    if isinstance(expression, ast.Attribute):
+        return expression.attr
+    if isinstance(expression, ast.Name):
+        return expression.id
+    return None
+
+
+def dotted(expression: ast.expr) -> str | None:
+    """`a.b.c` as text for a chain of names and attributes; None for anything else."""
+    parts: list[str] = []
+    while isinstance(expression, ast.Attribute):
+        parts.append(expression.attr)
+        expression = expression.value
+    if not isinstance(expression, ast.Name):
+        return None
+    parts.append(expression.id)
+    return ".".join(reversed(parts))
