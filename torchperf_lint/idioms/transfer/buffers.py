@@ -10,12 +10,14 @@ from torchperf_lint.idioms.transfer.transfers import MOVERS
 from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Device, Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import AttributeStore, ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import AttributeStore, ClassInfo, FunctionInfo
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")
@@ -34,9 +36,9 @@ def plain_tensor(model: Model, path: str, site: Site) -> PlainTensor | None:
     function = model.function_of(site)
     owner, _, name = path.rpartition(".")
     cls = _class_around(function)
-    if cls is None or owner != _self_name(function) or model.inference.instance(cls).kind is not Kind.MODULE:
+    if cls is None or owner != _self_name(function) or not model.makes_modules(cls):
         return None
-    lineage = model.inference.lineage(cls)
+    lineage = model.lineage(cls)
     holders = [each for each in lineage if name in each.attributes]
     if len(holders) != 1:
         return None
@@ -51,8 +53,7 @@ def plain_tensor(model: Model, path: str, site: Site) -> PlainTensor | None:
 
 def kept_here(model: Model, tensor: PlainTensor) -> Because:
     """The place where the constructor binds it."""
-    index = tensor.cls.index
-    path = None if index is model.index else index.path
+    path = None if model.has(tensor.cls) else tensor.cls.path
     return Because(tensor.stores[0].target.lineno, "built on the CPU and kept as a plain attribute", path)
 
 
@@ -72,11 +73,10 @@ def _self_name(function: FunctionInfo) -> str | None:
 
 def _is_plain(model: Model, store: AttributeStore) -> bool:
     """Whether the constructor stores a host tensor here that is no parameter."""
-    program, index, statement = model.inference.program, store.function.index, _statement_of(store)
+    statement = _statement_of(store)
     if statement is None:
         return False
-    inference = model.inference if program is None or index is model.index else program.file_of(index).inference()
-    value = inference.frame_value(store.function, statement.value)
+    value = model.home(store.function).value_in(store.function, statement.value)
     if value.kind is not Kind.TENSOR or value.mixed or value.device is not Device.CPU or value.ref is not None:
         return False
     return not any(
@@ -86,19 +86,21 @@ def _is_plain(model: Model, store: AttributeStore) -> bool:
 
 def _statement_of(store: AttributeStore) -> ast.Assign | None:
     """The statement that binds the attribute, and nothing else: `self.mask = ...`."""
-    for statement in store.function.index.places:
+    for statement in store.function.statements:
         if isinstance(statement, ast.Assign) and statement.targets == [store.target]:
             return statement
     return None
 
 
-def _is_bound_elsewhere(model: Model, name: str, lineage: list[ClassInfo], stores: tuple[AttributeStore, ...]) -> bool:
+def _is_bound_elsewhere(
+    model: Model, name: str, lineage: Sequence[ClassInfo], stores: tuple[AttributeStore, ...]
+) -> bool:
     """Whether other code in the classes' files binds an attribute of that name, or registers something under it."""
-    for index in {id(each): each for each in (model.index, *(cls.index for cls in lineage))}.values():
-        unrelated = [cls for cls in index.classes if not set(model.inference.lineage(cls)) & set(lineage)]
+    for there in dict.fromkeys((model, *map(model.home, lineage))):
+        unrelated = [cls for cls in there.classes if not set(model.lineage(cls)) & set(lineage)]
         others = [each for cls in unrelated for each in cls.attributes.get(name, ())]
         known = {id(each.target) for each in (*stores, *others)}
-        for node in subtree(index.module.node):
+        for node in there.top.nodes:
             if isinstance(node, ast.Attribute) and node.attr == name and not isinstance(node.ctx, ast.Load):
                 if id(node) not in known:
                     return True
@@ -120,7 +122,7 @@ def _names(call: ast.Call, name: str) -> bool:
 
 def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
     """Replace `self.mask = value` by `self.register_buffer("mask", value, persistent=False)`."""
-    if tensor.cls.index is not model.index or _is_method(model, tensor) or _copy_is_written(model, tensor):
+    if not model.has(tensor.cls) or _is_method(model, tensor) or _copy_is_written(model, tensor):
         return None
     edits: list[Edit] = []
     for store in tensor.stores:
@@ -144,12 +146,12 @@ def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
 
 def _is_method(model: Model, tensor: PlainTensor) -> bool:
     """Whether the classes have a method of that name: `register_buffer` rejects names that exist already."""
-    return any(tensor.name in cls.methods for cls in model.inference.lineage(tensor.cls))
+    return any(tensor.name in cls.methods for cls in model.lineage(tensor.cls))
 
 
 def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:
     """Whether the file writes in place to a moved copy of the tensor, which would be the buffer itself."""
-    functions = [node for node in subtree(model.index.module.node) if isinstance(node, _FUNCTIONS)]
+    functions = [node for node in subtree(model.top.node) if isinstance(node, _FUNCTIONS)]
     for function in functions:
         bound = [node for node in subtree(function) if isinstance(node, ast.Assign)]
         copies: set[str] = set()
@@ -201,7 +203,7 @@ def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
 
 def read_on_host(model: Model, tensor: PlainTensor) -> bool:
     """Whether the file reads the attribute's numbers on the host: a buffer would be copied back from the device."""
-    for node in subtree(model.index.module.node):
+    for node in subtree(model.top.node):
         if isinstance(node, ast.Attribute) and node.attr in ("numpy", "tolist", "item", "cpu"):
             base: ast.expr = node.value
             while isinstance(base, (ast.Subscript, ast.Call)):

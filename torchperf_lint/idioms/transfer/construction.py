@@ -12,7 +12,7 @@ from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gi
 from torchperf_lint.idioms.transfer.tables import is_table
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Device, Kind
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, edits, shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -80,7 +80,7 @@ def makers_on_host(model: Model, move: Move) -> tuple[Maker, ...]:
     moved = model.ast_of(move.moved)
     if moved is None or _waits_before_loop(model, move):
         return ()
-    host = model.remember("made_on_host", lambda: HostMade(model.inference, model.frequency))
+    host = model.remember("made_on_host", lambda: HostMade(model))
     return host.makers(moved, model.function_of(move.site))
 
 
@@ -95,7 +95,7 @@ def may_be_size(model: Model, node: cst.BaseExpression) -> bool:
     meaning, function = model.ast_of(node), model.function_of(model.site(node))
     if model.value(node).kind is Kind.NUMBER or meaning is None:
         return True
-    return gives_size(meaning, lambda part: model.inference.frame_value(function, part)) is not False
+    return gives_size(meaning, lambda part: model.value_in(function, part)) is not False
 
 
 def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
@@ -138,11 +138,11 @@ def moves_table(model: Model, move: Move) -> bool:
 
 def made_here(model: Model, move: Move, maker: Maker) -> tuple[Because, ...]:
     """The place where a tensor is made, if not on the line of its move."""
-    elsewhere = maker.function.index is not model.function_of(move.site).index
+    elsewhere = not model.has(maker.function)
     if not elsewhere and maker.call.lineno in range(move.site.rows[0], move.site.rows[1] + 1):
         return ()
     text = f"`{maker.name}(...)` builds on the CPU here"
-    return (Because(maker.call.lineno, text, maker.function.index.path if elsewhere else None),)
+    return (Because(maker.call.lineno, text, maker.function.path if elsewhere else None),)
 
 
 def _is_plain(call: cst.Call) -> bool:

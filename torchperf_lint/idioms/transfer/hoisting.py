@@ -12,7 +12,7 @@ from torchperf_lint.idioms.transfer import spending
 from torchperf_lint.idioms.writes import writes_in_place
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax import edits
 from torchperf_lint.syntax.tree import subtree
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.transfer.hostmade import Maker
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _SAME_EACH_TIME = (
     torch_api.HOST_DATA_FACTORIES
@@ -55,7 +55,7 @@ def _changes_device(model: Model) -> bool:
     """Whether the file may change state so that the same call makes another tensor in a loop than before it."""
     if model.code.speaks_of("set_device", "set_default_d", "inference_mode") or model.code.names("cuda.device"):
         return True
-    entered = (each for each in model.index.places if isinstance(each, (ast.With, ast.AsyncWith)))
+    entered = (each for each in model.statements if isinstance(each, (ast.With, ast.AsyncWith)))
     opened = (item.context_expr for each in entered for item in each.items)
     return any(isinstance(each, ast.Call) and last_name(each.func) == "device" for each in opened)
 
@@ -102,7 +102,7 @@ def _place_of(model: Model, site: Site, call: ast.Call) -> _Place:
 
 
 def _is_in_body(model: Model, hot_path: HotPath, statement: ast.stmt) -> bool:
-    place = model.index.places[statement]
+    place = model.place_of(statement)
     return place.parent is hot_path.loop and place.field == "body"
 
 
@@ -110,7 +110,7 @@ def _stays_the_same(model: Model, hot_path: HotPath, place: _Place, made_before:
     """Whether every pass evaluates the expression to the same numbers, on the same device."""
     bound = surroundings.names_of_loop(model, hot_path) - made_before
     for node in subtree(place.whole):
-        if isinstance(node, ast.Name) and (node.id in bound or node.id in model.index.rebound_elsewhere):
+        if isinstance(node, ast.Name) and (node.id in bound or model.may_be_rebound(node.id)):
             return False
         if isinstance(node, ast.Attribute):
             path = dotted(node)
@@ -127,10 +127,9 @@ def _is_assigned_later(model: Model, attribute: str) -> bool:
     """Whether the file assigns an attribute of that name outside of `__init__`: a call in the loop may do so."""
 
     def assigned() -> set[str]:
-        functions = [model.index.module, *model.index.functions]
         return {
             node.attr
-            for function in functions
+            for function in model.functions
             if function.name != "__init__"
             for statement in function.body
             if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
@@ -142,7 +141,7 @@ def _is_assigned_later(model: Model, attribute: str) -> bool:
 
 
 def _gives_the_same(model: Model, function: FunctionInfo, call: ast.Call, made_before: set[str]) -> bool:
-    ref = model.inference.frame_value(function, call.func).ref or ""
+    ref = model.value_in(function, call.func).ref or ""
     if ref == "torch.device":
         return True
     steps = isinstance(call.func, ast.Attribute) and call.func.attr in _STEPS
@@ -167,12 +166,12 @@ def _is_constant(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
         return _is_constant(model, function, node.left) and _is_constant(model, function, node.right)
     if isinstance(node, ast.Constant):
         return isinstance(node.value, (bool, int, float))
-    return isinstance(node, ast.Name) and model.inference.frame_value(function, node).kind is Kind.NUMBER
+    return isinstance(node, ast.Name) and model.value_in(function, node).kind is Kind.NUMBER
 
 
 def _is_only_read(model: Model, hot_path: HotPath, site: Site, place: _Place, name: str) -> bool:
     """Whether the statement alone binds the name, and all its readers come later and only compute with it."""
-    if model.index.bound_names(place.function).count(name) != 1 or name in model.index.rebound_elsewhere:
+    if not model.bound_once(place.function, name):
         return False
     if writes_in_place(model, name, site) or hot_path.loop is None:
         return False
@@ -196,15 +195,15 @@ def _lifted_maker(
 ) -> tuple[Edit, ...] | None:
     """Move the statement that makes a value that only the site reads."""
     name = _moved_name(move)
-    statement = next((each for each in model.index.places if _binds(each, name) and maker.call in subtree(each)), None)
+    statement = next((each for each in model.statements if _binds(each, name) and maker.call in subtree(each)), None)
     if name is None or statement is None or maker.function is not place.function:
         return None
     if not _is_in_body(model, hot_path, statement) or not isinstance(statement, ast.Assign):
         return None
     uses = [node for node in place.parents if isinstance(node, ast.Name) and node.id == name]
-    if len(uses) != 2 or model.index.bound_names(place.function).count(name) != 1:
+    if len(uses) != 2 or not model.bound_once(place.function, name):
         return None
-    if name in model.index.rebound_elsewhere or statement.lineno >= place.statement.lineno:
+    if statement.lineno >= place.statement.lineno:
         return None
     if not _stays_the_same(model, hot_path, place._replace(whole=statement.value, statement=statement), set()):
         return None
@@ -220,7 +219,7 @@ def _binds(statement: ast.AST, name: str | None) -> bool:
 def _lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | None:
     """Move the lines of the site's statement before the loop; None if that leaves the body empty."""
     statement = model.statement_of(site.node)
-    rows, block = placing.own_rows(model, site), model.index.places[statement].block
+    rows, block = placing.own_rows(model, site), model.place_of(statement).block
     if rows is None or not site.tree.lossless or len(block) < 2 or hot_path.loop is None:
         return None
     source = model.source
@@ -261,8 +260,7 @@ def _new_name(model: Model, function: FunctionInfo, hint: str) -> str | None:
     """A name that is new in the function, and used by no other fix."""
     given: set[str] = model.remember(("names given", function), set)
     used = {node.id for node in function.nodes if isinstance(node, ast.Name)}
-    used |= {name for each in model.index.functions for name in model.index.bound_names(each)}
-    used |= set(model.index.bound_names(model.index.module)) | model.index.rebound_elsewhere | given
+    used |= model.names_taken | given
     names = (hint, *(f"{hint}_{number}" for number in range(2, 20)))
     name = next((each for each in names if each not in used and not hasattr(builtins, each)), None)
     given |= {name} if name else set()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
-from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
+from torchperf_lint.model.handles import FunctionInfo, dotted, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from torchperf_lint.model.domain.interfaces import FrequencyQuestions, ValueQuestions
+    from torchperf_lint.model import Model
 
 PLAIN_KEYWORDS = frozenset("dtype size fill_value start end step n m steps low high base data window_length".split())
 """Factory arguments that do not bind the tensor to the host: no generator, no pinning, no leaf for autograd."""
@@ -96,9 +96,8 @@ def gives_size(node: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | 
 class HostMade:
     """Host-made tensors of one file: whether what a move copies is made here on the host; empty if unknown."""
 
-    def __init__(self, inference: ValueQuestions, hot_path: FrequencyQuestions) -> None:
-        self._inference = inference
-        self._hot_path = hot_path
+    def __init__(self, model: Model) -> None:
+        self._model = model
         self._functions: dict[FunctionInfo, _Tracer] = {}
 
     def makers(self, node: ast.expr, function: FunctionInfo) -> _Makers:
@@ -115,13 +114,17 @@ class HostMade:
             self._functions[function] = _Tracer(self, function, 0)
         return self._functions[function]
 
-    def values(self, function: FunctionInfo) -> dict[ast.expr, Value]:
-        """The values of a function's expressions."""
-        return self._inference.frame(function).values
+    def value(self, function: FunctionInfo, node: ast.expr) -> Value:
+        """The value of an expression of the function."""
+        return self._model.value_in(function, node)
+
+    def may_be_rebound(self, function: FunctionInfo, name: str) -> bool:
+        """Whether other functions of its file may bind a name of the function."""
+        return self._model.home(function).may_be_rebound(name)
 
     def is_hot(self, statement: ast.stmt) -> bool:
         """Whether a statement of this file runs in every step."""
-        return self._hot_path.of(statement) is not None
+        return self._model.hot_path_of(statement) is not None
 
 
 class _Tracer:
@@ -131,7 +134,6 @@ class _Tracer:
         self._owner = owner
         self._function = function
         self._depth = depth
-        self._values = owner.values(function)
         self._parents = function.parents
         self._names = [node for node in function.nodes if isinstance(node, ast.Name)]
         self._attributes_read: dict[str, set[str]] = {}
@@ -283,7 +285,7 @@ class _Tracer:
         value = self._value(name)
         if value.holds_tensors and value.device is not Device.CPU:
             return None
-        if name.id in self._function.parameter_names or name.id in self._function.index.rebound_elsewhere:
+        if name.id in self._function.parameter_names or self._owner.may_be_rebound(self._function, name.id):
             return None
         found: _Makers = ()
         for store in self._stores(name):
@@ -403,7 +405,7 @@ class _Tracer:
         return around is self._function.node
 
     def _value(self, node: ast.expr) -> Value:
-        return self._values.get(node, UNKNOWN)
+        return self._owner.value(self._function, node)
 
     def _around(self, node: ast.AST) -> Iterator[ast.AST]:
         around = self._parents.get(node)

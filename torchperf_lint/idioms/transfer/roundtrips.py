@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Device, Kind
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -112,13 +112,13 @@ def _carries(model: Model, call: cst.Call) -> bool:
 def _named(model: Model, move: Move, name: str, steps: tuple[cst.Call, ...]) -> Iterator[RoundTrip]:
     """The same across lines: the last binding of the name fetched its tensor from the device, in this pass."""
     statement, function = model.statement_of(move.site.node), model.function_of(move.site)
-    place = model.index.places[statement]
+    place = model.place_of(statement)
     for earlier in reversed(place.block[: place.position]):
         if isinstance(earlier, ast.Assign) and [last_name(target) for target in earlier.targets] == [name]:
             fetched = _fetched(earlier.value)
             if fetched is None or not isinstance(earlier.targets[0], ast.Name):
                 return
-            value = model.inference.frame_value(function, fetched)
+            value = model.value_in(function, fetched)
             if value.holds_tensors and not value.mixed and value.device.on_accelerator:
                 yield RoundTrip(move, None, ast.unparse(earlier.value), earlier.lineno, steps, value.because)
             return
@@ -145,5 +145,5 @@ def _interferes(model: Model, function: object, node: ast.AST, name: str) -> boo
         return True
     if not isinstance(node, ast.Call):
         return False
-    called = model.inference.frame_value(function, node.func)  # type: ignore[arg-type]
+    called = model.value_in(function, node.func)  # type: ignore[arg-type]
     return called.kind is Kind.MODULE or last_name(node.func) in _ENDS_A_STAY

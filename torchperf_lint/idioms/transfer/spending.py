@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 VIEWS = frozenset("view reshape unsqueeze squeeze expand expand_as permute t transpose flatten view_as detach".split())
 """Methods that may return the tensor itself, in another shape."""
@@ -54,7 +54,7 @@ def is_spent(model: Model, function: FunctionInfo, parents: Mapping[ast.AST, ast
 
 def _only_computes(model: Model, function: FunctionInfo, call: ast.Call) -> bool:
     """Whether a call only computes with its arguments: a torch function that writes to nothing, or a module."""
-    called = model.inference.frame_value(function, call.func)
+    called = model.value_in(function, call.func)
     ref = called.ref or ""
     if called.kind is Kind.MODULE:
         return True
@@ -65,4 +65,4 @@ def _only_computes(model: Model, function: FunctionInfo, call: ast.Call) -> bool
 
 
 def _is_tensor(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    return model.inference.frame_value(function, node).kind is Kind.TENSOR
+    return model.value_in(function, node).kind is Kind.TENSOR

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from torchperf_lint.idioms.caches import runs_in_every_step
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo
 
 _WRITERS = frozenset("fill sort partition put resize itemset setfield byteswap".split())
 
@@ -28,7 +28,7 @@ def is_table(model: Model, node: ast.expr, function: FunctionInfo, calls: int = 
     if node.id in function.parameter_names:
         return calls < bounds.MOST_CALLS_TO_TABLE and any(
             given is not None and is_table(model, given, record.function, calls + 1)
-            for record in model.inference.callers(function)
+            for record in model.callers(function)
             if runs_in_every_step(model, record)
             for given in [_given(record, function, node.id)]
         )
@@ -37,26 +37,24 @@ def is_table(model: Model, node: ast.expr, function: FunctionInfo, calls: int = 
 
 def _is_constant(model: Model, name: str, function: FunctionInfo) -> bool:
     """Whether the name is an array that the module binds once and nothing in the file writes to."""
-    index = function.index
+    there = model.home(function)
     outer = function.outer
-    while outer is not None and outer is not index.module:
-        if name in index.bound_names(outer):
+    while outer is not None and outer is not there.top:
+        if name in outer.bound_names:
             return False
         outer = outer.outer
-    if index.bound_names(index.module).count(name) != 1 or name in index.rebound_elsewhere:
+    if not there.bound_once(there.top, name):
         return False
-    value = model.inference.names.at_top(name)
-    return value.kind is Kind.NUMPY and not _is_written(index.module.node, name)
+    return there.value_at_top(name).kind is Kind.NUMPY and not _is_written(there.top.node, name)
 
 
 def _is_attribute_table(model: Model, cls: ClassInfo, name: str) -> bool:
     """Whether only `__init__` or the class's body sets the attribute, to an array, and no method writes to it."""
-    inference = model.inference
-    owners = inference.lineage(cls)
+    owners = model.lineage(cls)
     stores = [store for owner in owners for store in owner.attributes.get(name, ())]
     for store in stores:
         is_early = store.function.name == "__init__" or isinstance(store.target, ast.Name)
-        if not is_early or inference.frame_value(store.function, store.target).kind is not Kind.NUMPY:
+        if not is_early or model.value_in(store.function, store.target).kind is not Kind.NUMPY:
             return False
     methods = [method for owner in owners for method in owner.methods.values()]
     written = any(_is_written(method.node, f"{method.self_name}.{name}") for method in methods)
@@ -65,10 +63,10 @@ def _is_attribute_table(model: Model, cls: ClassInfo, name: str) -> bool:
 
 def _lasts(model: Model, cls: ClassInfo) -> bool:
     """Whether the class is a module, or its objects are provably made, and neither in every step nor by itself."""
-    if model.inference.instance(cls).kind is Kind.MODULE:
+    if model.makes_modules(cls):
         return True
-    made = model.inference.method(cls, "__init__")
-    calls = [] if made is None else model.inference.callers(made)
+    made = model.method(cls, "__init__")
+    calls = [] if made is None else model.callers(made)
     return bool(calls) and not any(call.function.cls is cls or runs_in_every_step(model, call) for call in calls)
 
 

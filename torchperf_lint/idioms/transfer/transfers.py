@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import HotPath, Model, Site
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import CallRecord
+    from torchperf_lint.model.handles import CallRecord
 
 MOVERS = ("to", "cuda", "type_as")
 
@@ -120,7 +120,7 @@ def _is_move(model: Model, record: CallRecord) -> bool:
     func = record.call.func
     if not isinstance(func, ast.Attribute):
         return False
-    values = model.inference.values_of(record.function, record.statement)
+    values = model.values_in(record.function, record.statement)
     moved = values.get(func.value, UNKNOWN)
     there = moved.device.on_accelerator and moved.kind not in (Kind.MODULE, Kind.METRIC)
     return not there and destination(record.call, lambda node: values.get(node, UNKNOWN)).on_accelerator
