@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.knowledge import transforms
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import names_in
+from torchperf_lint.model.handles import names_in
 from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo
 
 Branch = tuple[tuple[ast.stmt, str], ...]
 
@@ -42,25 +42,25 @@ def pipelines(model: Model) -> Iterator[Pipeline]:
     """The pipelines whose steps are literals: in the call, or in a list that the same function builds for it."""
     for site in model.calls(*transforms.PIPELINES):
         yield from _pipeline(model, site, plain=True)
-    made = tuple(name for name in model.index.calls if name.lstrip("_")[:1].isupper() and name != "Compose")
+    made = tuple(name for name in model.called_names if name.lstrip("_")[:1].isupper() and name != "Compose")
     for site in model.sites(made, False, lambda record: _of_subclass(model, record) is not None):
         record = next(each for each in model.function_of(site).calls_made if each.call is model.ast_of(site.node))
         cls = _of_subclass(model, record)
         own = None if cls is None else _runs_it(model, cls)
-        if cls is not None and model.inference.method(cls, "__init__") is None and (own is None or _in_order(own)):
+        if cls is not None and model.method(cls, "__init__") is None and (own is None or _in_order(own)):
             yield from _pipeline(model, site, plain=own is None)
 
 
 def _of_subclass(model: Model, record: CallRecord) -> ClassInfo | None:
     """The class that the call instantiates, if it inherits from a `Compose`."""
-    value = model.inference.frame_value(record.function, record.call.func)
+    value = model.value_in(record.function, record.call.func)
     if value.kind is not Kind.CLASS or value.cls is None:
         return None
-    return value.cls if set(transforms.PIPELINES) & set(model.inference.library_bases(value.cls)) else None
+    return value.cls if set(transforms.PIPELINES) & set(model.library_bases(value.cls)) else None
 
 
 def _runs_it(model: Model, cls: ClassInfo) -> FunctionInfo | None:
-    return model.inference.method(cls, "__call__") or model.inference.method(cls, "forward")
+    return model.method(cls, "__call__") or model.method(cls, "forward")
 
 
 def _in_order(function: FunctionInfo) -> bool:
@@ -121,10 +121,10 @@ def _named(model: Model, site: Site, name: str) -> tuple[list[Element], bool] | 
     function = model.function_of(site)
     bound = [
         statement
-        for statement, place in model.index.places.items()
-        if place.function is function and isinstance(statement, (ast.Assign, ast.AnnAssign)) and _binds(statement, name)
+        for statement in function.statements
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and _binds(statement, name)
     ]
-    if len(bound) != 1 or model.index.bound_names(function).count(name) != 1 or name in model.index.rebound_elsewhere:
+    if len(bound) != 1 or not model.bound_once(function, name):
         return None
     literal = model.site_at(bound[0].value, bound[0]) if isinstance(bound[0].value, ast.List) else None
     if literal is None or not isinstance(literal.node, cst.List):
@@ -159,7 +159,7 @@ def _grows(record: CallRecord, name: str) -> bool:
 
 def _branch(model: Model, statement: ast.stmt) -> Branch:
     """The compound statements around a statement, outermost first, with the part of each that contains it."""
-    place = model.index.places[statement]
+    place = model.place_of(statement)
     return () if place.parent is None else (*_branch(model, place.parent), (place.parent, place.field))
 
 

@@ -9,7 +9,7 @@ from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data import masks
 from torchperf_lint.idioms.placing import beside
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Edit
     from torchperf_lint.idioms.arguments import Given
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _CONVOLVE = "scipy.signal.convolve2d"
 _CORRELATE = "scipy.signal.correlate2d"
@@ -109,14 +109,14 @@ def _weight(model: Model, node: cst.BaseExpression) -> Kernel | None:
     """The kernel tensor made in the call, or at the top of the file if it is only passed on."""
     made, function = model.ast_of(node), model.function_of(model.site(node))
     if isinstance(made, ast.Name):
-        name, function = made.id, model.index.module
-        bound = model.frequency.bindings(function, name)
-        if len(bound) != 1 or model.index.bound_names(function).count(name) != 1 or masks.may_change(model, name):
+        name, function = made.id, model.top
+        bound = model.bindings(function, name)
+        if len(bound) != 1 or function.bound_names.count(name) != 1 or masks.may_change(model, name):
             return None
         made = bound[0]
     if not isinstance(made, ast.Call):
         return None
-    ref = model.inference.frame_value(function, made.func).ref
+    ref = model.value_in(function, made.func).ref
     try:
         given_to = [ast.literal_eval(each) for each in made.args]
     except ValueError:
@@ -225,12 +225,12 @@ def _checked(rows: list[list[object]], fixed: bool) -> tuple[Kernel, bool] | Non
 def _keeps_its_rows(model: Model, node: cst.BaseExpression) -> bool:
     """Whether a name at the top of this file is bound to literal rows that nothing changes."""
     text = model.text(node)
-    bound = model.index.bound_names(model.index.module)
+    bound = model.top.bound_names
     written = any(
         isinstance(each, ast.Assign)
         and isinstance(each.value, (ast.List, ast.Tuple))
         and [dotted(target) for target in each.targets] == [text]
-        for each in model.index.module.body
+        for each in model.top.body
     )
     return written and bound.count(text) == 1 and not masks.may_change(model, text)
 
@@ -254,9 +254,8 @@ def is_boolean(model: Model, mask: cst.BaseExpression) -> bool:
 
 def _is_boolean(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
-        bound = model.frequency.bindings(function, node.id)
-        once = len(bound) == 1 and model.index.bound_names(function).count(node.id) == 1
-        return once and node.id not in model.index.rebound_elsewhere and _is_boolean(model, function, bound[0])
+        bound = model.only_binding(function, node.id)
+        return bound is not None and _is_boolean(model, function, bound)
     if isinstance(node, ast.Compare):
         return len(node.ops) == 1 and isinstance(node.ops[0], _COMPARES)
     if isinstance(node, ast.UnaryOp):
@@ -265,7 +264,7 @@ def _is_boolean(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
         both = all(_is_boolean(model, function, side) for side in (node.left, node.right))
         return both and isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor))
     if isinstance(node, ast.Call) and not node.keywords:
-        ref = model.inference.frame_value(function, node.func).ref or ""
+        ref = model.value_in(function, node.func).ref or ""
         if ref.startswith(("numpy.", "torch.")):
             return ref.rpartition(".")[2] in _LOGICAL
         if isinstance(node.func, ast.Attribute) and node.func.attr == "astype":

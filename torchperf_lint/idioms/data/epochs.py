@@ -9,19 +9,15 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.writes import paths_bound_in
 from torchperf_lint.knowledge import conventions, loading
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.frequency import LoopKind
-from torchperf_lint.model.loaders.loader_flow import all_sources, sources_of
-from torchperf_lint.model.syntax.index import dotted, given_to, last_name, names_in
-from torchperf_lint.model.syntax.scope import names_bound_in
+from torchperf_lint.model.handles import dotted, given_to, last_name, names_bound_in, names_in
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.domain.interfaces import FileQuestions, ValueQuestions
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo, Place
 
 _ONE: tuple[object, ...] = (0, 1)
 _Loop = ast.For | ast.AsyncFor | ast.While
@@ -36,100 +32,89 @@ class Rewalk(NamedTuple):
 
 def rewalks(model: Model, site: Site) -> Iterator[Rewalk]:
     """The loops over the loader built at the site that another loop, or Lightning, repeats with the same loader."""
-    analyzed, loader = model.analyzed, model.ast_of(site.node)
+    loader = model.ast_of(site.node)
     if not isinstance(loader, ast.Call):
         return
-    yield from _by_lightning(analyzed, loader)
-    for index in analyzed.loading.files(loader):
-        there = _of_file(analyzed, index)
-        for loop, function in index.loops:
+    yield from _by_lightning(model, loader)
+    for there in model.models_of_loader(loader):
+        for loop, function in there.all_loops:
             if isinstance(loop, ast.While) or isinstance(loop.body[-1], ast.Break):
                 continue
-            if loader in sources_of(there.inference().frame_value(function, loop.iter)):
-                step = Because(loop.lineno, "this loop walks over the loader", index.path)
-                found = _repeated(there, loader, loop.iter, loop, function, bounds.MOST_CALLS_TO_EPOCHS)
+            if loader in there.loaders_in(function, loop.iter):
+                step = Because(loop.lineno, "this loop walks over the loader", there.path)
+                found = _repeated(there, loader, loop.iter, there.place_of(loop), bounds.MOST_CALLS_TO_EPOCHS)
                 if found is not None:
-                    changes = found.changes_dataset or is_set_later(analyzed, loader)
+                    changes = found.changes_dataset or is_set_later(model, loader)
                     yield Rewalk((step, *found.because), changes)
 
 
 def rebuilding_loop(model: Model, site: Site) -> Because | None:
     """The loop over epochs around the site, if the loader built there is the same in each pass."""
-    analyzed, loader, function = model.analyzed, model.ast_of(site.node), model.function_of(site)
-    if not isinstance(loader, ast.Call):
+    loader, place = model.ast_of(site.node), model.place(site.node)
+    loop = next(iter(place.loops()), None)
+    if not isinstance(loader, ast.Call) or loop is None:
         return None
-    around = analyzed.loops.enclosing(model.statement_of(site.node))
-    if (
-        not around
-        or analyzed.loops.classify(around[0], function).kind is not LoopKind.EPOCH
-        or _ends_at_once(around[0])
-    ):
+    if model.loop_info(loop).kind is not LoopKind.EPOCH or _ends_at_once(loop):
         return None
-    loop = around[0]
     given = [*loader.args, *(each.value for each in loader.keywords)]
     made = [*given[1:], *(each.value for each in loader.keywords if each.arg == "dataset")]
     kept = dotted(given[0]) is not None and not any(isinstance(n, ast.Call) for each in made for n in subtree(each))
     varies = any(_binds(loop, name) for each in given for name in _paths_in(each))
     walked = any(
-        loader in sources_of(analyzed.inference().frame_value(function, inner.iter))
-        for inner, owner in analyzed.index.loops
-        if owner is function and not isinstance(inner, ast.While) and loop in analyzed.loops.enclosing(inner)
+        loader in model.loaders_in(owner, inner.iter)
+        for inner, owner in model.all_loops
+        if owner is place.function and not isinstance(inner, ast.While) and loop in model.place_of(inner).loops()
     )
     if not given or not kept or varies or not walked or _changes_dataset(loop, loader):
         return None
-    return Because(
-        loop.lineno, "this loop builds it in every pass, of things that it never changes", analyzed.index.path
-    )
+    return Because(loop.lineno, "this loop builds it in every pass, of things that it never changes", model.path)
 
 
 def _paths_in(node: ast.expr) -> list[str]:
     return [path for each in subtree(node) if isinstance(each, (ast.Name, ast.Attribute)) and (path := dotted(each))]
 
 
-def _repeated(
-    there: FileQuestions, loader: ast.Call, given: ast.expr, statement: ast.stmt, function: FunctionInfo, calls_up: int
-) -> Rewalk | None:
+def _repeated(there: Model, loader: ast.Call, given: ast.expr, place: Place, calls_up: int) -> Rewalk | None:
     """The loop that repeats the statement with the loader that `given` names: around it, or around a call."""
-    path = _kept_in(there.inference(), loader, given, function)
+    function = place.function
+    path = _kept_in(there, loader, given, function)
     if path is None:
         return None
-    for loop in there.loops.enclosing(statement):
+    for loop in place.loops():
         if _walked_within_itself(loop, path):
             return None
-        kind = there.loops.classify(loop, function).kind
+        kind = there.loop_info(loop).kind
         if _binds(loop, path) or kind is LoopKind.BATCH:
             return None
         if _chooses(loop, given):
             continue
         if not _ends_at_once(loop):
-            again = Because(loop.lineno, "and this one comes to it again and again", there.index.path)
+            again = Because(loop.lineno, "and this one comes to it again and again", there.path)
             return Rewalk((again,), _changes_dataset(loop, loader))
     root = path.partition(".")[0]
     is_handed = root in function.parameter_names
-    if calls_up == 0 or (not is_handed and root in function.index.bound_names(function)):
+    if calls_up == 0 or (not is_handed and root in function.bound_names):
         return None
-    for record in there.inference().callers(function):
-        home = _of_file(there, record.function.index)
+    for record in there.callers(function):
+        home = there.home(record.function)
         own = function.self_name is not None and root == function.self_name
-        handed = (
-            _receiver(record) if own else _argument(home.inference(), record, loader) if is_handed else record.call.func
-        )
+        handed = _receiver(record) if own else _argument(home, record, loader) if is_handed else record.call.func
         if handed is not None:
-            found = _repeated(home, loader, handed, record.statement, record.function, calls_up - 1)
+            found = _repeated(home, loader, handed, record.place, calls_up - 1)
             if found is not None:
-                step = Because(record.call.lineno, f"`{function.name}` is called here", home.index.path)
+                step = Because(record.call.lineno, f"`{function.name}` is called here", home.path)
                 return found._replace(because=(step, *found.because))
     return None
 
 
-def _kept_in(inference: ValueQuestions, loader: ast.Call, node: ast.expr, function: FunctionInfo) -> str | None:
+def _kept_in(model: Model, loader: ast.Call, node: ast.expr, function: FunctionInfo) -> str | None:
     """The name or attribute that stores the loader (or its owner) in an expression, wrapped or not.
 
     None if the expression itself makes the loader, or its iterator.
     """
     for _ in range(4):
         if isinstance(node, ast.Call):
-            inner = [each for each in given_to(node) if loader in sources_of(inference.frame_value(function, each))]
+            inner = [each for each in given_to(node) if loader in model.loaders_in(function, each)]
             node = inner[0] if inner else node
             if not inner:
                 return None
@@ -187,16 +172,10 @@ def _receiver(record: CallRecord) -> ast.expr | None:
     return func.value if isinstance(func, ast.Attribute) else None
 
 
-def _argument(inference: ValueQuestions, record: CallRecord, loader: ast.Call) -> ast.expr | None:
+def _argument(model: Model, record: CallRecord, loader: ast.Call) -> ast.expr | None:
     """The argument that passes the loader."""
-    given = [
-        each for each in given_to(record.call) if loader in all_sources([inference.frame_value(record.function, each)])
-    ]
+    given = [each for each in given_to(record.call) if loader in model.loaders_in(record.function, each)]
     return given[0] if len(given) == 1 else None
-
-
-def _of_file(analyzed: FileQuestions, index: Index) -> FileQuestions:
-    return analyzed if index is analyzed.index or analyzed.program is None else analyzed.program.file_of(index)
 
 
 def _changes_dataset(loop: _Loop, loader: ast.Call) -> bool:
@@ -222,16 +201,15 @@ _SETTINGS = frozenset(
 _ONLY_OF_LOADERS = ("collate_fn", "worker_init_fn")
 
 
-def is_set_later(analyzed: FileQuestions, loader: ast.Call) -> bool:
+def is_set_later(model: Model, loader: ast.Call) -> bool:
     """Whether a file that has the loader sets what its workers read only when they start."""
-    for index in analyzed.loading.files(loader):
-        inference = _of_file(analyzed, index).inference()
-        for function in index.functions:
+    for there in model.models_of_loader(loader):
+        for function in there.functions:
             for node in _own_nodes(function):
                 owner = _set_on(node)
                 if owner is None or (isinstance(owner, ast.Name) and owner.id == function.self_name):
                     continue
-                sources = all_sources([inference.frame_value(function, owner)])
+                sources = there.loaders_in(function, owner)
                 unknown = not sources and isinstance(node, ast.Attribute) and node.attr in _ONLY_OF_LOADERS
                 if loader in sources or unknown:
                     return True
@@ -288,31 +266,28 @@ _CHANGES = ("set", "update", "resample", "shuffle", "reset", "next_", "step", "a
 """Prefixes of methods that change what a dataset returns."""
 
 
-def _by_lightning(analyzed: FileQuestions, loader: ast.Call) -> Iterator[Rewalk]:
+def _by_lightning(model: Model, loader: ast.Call) -> Iterator[Rewalk]:
     """Lightning iterates over the loaders of its training hooks, and over those passed to `fit`, in every epoch."""
-    inference = analyzed.inference()
-    trainers = [
-        record for record in analyzed.index.calls_named("Trainer") if _is_trainer(inference, record, record.call.func)
-    ]
+    trainers = [record for record in model.calls_named("Trainer") if _is_trainer(model, record, record.call.func)]
     if any(keyword.arg in _FEW_EPOCHS and _is_few(keyword) for each in trainers for keyword in each.call.keywords):
         return
-    for function in analyzed.index.functions:
-        is_hook = function.name in ("train_dataloader", "val_dataloader") and function.cls is not None
-        if is_hook and loader in all_sources(inference.frame(function).returns):
-            bases = inference.library_bases(function.cls)  # type: ignore[arg-type]
+    for function in model.functions:
+        cls = function.cls if function.name in ("train_dataloader", "val_dataloader") else None
+        if cls is not None and loader in model.loaders_returned(function):
+            bases = model.library_bases(cls)
             ending = loading.DATALOADER_HOOKS[function.name][1]
-            if any(each.endswith(ending) for each in bases) or frameworks.is_lightning_module(inference, function.cls):  # type: ignore[arg-type]
+            if any(each.endswith(ending) for each in bases) or model.is_lightning_module(cls):
                 says = f"Lightning walks over what `{function.name}` gives in every epoch"
-                yield Rewalk((Because(function.body[0].lineno, says, analyzed.index.path),), False)
-    for record in analyzed.index.calls.get("fit", ()):
+                yield Rewalk((Because(function.body[0].lineno, says, model.path),), False)
+    for record in model.calls_named("fit"):
         receiver = _receiver(record)
         if (
             receiver is not None
-            and _is_trainer(inference, record, receiver)
-            and _argument(inference, record, loader) is not None
+            and _is_trainer(model, record, receiver)
+            and _argument(model, record, loader) is not None
         ):
             says = "Lightning walks over the loader in every epoch"
-            yield Rewalk((Because(record.call.lineno, says, analyzed.index.path),), False)
+            yield Rewalk((Because(record.call.lineno, says, model.path),), False)
 
 
 _FEW_EPOCHS = ("max_epochs", "max_steps", "fast_dev_run", "reload_dataloaders_every_n_epochs")
@@ -323,6 +298,6 @@ def _is_few(keyword: ast.keyword) -> bool:
     return keyword.arg != "max_epochs" or (isinstance(keyword.value, ast.Constant) and keyword.value.value in _ONE)
 
 
-def _is_trainer(inference: ValueQuestions, record: CallRecord, node: ast.expr) -> bool:
-    ref = inference.frame_value(record.function, node).ref or ""
+def _is_trainer(model: Model, record: CallRecord, node: ast.expr) -> bool:
+    ref = model.value_in(record.function, node).ref or ""
     return ref.startswith("lightning.") and ref.endswith(".Trainer")

@@ -6,14 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.writes import gives_new, writes_in_place
-from torchperf_lint.model.syntax.index import last_name, names_in
+from torchperf_lint.model.handles import last_name, names_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
     from torchperf_lint.syntax import cst
 
 
@@ -26,21 +26,20 @@ def takers(model: Model, site: Site, keyword: str) -> list[CallRecord]:
         return direct
     is_named = isinstance(statement, ast.Assign) and statement.value is made and len(statement.targets) == 1
     target = statement.targets[0] if is_named and isinstance(statement, ast.Assign) else None
-    if not isinstance(target, ast.Name) or model.index.bound_names(function).count(target.id) != 1:
+    if not isinstance(target, ast.Name) or function.bound_names.count(target.id) != 1:
         return []
-    tree = model.index.module.node
+    tree = model.top.node
     loads = [
         node for node in subtree(tree) if isinstance(node, ast.Name) and node.id == target.id and node is not target
     ]
-    records = [each for calls in model.index.calls.values() for each in calls]
-    found = [record for record in records if _given(record.call, keyword) in loads]
+    found = [record for record in model.all_calls if _given(record.call, keyword) in loads]
     return found if len(found) == len(loads) else []
 
 
 def handed_only_to(model: Model, site: Site, keyword: str, refs: Collection[str], without: str) -> bool:
     """Whether only calls of these library objects receive the object made at the site, none with keyword `without`."""
     records = takers(model, site, keyword)
-    called = [model.inference.frame_value(record.function, record.call.func).ref for record in records]
+    called = [model.value_in(record.function, record.call.func).ref for record in records]
     plain = not any(each.arg in (without, None) for record in records for each in record.call.keywords)
     return bool(records) and plain and all(ref in refs for ref in called)
 
@@ -62,9 +61,9 @@ def only_read(model: Model, site: Site, path: str) -> bool:
     """
     function = model.function_of(site)
     again = [node for node in function.nodes if isinstance(node, ast.Assign) and _views_itself(node, path)]
-    if not path.isidentifier() or model.index.bound_names(function).count(path) != 1 + len(again):
+    if not path.isidentifier() or function.bound_names.count(path) != 1 + len(again):
         return False
-    if path in model.index.rebound_elsewhere or writes_in_place(model, path, site):
+    if model.may_be_rebound(path) or writes_in_place(model, path, site):
         return False
     parents = function.parents
     loads = [
@@ -120,7 +119,7 @@ def _yields_new(model: Model, function: FunctionInfo, parents: dict[ast.AST, ast
             _yields_new(model, function, parents, call) if seen else parent.attr in ("sum", "mean", "matmul", "tolist")
         )
     if isinstance(parent, ast.Call) and node is not parent.func:
-        ref = model.inference.frame_value(function, parent.func).ref or ""
+        ref = model.value_in(function, parent.func).ref or ""
         if ref.startswith(("torch.", "numpy.")) and ref.rpartition(".")[2] in VIEWS:
             return _yields_new(model, function, parents, parent)
         return gives_new(ref, parent)

@@ -9,7 +9,7 @@ from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _ARRAYS = ("numpy.array", "numpy.asarray")
 
@@ -20,15 +20,15 @@ def named_array(model: Model, site: Site, name: str) -> tuple[list[list[object]]
     None if the name is also bound elsewhere, or its value is written to.
     """
     function = model.function_of(site)
-    owner = function if name in model.index.bound_names(function) else model.index.module
-    bound = model.frequency.bindings(owner, name)
-    if len(bound) != 1 or model.index.bound_names(owner).count(name) != 1 or name in model.index.rebound_elsewhere:
+    owner = function if name in function.bound_names else model.top
+    bound = model.bindings(owner, name)
+    if len(bound) != 1 or not model.bound_once(owner, name):
         return None
     made = bound[0]
     if not isinstance(made, ast.Call) or not made.args or _is_taken_apart(model, name):
         return None
     try:
-        rows = ast.literal_eval(made.args[0]) if model.inference.frame_value(owner, made.func).ref in _ARRAYS else None
+        rows = ast.literal_eval(made.args[0]) if model.value_in(owner, made.func).ref in _ARRAYS else None
     except ValueError:
         return None
     is_matrix = isinstance(rows, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in rows)
@@ -40,7 +40,7 @@ def _is_taken_apart(model: Model, name: str) -> bool:
     """Whether the file uses a part of the array, one of its methods, or the array as an output argument."""
     parts = [
         node.value
-        for node in subtree(model.index.module.node)
+        for node in subtree(model.top.node)
         if isinstance(node, (ast.Subscript, ast.Attribute)) or (isinstance(node, ast.keyword) and node.arg == "out")
     ]
     return any(isinstance(part, ast.Name) and part.id == name for part in parts)
@@ -49,13 +49,13 @@ def _is_taken_apart(model: Model, name: str) -> bool:
 def may_change(model: Model, name: str) -> bool:
     """Whether the file does anything with the name's value but pass it to library functions that only read it."""
     handed: list[ast.expr] = []
-    for record in model.index.handed.get(name, ()):
-        ref = model.inference.frame_value(record.function, record.call.func).ref or ""
+    for record in model.calls_given(name):
+        ref = model.value_in(record.function, record.call.func).ref or ""
         if ref.startswith(("scipy.", "numpy.", "torch.nn.functional.")):
             handed += [*record.call.args, *(each.value for each in record.call.keywords if each.arg != "out")]
-    loads = [each for each in subtree(model.index.module.node) if isinstance(each, ast.Name) and each.id == name]
+    loads = [each for each in subtree(model.top.node) if isinstance(each, ast.Name) and each.id == name]
     read = [each for each in loads if isinstance(each.ctx, ast.Load)]
-    return name in model.index.rebound_elsewhere or any(each not in handed for each in read)
+    return model.may_be_rebound(name) or any(each not in handed for each in read)
 
 
 def is_asked_later(model: Model, site: Site) -> bool:
@@ -64,9 +64,9 @@ def is_asked_later(model: Model, site: Site) -> bool:
     if not isinstance(statement, ast.Assign) or statement.value is not model.ast_of(site.node):
         return False
     target = statement.targets[0] if len(statement.targets) == 1 else None
-    if not isinstance(target, ast.Name) or model.index.bound_names(function).count(target.id) != 1:
+    if not isinstance(target, ast.Name) or not model.bound_once(function, target.id):
         return False
-    return _is_only_asked(function, target.id) and target.id not in model.index.rebound_elsewhere
+    return _is_only_asked(function, target.id)
 
 
 def _is_only_asked(function: FunctionInfo, name: str) -> bool:

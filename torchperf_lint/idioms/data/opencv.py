@@ -11,13 +11,12 @@ from torchperf_lint.idioms.data.in_workers import functions_of_workers
 from torchperf_lint.idioms.data.workers import workers_of
 from torchperf_lint.idioms.placing import beside, has_rows_to_itself
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchperf_lint.model import Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
 
 
 class InWorkers(NamedTuple):
@@ -34,12 +33,9 @@ def in_workers(model: Model, sites: Sequence[Site]) -> InWorkers | None:
     by_function: dict[FunctionInfo, Site] = {}
     for site in sites:
         by_function.setdefault(model.function_of(site), site)
-    program = model.inference.program
-    others = [] if program is None else program.neighbours(model.index)
-    for there in (
-        model,
-        *(Model(analyzed, model.target) for analyzed in others if "DataLoader" in analyzed.source.text),
-    ):
+    for there in model.with_neighbours:
+        if there is not model and not there.mentions("DataLoader"):
+            continue
         if _is_told_one_thread(there):
             return None
         for loader in there.calls(*torch_api.LOADERS):
@@ -64,22 +60,22 @@ def _starter(model: Model, there: Model, loader: Site) -> FunctionInfo | None:
     """The loader's `worker_init_fn`, if it is a function of this file's top level."""
     call = there.ast_of(loader.node)
     named = [each.value for each in call.keywords if each.arg == "worker_init_fn"] if isinstance(call, ast.Call) else []
-    function = there.inference.frame_value(there.function_of(loader), named[0]).function if named else None
-    return function if function is not None and function.outer is model.index.module else None
+    function = there.value_in(there.function_of(loader), named[0]).function if named else None
+    return function if function is not None and function.outer is model.top else None
 
 
 def without_threads(model: Model, used: InWorkers) -> Edit | None:
     """Insert `cv2.setNumThreads(0)` where the workers start, else after the file's imports."""
-    module = model.index.module
+    module = model.top
     imports = [each for each in module.body if isinstance(each, (ast.Import, ast.ImportFrom))]
     name = next(_names_of_opencv(imports), None)
-    if name is None or model.index.bound_names(module).count(name) != 1 or name in model.index.rebound_elsewhere:
+    if name is None or not model.bound_once(module, name):
         return None
     line = f"{name}.setNumThreads(0)"
     if used.starter is not None:
         body = used.starter.body
         is_text = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-        if name in model.index.bound_names(used.starter):
+        if name in used.starter.bound_names:
             return None
         return beside(model, body[0], (line,), behind=is_text)
     return _behind_imports(model, name, line)
@@ -93,7 +89,7 @@ def _names_of_opencv(imports: Sequence[ast.stmt]) -> Iterator[str]:
 
 def _behind_imports(model: Model, name: str, line: str) -> Edit | None:
     """Insert the line, after an empty one, after the imports that follow that of `name`."""
-    body, source = model.index.module.body, model.source
+    body, source = model.top.body, model.source
     last: ast.stmt | None = None
     for statement in body:
         is_import = isinstance(statement, (ast.Import, ast.ImportFrom))

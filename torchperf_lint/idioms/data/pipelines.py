@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
 
 _FOR_LABELS = ("target", "label", "mask")
 """Parts of parameter names: their arguments do not transform images."""
@@ -40,44 +40,40 @@ class Move(NamedTuple):
 def fed_loader(model: Model, site: Site) -> Fed | None:
     """The loader whose dataset receives the pipeline made at the site, if its batches go to the accelerator."""
     pipeline = model.ast_of(site.node)
-    program = model.inference.program
-    analyzed_files = [model.analyzed, *([] if program is None else program.neighbours(model.index))]
-    for analyzed in analyzed_files:
-        for record in analyzed.index.calls_named("DataLoader"):
-            called = model.inference.frame_value(record.function, record.call.func)
-            if called.ref not in torch_api.LOADERS or not any(
-                made is pipeline for made in _transforms_of(model, record, [each.index for each in analyzed_files])
-            ):
+    for there in model.with_neighbours:
+        for record in there.calls_named("DataLoader"):
+            called = model.value_in(record.function, record.call.func)
+            if called.ref not in torch_api.LOADERS or pipeline not in list(_transforms_of(model, record)):
                 continue
-            route = analyzed.loading.route(record.call)
+            route = there.route_of(record.call)
             if route is not None:
-                path = None if analyzed is model.analyzed else analyzed.index.path
+                path = None if there is model else there.path
                 says = Because(record.call.lineno, "the loader's samples go through it", path)
                 steps = (step if step.path is not None else step._replace(path=path) for step in route.because)
                 return Fed(record, (says, *steps))
     return None
 
 
-def _transforms_of(model: Model, record: CallRecord, files: list[Index]) -> Iterator[ast.Call]:
+def _transforms_of(model: Model, record: CallRecord) -> Iterator[ast.Call]:
     """The calls that made the dataset arguments for images; empty if batches are collated by hand."""
     loader = record.call
     keywords = {each.arg: each.value for each in loader.keywords}
     if len(loader.args) > 6 or "collate_fn" in keywords or None in keywords:
         return
     node = loader.args[0] if loader.args else keywords.get("dataset")
-    made = None if node is None else model.inference.frame_value(record.function, node).created
-    function = None if made is None else _function_around(made, files)
+    made = None if node is None else model.value_in(record.function, node).created
+    function = None if made is None else _function_around(model, made)
     if made is None or function is None:
         return
     named = [each.value for each in made.keywords if not any(word in (each.arg or "") for word in _FOR_LABELS)]
     for given in (*made.args, *named):
-        created = model.inference.frame_value(function, given).created
+        created = model.value_in(function, given).created
         if created is not None:
             yield created
 
 
-def _function_around(made: ast.Call, files: list[Index]) -> FunctionInfo | None:
-    records = (record for index in files for record in index.calls.get(last_name(made.func) or "", ()))
+def _function_around(model: Model, made: ast.Call) -> FunctionInfo | None:
+    records = (record for there in model.with_neighbours for record in there.calls_named(last_name(made.func) or ""))
     return next((record.function for record in records if record.call is made), None)
 
 
@@ -86,12 +82,12 @@ def move_of_images(model: Model, loader: CallRecord) -> Move | None:
 
     The images are the first name that the loop over the loader binds.
     """
-    for record in (*model.index.calls_named("to"), *model.index.calls_named("cuda")):
+    for record in model.calls_named("to", "cuda"):
         func, statement = record.call.func, record.statement
         if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
             continue
-        value = model.inference.frame_value(record.function, func.value)
-        loop = model.index.places[statement].parent
+        value = model.value_in(record.function, func.value)
+        loop = model.place_of(statement).parent
         if loader.call not in value.sources or not isinstance(loop, ast.For):
             continue
         if _first_name(loop) == func.value.id and _keeps_name(statement, record.call, func.value.id):

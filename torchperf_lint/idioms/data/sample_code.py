@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import given_to, last_name
+from torchperf_lint.model.handles import given_to, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.domain.interfaces import ValueQuestions
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
 
 _READERS = ("__getitem__", "__getitems__")
 _CALLED = ("__call__", "forward", "transform", "_transform")
@@ -27,69 +26,66 @@ _PIPELINES = ("Compose", "Lambda", "RandomApply", "RandomChoice", "RandomOrder")
 
 def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
     """Evidence that the site runs for each sample, or for each collated batch; None without evidence."""
-    inference, function = model.inference, model.function_of(site)
+    function = model.function_of(site)
     pending: deque[tuple[FunctionInfo, tuple[Because, ...]]] = deque([(function, ())])
     seen = {function}
     while pending and len(seen) <= bounds.MOST_CALLERS_OF_SAMPLE_CODE:
         current, way = pending.popleft()
-        says = _is_entry(inference, current)
+        says = _is_entry(model, current)
         if says is not None:
             return (*way, says)
-        for record in inference.callers(current):
+        for record in model.callers(current):
             if record.function not in seen:
                 seen.add(record.function)
-                step = Because(record.call.lineno, f"`{current.name}` is called here", record.function.index.path)
+                step = Because(record.call.lineno, f"`{current.name}` is called here", record.function.path)
                 pending.append((record.function, (*way, step)))
     return None
 
 
-def _is_entry(inference: ValueQuestions, function: FunctionInfo) -> Because | None:
+def _is_entry(model: Model, function: FunctionInfo) -> Because | None:
     """A dataset's `__getitem__`, a transform in a pipeline, a function passed to a loader or a dataset."""
     if isinstance(function.node, ast.Module):
         return None
-    row, path = function.node.lineno, function.index.path
+    row, path, there = function.node.lineno, function.path, model.home(function)
     cls = function.cls
     if cls is None:
-        taken = next(_taken(function.index.handed.get(function.name, []), function.name), None)
+        taken = next(_taken(there.calls_given(function.name), function.name), None)
         return (
             None if taken is None else Because(taken.lineno, f"`{function.name}` is handed over for each sample", path)
         )
-    if function.name in _READERS and any(ref.endswith("Dataset") for ref in inference.library_bases(cls)):
+    if function.name in _READERS and any(ref.endswith("Dataset") for ref in model.library_bases(cls)):
         return Because(row, f"`{cls.name}.{function.name}` makes a sample", path)
     if function.name in _CALLED:
-        home = inference.home(function.index)
-        bases = inference.library_bases(cls)
-        handles_images = home is not None and home.transforms_samples and bool(bases)
+        bases = model.library_bases(cls)
+        handles_images = bool(bases) and there.transforms_samples
         if handles_images or any(ref.startswith("torchvision.transforms.") for ref in bases):
             return Because(row, f"`{cls.name}.{function.name}` transforms a sample", path)
-        made = function.index.calls.get(cls.name, [])
-        pipelines = [each for name in _PIPELINES for each in function.index.calls.get(name, [])]
+        made = there.calls_named(cls.name)
+        pipelines = there.calls_named(*_PIPELINES)
         inside = [each.call for each in made if any(_holds(pipe.call, each.call) for pipe in pipelines)]
         given = [
             record.call
-            for records in function.index.calls.values()
-            for record in records
+            for record in there.all_calls
             for keyword in record.call.keywords
             if keyword.arg in _KEYWORDS and any(keyword.value is each.call for each in made)
         ]
         if inside or given:
             return Because((inside or given)[0].lineno, f"`{cls.name}` transforms each sample", path)
-        return next(_held(inference, function), None)
+        return next(_held(model, function), None)
     return None
 
 
-def _held(inference: ValueQuestions, function: FunctionInfo) -> Iterator[Because]:
+def _held(model: Model, function: FunctionInfo) -> Iterator[Because]:
     """Evidence that an object with this method is passed by name: `collate_fn=collate`."""
-    cls, own = function.cls, inference.home(function.index)
+    cls = function.cls
     assert cls is not None
-    for home in (*([] if own is None else [own]), *inference.making(cls, "DataLoader")):
-        for records in home.index.calls.values():
-            for record in records:
-                given = [keyword.value for keyword in record.call.keywords if keyword.arg in _KEYWORDS]
-                given += given_to(record.call) if last_name(record.call.func) in _PIPELINES else []
-                values = [home.frame_value(record.function, each) for each in _in_lists(given)]
-                if any(value.cls is cls and value.kind in (Kind.INSTANCE, Kind.MODULE) for value in values):
-                    yield Because(record.call.lineno, f"a `{cls.name}` is handed over for each sample", home.index.path)
+    for there in (model.home(function), *model.models_making(cls, "DataLoader")):
+        for record in there.all_calls:
+            given = [keyword.value for keyword in record.call.keywords if keyword.arg in _KEYWORDS]
+            given += given_to(record.call) if last_name(record.call.func) in _PIPELINES else []
+            values = [model.value_in(record.function, each) for each in _in_lists(given)]
+            if any(value.cls is cls and value.kind in (Kind.INSTANCE, Kind.MODULE) for value in values):
+                yield Because(record.call.lineno, f"a `{cls.name}` is handed over for each sample", there.path)
 
 
 def _in_lists(nodes: list[ast.expr]) -> list[ast.expr]:

@@ -53,7 +53,7 @@ def _option(model: Model, node: cst.BaseExpression) -> int | None:
     name = (shape.dotted(node) or "").rpartition(".")
     if not name[0]:
         return None
-    for record in model.index.calls.get("add_argument", ()):
+    for record in model.calls_named("add_argument"):
         option = record.call
         keywords = {each.arg: each.value for each in option.keywords}
         default, dest = keywords.get("default"), keywords.get("dest")
@@ -72,13 +72,13 @@ def takes_every_cpu(model: Model, site: Site) -> bool:
         model, site.node, "num_workers", loading.position(model.value(site.node.func).ref or "", "num_workers")
     )
     node = None if passed is None or passed.node is None else model.ast_of(passed.node)
-    function = model.function_of(site)
+    owner = model.function_of(site)
     if isinstance(node, ast.Name):
-        bound = model.frequency.bindings(function, node.id) or model.frequency.bindings(model.index.module, node.id)
+        owner = owner if model.bindings(owner, node.id) else model.top
+        bound = model.bindings(owner, node.id)
         node = bound[0] if len(bound) == 1 else None
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         node = node.values[0]
     if not isinstance(node, ast.Call) or node.args:
         return False
-    home = function if node in model.inference.frame(function).values else model.index.module
-    return model.inference.frame_value(home, node.func).ref in ("os.cpu_count", "multiprocessing.cpu_count")
+    return model.value_in(owner, node.func).ref in ("os.cpu_count", "multiprocessing.cpu_count")
