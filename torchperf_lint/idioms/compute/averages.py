@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.model.domain.values import Device
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _Names = tuple[str, str]
 
@@ -41,7 +41,7 @@ class Average(NamedTuple):
 
 def averages(model: Model) -> Iterator[tuple[Site, Average]]:
     """The loops that only update a moving average, each with the site of its iterable."""
-    for loop, function in model.index.loops:
+    for loop, function in model.all_loops:
         if not isinstance(loop, ast.For) or loop.orelse or not isinstance(loop.iter, ast.Call):
             continue
         is_zip = isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "zip" and model.keeps_builtin("zip")
@@ -63,7 +63,7 @@ def _average_of_pairs(model: Model, loop: ast.For, call: ast.Call, function: Fun
     if any((last_name(record.call.func) or "").startswith("_foreach_") for record in function.calls_made):
         return None
     owners = [owner for each in call.args if (owner := _owner(each)) is not None]
-    if any(model.inference.frame_value(function, owner).device is Device.CPU for owner in owners):
+    if any(model.value_in(function, owner).device is Device.CPU for owner in owners):
         return None
     of_states = any(isinstance(each, ast.Call) and _gives_states(each, "values") for each in call.args)
     body = _innermost(loop.body, set(names) if of_states else set())
@@ -210,7 +210,7 @@ def _gives_names(call: ast.Call) -> bool:
 
 
 def _is_on_host(model: Model, function: FunctionInfo, node: ast.expr) -> bool:
-    value = model.inference.frame_value(function, node)
+    value = model.value_in(function, node)
     held = value if value.element is None else value.element
     return Device.CPU in (value.device, held.device)
 

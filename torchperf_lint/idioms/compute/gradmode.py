@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.code import Vocabulary
-from torchperf_lint.model.syntax.index import dotted, last_name, names_in
+from torchperf_lint.model.handles import Vocabulary, dotted, last_name, names_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
 
 _SETS_MODE = re.compile(r"grad|inference|infer_", re.IGNORECASE)
 _NEUTRAL = re.compile(
@@ -41,16 +39,16 @@ class Evaluation(NamedTuple):
 
 def filled_gradients(model: Model) -> Iterator[tuple[Site, HotPath]]:
     """`p.grad.zero_()` in loops over parameters that run in every step."""
-    for record in model.index.calls.get("zero_", ()):
+    for record in model.calls_named("zero_"):
         func = record.call.func
         path = ast.unparse(func) if isinstance(func, ast.Attribute) else ""
-        around = model.loops.enclosing(record.statement)[:1]
+        around = record.place.loops()[:1]
         if not re.fullmatch(r"\w+\.grad(\.data|\.detach\(\)|\.detach_\(\))?\.zero_", path) or not around:
             continue
         walk = around[0]
         of_parameters = isinstance(walk, (ast.For, ast.AsyncFor)) and "param" in ast.unparse(walk.iter)
         names = {node.id for node in subtree(walk.target) if isinstance(node, ast.Name)} if of_parameters else set()  # type: ignore[union-attr]
-        hot_path = model.frequency.of(record.statement) if path.partition(".")[0] in names else None
+        hot_path = model.hot_path_of(record.statement) if path.partition(".")[0] in names else None
         site = model.site_at(record.call, record.statement) if hot_path is not None else None
         if hot_path is not None and site is not None:
             yield site, hot_path
@@ -58,7 +56,7 @@ def filled_gradients(model: Model) -> Iterator[tuple[Site, HotPath]]:
 
 def recorded_evaluations(model: Model) -> Iterator[Evaluation]:
     """Recorded evaluations, one for each function and model, in source order."""
-    for function in model.index.functions:
+    for function in model.functions:
         evaluated = list(_evaluated(model, function))
         if not evaluated or not _is_plain(model, function):
             continue
@@ -75,10 +73,10 @@ def recorded_evaluations(model: Model) -> Iterator[Evaluation]:
 
 
 def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: str, at: int) -> Evaluation | None:
-    hot_path = model.frequency.of(record.statement)
+    hot_path = model.hot_path_of(record.statement)
     if hot_path is None or hot_path.loop is None or hot_path.loop.lineno < at:
         return None
-    info = model.loops.classify(hot_path.loop, function)
+    info = model.loop_info(hot_path.loop)
     if info.kind is not LoopKind.BATCH or info.trains or _back_to_training(function, path, at, record.call.lineno):
         return None
     if _guarded(record.statement, function) or _called_without(model, function, bounds.MOST_CALLS_TO_GRAD_MODE):
@@ -88,7 +86,7 @@ def _recorded(model: Model, record: CallRecord, function: FunctionInfo, path: st
     site = model.site_at(record.call, record.statement)
     if site is None:
         return None
-    shown = Because(at, f"`{path}` is set to evaluation here", function.index.path)
+    shown = Because(at, f"`{path}` is set to evaluation here", function.path)
     alone = not _trains(model, function, bounds.MOST_CALLS_TO_GRAD_MODE)
     return Evaluation(site, hot_path, (shown, *hot_path.because), _decorator(model, function) if alone else None)
 
@@ -101,13 +99,13 @@ def _trains(model: Model, function: FunctionInfo, hops: int) -> bool:
         sets_mode = name == "train" and isinstance(call.func, ast.Attribute) and len(call.args) <= 1
         if name in ("backward", "step", "zero_grad", "fit") or (name.startswith("train") and not sets_mode):
             return True
-    callees = [model.inference.frame_value(function, call.func).function for call in calls] if hops else []
+    callees = [model.value_in(function, call.func).function for call in calls] if hops else []
     return any(each is not None and each is not function and _trains(model, each, hops - 1) for each in callees)
 
 
 def _sent_backward_by_caller(model: Model, function: FunctionInfo) -> bool:
     """Whether a caller calls backward on the function's result: `loss = evaluate(...)`, `loss.backward()`."""
-    for record in calling.possible_callers(model.inference, function):
+    for record in model.possible_callers(function):
         bound = {node.id for node in subtree(record.statement) if isinstance(node, ast.Name) and _is_stored(node)}
         for each in record.function.calls_made:
             if last_name(each.call.func) == "backward" and bound.intersection(names_in(each.call)):
@@ -125,7 +123,7 @@ def _evaluated(model: Model, function: FunctionInfo) -> Iterator[tuple[str, int]
         func = record.call.func
         if isinstance(func, ast.Attribute) and func.attr == "eval" and not record.call.args:
             path = dotted(func.value)
-            value = model.inference.frame_value(function, func.value)
+            value = model.value_in(function, func.value)
             if path is not None and value.kind in (Kind.MODULE, Kind.UNKNOWN):
                 yield path, record.call.lineno
 
@@ -133,13 +131,13 @@ def _evaluated(model: Model, function: FunctionInfo) -> Iterator[tuple[str, int]
 def _runs(model: Model, record: CallRecord, function: FunctionInfo) -> str | None:
     """The path of the module that a call runs: `model(x)`, or `loss_of(model, x)` if that calls it."""
     path = dotted(record.call.func)
-    if path is not None and model.inference.frame_value(function, record.call.func).kind is Kind.MODULE:
+    if path is not None and model.value_in(function, record.call.func).kind is Kind.MODULE:
         return path
     given = [(place, dotted(each)) for place, each in enumerate(record.call.args)]
     named = [(place, each) for place, each in given if each is not None and each.rpartition(".")[2].endswith("model")]
     if not named:
         return None
-    callee = model.inference.frame_value(function, record.call.func).function
+    callee = model.value_in(function, record.call.func).function
     if callee is None or callee.cls is not None or _decorated(callee) is not False:
         return None
     for place, each in named:
@@ -162,24 +160,24 @@ def _is_plain(model: Model, function: FunctionInfo) -> bool:
         or model.code.calls("requires_grad_")
     ):
         return False
-    if model.code.gives("set_grad_enabled", False) or _switches_on(model.index):
+    if model.code.gives("set_grad_enabled", False) or _switches_on(model):
         return False
     own = None if isinstance(function.node, ast.Module) else Vocabulary(function.node)
     if own is not None and (own.has("inference_mode") or own.speaks_of("enable_grad", "requires_grad")):
         return False
     if _decorated(function) is not False or function.name.startswith("test_"):
         return False
-    return model.inference.contract(function) is None
+    return model.contract(function) is None
 
 
-def _switches_on(index: Index) -> bool:
+def _switches_on(model: Model) -> bool:
     """`x.requires_grad = True`."""
     return any(
         isinstance(statement, ast.Assign)
         and isinstance(statement.value, ast.Constant)
         and statement.value.value is True
         and any(isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in statement.targets)
-        for statement in index.places
+        for statement in model.statements
     )
 
 
@@ -193,14 +191,12 @@ def _decorated(function: FunctionInfo) -> bool | None:
 
 def _guarded(statement: ast.stmt, function: FunctionInfo) -> bool:
     """Whether a `with` around the statement turns recording off or on, or may do so."""
-    current: ast.stmt | None = statement
-    while current is not None:
-        if isinstance(current, (ast.With, ast.AsyncWith)):
-            for item in current.items:
+    for around in (statement, *function.place_of(statement).around()):
+        if isinstance(around, (ast.With, ast.AsyncWith)):
+            for item in around.items:
                 text = ast.unparse(item.context_expr)
                 if _SETS_MODE.search(text) or not _NEUTRAL.search(text):
                     return True
-        current = function.index.places[current].parent
     return False
 
 
@@ -208,9 +204,9 @@ def _called_without(model: Model, function: FunctionInfo, hops: int) -> bool:
     """Whether some caller turns recording off, or the function is passed on to unknown callers."""
     if isinstance(function.node, ast.Module):
         return False
-    if any(True for _ in calling.handed_over(model.inference, function)):
+    if model.given_away(function):
         return True
-    for record in calling.possible_callers(model.inference, function):
+    for record in model.possible_callers(function):
         if record.function is function:
             continue
         if _guarded(record.statement, record.function) or _decorated(record.function) is not False:
@@ -238,7 +234,7 @@ def _decorator(model: Model, function: FunctionInfo) -> Edit | None:
         return None
     imported = [
         alias.asname or alias.name
-        for statement in function.index.module.body
+        for statement in model.top.body
         if isinstance(statement, ast.Import) and statement.lineno < node.lineno
         for alias in statement.names
         if alias.name == "torch"

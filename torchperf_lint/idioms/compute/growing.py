@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def growth(model: Model, site: Site, loop: _Loop) -> str | None:
     """The name that the concatenation at the site extends, if this innermost loop only collects it; else None."""
     statement = model.statement_of(site.node)
     call = model.ast_of(site.node)
-    loops = model.loops.enclosing(statement)
+    loops = model.place_of(statement).loops()
     name = _target(statement, call)
     if loops[:1] != [loop] or name is None or not isinstance(call, ast.Call) or not _adds_to(call, name):
         return None
@@ -70,8 +70,7 @@ def _begins(model: Model, start: ast.AST, statement: ast.stmt) -> bool:
     """Whether the statement initializes the name: in the other branch of an `if`."""
     if not isinstance(start, ast.Assign) or len(start.targets) != 1 or not isinstance(start.targets[0], ast.Name):
         return False
-    places = model.index.places
-    one, other = places[start], places[statement]
+    one, other = model.place_of(start), model.place_of(statement)
     return isinstance(one.parent, ast.If) and one.parent is other.parent and one.field != other.field
 
 

@@ -7,13 +7,13 @@ import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import ClassInfo, FunctionInfo
 
 
 class Pair(NamedTuple):
@@ -32,12 +32,12 @@ def followed(model: Model, firsts: frozenset[str], seconds: frozenset[str]) -> I
 def _is_one(model: Model, node: ast.expr, function: FunctionInfo, refs: frozenset[str]) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    value = model.inference.frame_value(function, node.func)
+    value = model.value_in(function, node.func)
     return value.kind is Kind.LIBRARY and value.ref in refs
 
 
 def _in_sequentials(model: Model, firsts: frozenset[str], seconds: frozenset[str]) -> Iterator[Pair]:
-    for record in model.index.calls_named("Sequential"):
+    for record in model.calls_named("Sequential"):
         if not _is_one(model, record.call, record.function, frozenset({"torch.nn.Sequential"})):
             continue
         for before, after in itertools.pairwise(record.call.args):
@@ -48,7 +48,7 @@ def _in_sequentials(model: Model, firsts: frozenset[str], seconds: frozenset[str
 
 
 def _in_classes(model: Model, firsts: frozenset[str], seconds: frozenset[str]) -> Iterator[Pair]:
-    for cls in model.index.classes:
+    for cls in model.classes:
         made = _made(cls)
         for inner, outer in sorted(_chains(cls)):
             first, second = made.get(inner), made.get(outer)

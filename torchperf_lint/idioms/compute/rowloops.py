@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _SIZES_VARY = frozenset(
     "nonzero unique unique_consecutive masked_select bincount histc where argwhere item tolist cpu numpy to".split()
@@ -29,7 +29,7 @@ def rows_of(model: Model, site: Site) -> str | None:
     computed = _computed(loop.body[0], counter)
     if tensor is None or computed is None or dotted(tensor) is None:
         return None
-    value = model.inference.frame_value(function, tensor)
+    value = model.value_in(function, tensor)
     measured = not isinstance(call.args[0], ast.Call) or isinstance(call.args[0].func, ast.Attribute)
     if not value.device.on_accelerator or not (value.is_tensor or (measured and value.holds_tensors)):
         return None
@@ -65,18 +65,17 @@ def _computed(statement: ast.stmt, counter: str) -> tuple[str, ast.expr] | None:
 
 def _is_plain(model: Model, function: FunctionInfo, node: ast.AST, counter: str, written: str) -> bool:
     """Whether a part of the expression is the same for each row, and does not depend on an earlier pass."""
-    inference = model.inference
     if isinstance(node, ast.Call):
         name = last_name(node.func) or ""
-        of_torch = (inference.frame_value(function, node.func).ref or "").startswith("torch.")
-        owner = inference.frame_value(function, node.func.value) if isinstance(node.func, ast.Attribute) else None
+        of_torch = (model.value_in(function, node.func).ref or "").startswith("torch.")
+        owner = model.value_in(function, node.func.value) if isinstance(node.func, ast.Attribute) else None
         return (
             (of_torch or (owner is not None and owner.holds_tensors)) and name not in _SIZES_VARY and "rand" not in name
         )
     if isinstance(node, ast.Subscript):
         if any(isinstance(each, (ast.Compare, ast.Call)) for each in subtree(node.slice)):
             return False
-        return not _names(node.slice, counter) or inference.frame_value(function, node.value).holds_tensors
+        return not _names(node.slice, counter) or model.value_in(function, node.value).holds_tensors
     if isinstance(node, ast.Slice):
         return not any(_names(part, counter) for part in (node.lower, node.upper, node.step) if part is not None)
     if isinstance(node, ast.BinOp) and any(

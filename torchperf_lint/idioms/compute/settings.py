@@ -6,17 +6,16 @@ import ast
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.model.callgraph import calling
 from torchperf_lint.model.domain.frequency import Frequency
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import shape
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _SEEDS = re.compile(r"seed|determin|reproduc|repeatab", re.IGNORECASE)
 
@@ -32,13 +31,13 @@ class Setting(NamedTuple):
 
 def settings(model: Model, refs: Collection[str]) -> Iterator[Setting]:
     """Plain assignments of literals to these attributes of a library, in source order."""
-    for statement, place in model.index.places.items():
+    for statement in model.statements:
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
             continue
         for target in statement.targets:
             if not isinstance(target, ast.Attribute) or not any(ref.endswith(f".{target.attr}") for ref in refs):
                 continue
-            owner = model.inference.frame_value(place.function, target.value)
+            owner = model.value_in(model.place_of(statement).function, target.value)
             ref = f"{owner.ref}.{target.attr}"
             site = model.site_at(statement.value, statement) if owner.kind is Kind.LIBRARY and ref in refs else None
             if site is not None:
@@ -47,7 +46,7 @@ def settings(model: Model, refs: Collection[str]) -> Iterator[Setting]:
 
 def environment_set(model: Model, *names: str) -> Iterator[tuple[Site, str, str]]:
     """Plain assignments `os.environ["NAME"] = "value"` for these names: the target's site, the name and the value."""
-    for statement in model.index.places:
+    for statement in model.statements:
         if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
             continue
         for target in statement.targets:
@@ -87,10 +86,10 @@ def _runs_on_import(model: Model, function: FunctionInfo) -> bool:
     pending, seen = [function], {function}
     while pending:
         current = pending.pop()
-        if current is model.index.module:
+        if current is model.top:
             return True
-        callers = {record.function for record in calling.callers(model.inference, current)}
-        inside = {caller for caller in callers - seen if caller.index is model.index}
+        callers = {record.function for record in model.callers(current)}
+        inside = {caller for caller in callers - seen if model.has(caller)}
         seen |= inside
         pending += inside
     return False

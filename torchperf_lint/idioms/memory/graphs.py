@@ -6,15 +6,14 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.model.syntax.scope import names_bound_in
+from torchperf_lint.model.handles import dotted, last_name, names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 _BACKWARD = ("backward", "manual_backward")
 _KEEPS_GRAPH = frozenset(
@@ -59,15 +58,15 @@ def kept_graphs(model: Model) -> tuple[Kept, ...]:
 
 
 def _kept_graphs(model: Model) -> Iterator[Kept]:
-    for function in model.index.functions:
+    for function in model.functions:
         for statement, sink, stored in _sinks(function):
-            if not model.frequency.may_be_hot(statement) or _adds_without_recording(statement, function):
+            if not model.may_be_hot(statement) or _adds_without_recording(statement, function):
                 continue
             loop = _loop_of(statement, function)
             for node, because in _carried(model, stored, statement, loop, function):
-                hot_path = model.frequency.of(statement)
+                hot_path = model.hot_path_of(statement)
                 site = model.site_at(node, statement)
-                if hot_path is None or site is None or _feeds_backward(sink, function):
+                if hot_path is None or site is None or _feeds_backward(model, sink, function):
                     continue
                 if not all(_lives_on(sink, each, function, model) for each in {loop, hot_path.loop}):
                     continue
@@ -82,13 +81,13 @@ def _kept_graphs(model: Model) -> Iterator[Kept]:
 
 def _adds_without_recording(statement: ast.stmt, function: FunctionInfo) -> bool:
     """`total += loss` under `torch.no_grad()`: the sum has no graph. A list would still keep its entry's graph."""
-    current: ast.stmt | None = None if isinstance(statement, ast.Expr) else statement
-    while current is not None:
-        if isinstance(current, (ast.With, ast.AsyncWith)):
-            names = [dotted(getattr(item.context_expr, "func", item.context_expr)) or "" for item in current.items]
+    if isinstance(statement, ast.Expr):
+        return False
+    for around in function.place_of(statement).around():
+        if isinstance(around, (ast.With, ast.AsyncWith)):
+            names = [dotted(getattr(item.context_expr, "func", item.context_expr)) or "" for item in around.items]
             if any(name.rpartition(".")[2] in ("no_grad", "inference_mode") for name in names):
                 return True
-        current = function.index.places[current].parent
     return False
 
 
@@ -137,7 +136,7 @@ def _lives_on(sink: str, loop: ast.stmt | None, function: FunctionInfo, model: M
                 return False
         elif _empties(node, sink):
             return False
-    made = model.frequency.bindings(function, sink)
+    made = model.bindings(function, sink)
     return not any(keyword.arg == "maxlen" for each in made if isinstance(each, ast.Call) for keyword in each.keywords)
 
 
@@ -158,9 +157,9 @@ def _grown(loop: ast.stmt) -> set[str]:
     return {path for path in map(dotted, targets) if path is not None}
 
 
-def _feeds_backward(sink: str, function: FunctionInfo) -> bool:
+def _feeds_backward(model: Model, sink: str, function: FunctionInfo) -> bool:
     """Whether backward runs on the growing object, or on something computed from it."""
-    for backward in _backwards(function):
+    for backward in _backwards(model, function):
         if sink in backward.names:
             return True
         for node in function.statements:
@@ -182,7 +181,8 @@ def _carried(
     """The parts of the stored value with a graph that a backward pass of the same step frees."""
     for node in _leaves(stored):
         if isinstance(node, ast.Name):
-            shown = _freed(node.id, statement, loop, function) or _given_by_step(model, node, statement, loop, function)
+            shown = _freed(model, node.id, statement, loop, function)
+            shown = shown or _given_by_step(model, node, statement, loop, function)
         else:
             shown = _returns_loss(model, node, function)
         if shown is not None:
@@ -203,15 +203,17 @@ def _leaves(node: ast.expr) -> Iterator[ast.Name | ast.Call]:
             yield node
 
 
-def _freed(name: str, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) -> Because | None:
+def _freed(
+    model: Model, name: str, statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo
+) -> Because | None:
     """The backward pass that always goes through the name's value at the statement."""
-    for backward in _backwards(function):
+    for backward in _backwards(model, function):
         row = backward.names.get(name)
         if row is None or backward.loop is not loop:
             continue
         same = _binding(name, row, loop, function) == _binding(name, statement.lineno, loop, function) is not None
         if same and _guards(backward.statement, loop, function) <= _guards(statement, loop, function):
-            return Because(backward.statement.lineno, backward.says, function.index.path)
+            return Because(backward.statement.lineno, backward.says, function.path)
     return None
 
 
@@ -242,29 +244,29 @@ def _given_by_step(
 ) -> Because | None:
     """`loss = train_step(batch)`, where `train_step` calls backward on what it returns."""
     row = _binding(name.id, statement.lineno, loop, function)
-    made = [each for each in model.frequency.bindings(function, name.id) if each.lineno == row]
+    made = [each for each in model.bindings(function, name.id) if each.lineno == row]
     return _returns_loss(model, made[0], function) if len(made) == 1 and isinstance(made[0], ast.Call) else None
 
 
 def _returns_loss(model: Model, call: ast.Call, function: FunctionInfo) -> Because | None:
     """Evidence that a function of the project returns a tensor after calling backward on it."""
-    callee = model.inference.frame_value(function, call.func).function
+    callee = model.value_in(function, call.func).function
     if callee is None or callee.decorators or callee.is_generator:
         return None
     returns = [node for node in callee.statements if isinstance(node, ast.Return)]
     if len(returns) != 1 or not isinstance(returns[0].value, ast.Name):
         return None
-    return _freed(returns[0].value.id, returns[0], None, callee) if _backwards(callee) else None
+    return _freed(model, returns[0].value.id, returns[0], None, callee) if _backwards(model, callee) else None
 
 
 # -- backward passes ------------------------------------------------------------------------------------------------
 
 
-def _backwards(function: FunctionInfo) -> tuple[_Backward, ...]:
-    return function.index.note(("backward passes", function), lambda: tuple(_find_backwards(function)))
+def _backwards(model: Model, function: FunctionInfo) -> tuple[_Backward, ...]:
+    return model.remember(("backward passes", function), lambda: tuple(_find_backwards(model, function)))
 
 
-def _find_backwards(function: FunctionInfo) -> Iterator[_Backward]:
+def _find_backwards(model: Model, function: FunctionInfo) -> Iterator[_Backward]:
     for record in function.calls_made:
         call = record.call
         if last_name(call.func) not in _BACKWARD or not isinstance(call.func, ast.Attribute):
@@ -277,7 +279,8 @@ def _find_backwards(function: FunctionInfo) -> Iterator[_Backward]:
         loop = _loop_of(record.statement, function)
         says = f"`{ast.unparse(call)}` goes through this graph and is done with it"
         yield _Backward(_made_of(sent, record.statement, loop, function), record.statement, loop, says)
-    if function.name in _RETURNED_LOSS and function.cls is not None and not function.index.calls.get("manual_backward"):
+    by_hand = model.home(function).calls_named("manual_backward")
+    if function.name in _RETURNED_LOSS and function.cls is not None and not by_hand:
         for node in function.statements:
             if isinstance(node, ast.Return) and isinstance(node.value, ast.Name):
                 says = f"{_RETURNED_LOSS[function.name]} goes backward through what `{function.name}` returns"
@@ -307,28 +310,17 @@ def _made_of(sent: ast.expr, statement: ast.stmt, loop: ast.stmt | None, functio
 
 
 def _loop_of(statement: ast.stmt, function: FunctionInfo) -> ast.stmt | None:
-    current: ast.stmt | None = statement
-    places = function.index.places
-    while current is not None:
-        parent, field = places[current].parent, places[current].field
-        if isinstance(parent, _LOOPS) and field == "body":
-            return parent
-        current = parent
-    return None
+    return next(iter(function.place_of(statement).loops()), None)
 
 
 def _guards(statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) -> frozenset[tuple[int, str]]:
     """The branches inside the loop around a statement."""
     found = set()
-    current = statement
-    places = function.index.places
-    while (parent := places[current].parent) is not None and parent is not loop:
-        if not isinstance(parent, (ast.With, ast.AsyncWith)) and (parent, places[current].field) != (
-            parent,
-            "finalbody",
-        ):
-            found.add((id(parent), places[current].field))
-        current = parent
+    for place in function.place_of(statement).outwards():
+        if place.parent is None or place.parent is loop:
+            break
+        if not isinstance(place.parent, (ast.With, ast.AsyncWith)) and place.field != "finalbody":
+            found.add((id(place.parent), place.field))
     return frozenset(found)
 
 

@@ -6,14 +6,14 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
 
 _BACKWARD = ("backward", "manual_backward")
 _USES_GRAPHS = ("grad", "jacobian", "hessian", "jvp", "vjp", "register_hook")
@@ -30,16 +30,16 @@ class LastBackward(NamedTuple):
 
 def needlessly_retained(model: Model) -> Iterator[LastBackward]:
     """Needlessly retained graphs, in source order; none if a pass passes anything but numbers to the next."""
-    for function in model.index.functions:
+    for function in model.functions:
         records = [record for record in function.calls_made if last_name(record.call.func) in _BACKWARD]
         retaining = [record for record in records if _retains(record.call)]
         if not retaining or any(last_name(record.call.func) in _USES_GRAPHS for record in function.calls_made):
             continue
         last = max(records, key=lambda record: record.call.lineno)
-        if last not in retaining or not _follows_all(last, records, function):
+        if last not in retaining or not _follows_all(last, records):
             continue
-        hot_path = model.frequency.of(last.statement)
-        if hot_path is None or _is_part_of_step(model, last, function) or _carries(model, hot_path.loop, function):
+        hot_path = model.hot_path_of(last.statement)
+        if hot_path is None or _is_part_of_step(model, last) or _carries(model, hot_path.loop, function):
             continue
         if hot_path.loop is None and _gives_back(function):
             continue
@@ -54,16 +54,15 @@ def _retains(call: ast.Call) -> bool:
     return isinstance(kept, ast.Constant) and kept.value is True and not given.keys() & {"create_graph", None}
 
 
-def _follows_all(last: CallRecord, records: list[CallRecord], function: FunctionInfo) -> bool:
+def _follows_all(last: CallRecord, records: list[CallRecord]) -> bool:
     """Whether every other backward pass is in the last one's block: none in a loop, a branch, or after it."""
-    block = function.index.places[last.statement].block
+    block = last.place.block
     return all(record.statement in block for record in records)
 
 
-def _is_part_of_step(model: Model, last: CallRecord, function: FunctionInfo) -> bool:
+def _is_part_of_step(model: Model, last: CallRecord) -> bool:
     """`for loss in losses: loss.backward(...)` inside the loop over batches."""
-    outer = model.loops.enclosing(last.statement)[1:]
-    return any(not isinstance(loop, ast.While) and model.loops.loader_in(loop.iter, function) for loop in outer)
+    return any(map(model.walks_loader, last.place.loops()[1:]))
 
 
 def _gives_back(function: FunctionInfo) -> bool:
@@ -91,7 +90,7 @@ def _carries(model: Model, loop: ast.stmt | None, function: FunctionInfo) -> boo
 
 
 def _harmless(model: Model, node: ast.AST, function: FunctionInfo) -> bool:
-    return model.inference.frame_value(function, node).kind in _HARMLESS_KINDS  # type: ignore[arg-type]
+    return model.value_in(function, node).kind in _HARMLESS_KINDS  # type: ignore[arg-type]
 
 
 def _stores(node: ast.AST) -> Iterator[str]:
