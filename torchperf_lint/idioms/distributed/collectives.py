@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import collectives
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -27,16 +27,17 @@ def asks_only_for_others(model: Model, site: Site) -> bool:
 
 def _tests_around(model: Model, site: Site) -> Iterator[ast.expr]:
     hot_path = model.hot_path(site)
-    current = model.index.places[model.statement_of(site.node)].parent
-    while current is not None and (hot_path is None or current is not hot_path.loop):
-        if isinstance(current, (ast.If, ast.While)):
-            yield current.test
-        current = model.index.places[current].parent
+    loop = None if hot_path is None else hot_path.loop
+    for around in model.place(site.node).around():
+        if around is loop:
+            return
+        if isinstance(around, (ast.If, ast.While)):
+            yield around.test
 
 
 def stands_beside_a_clock(model: Model, site: Site) -> bool:
     """Whether the statement before or after the site's reads a clock: then the program wants to wait."""
-    place = model.index.places[model.statement_of(site.node)]
+    place = model.place(site.node)
     beside = place.block[max(place.position - 1, 0) : place.position + 2]
     return any(
         isinstance(node, ast.Call) and last_name(node.func) in _CLOCKS for each in beside for node in subtree(each)
@@ -45,9 +46,8 @@ def stands_beside_a_clock(model: Model, site: Site) -> bool:
 
 def parameter_walk(model: Model, site: Site) -> Because | None:
     """The loop over parameters whose gradients the collective at the site reduces one by one."""
-    call, statement = model.ast_of(site.node), model.statement_of(site.node)
-    loops = model.loops.enclosing(statement)
-    loop = loops[0] if loops else None
+    call, place = model.ast_of(site.node), model.place(site.node)
+    loop = next(iter(place.loops()), None)
     if not isinstance(loop, ast.For) or not isinstance(call, ast.Call) or not call.args:
         return None
     targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
@@ -59,15 +59,12 @@ def parameter_walk(model: Model, site: Site) -> Because | None:
     over_gradients = any("grad" in name.lower() for name in walked)
     if not (over_parameters and rest in ("grad", "grad.data")) and not (over_gradients and rest in ("", "data")):
         return None
-    current = model.index.places[statement].parent
-    while current is not None and current is not loop:
-        if isinstance(current, ast.If) and not _asks_for_gradient(current.test):
-            return None
-        current = model.index.places[current].parent
+    if not all(map(_asks_for_gradient, place.tests(loop))):
+        return None
     earlier = [each for each in loop.body if isinstance(each, ast.If) and isinstance(each.body[-1], ast.Continue)]
     if any(not _asks_for_gradient(each.test) for each in earlier):
         return None
-    return Because(loop.lineno, "this loop walks over the parameters", model.function_of(site).index.path)
+    return Because(loop.lineno, "this loop walks over the parameters", model.path)
 
 
 def _asks_for_gradient(test: ast.expr) -> bool:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo, Place
 
 _KEEPS_LOSS = frozenset("detach clone data repeat expand mean sum unsqueeze view reshape float half item".split())
 
@@ -28,7 +28,7 @@ def reduced_loss(model: Model, site: Site, *, in_place: bool) -> str | None:
     sent = _sent_backward(function)
     root, detached = _root(call.args[0])
     if root is not None and root not in sent and not detached:
-        bound = [_root(each) for each in model.frequency.bindings(function, root)]
+        bound = [_root(each) for each in model.bindings(function, root)]
         roots = {each for each, _ in bound}
         if len(roots) != 1 or not all(copied for _, copied in bound):
             return None
@@ -70,41 +70,33 @@ def _root(node: ast.expr) -> tuple[str | None, bool]:
 
 def reduces_too_often(model: Model, site: Site) -> tuple[Because, ...] | None:
     """Evidence that each `backward()` at the site reduces gradients that are used only after several of them."""
-    function, statement = model.function_of(site), model.statement_of(site.node)
-    loops = [each for each in model.loops.enclosing(statement) if isinstance(each, (ast.For, ast.While))]
-    if not loops:
+    place = model.place(site.node)
+    function = place.function
+    loop = next((each for each in place.loops() if isinstance(each, (ast.For, ast.While))), None)
+    if loop is None:
         return None
-    step = _later_step(model, statement, function, loops[0])
-    wrapped = None if step is None else _wrapped_here(model, function, loops[0])
+    step = _later_step(model, place, loop)
+    wrapped = None if step is None else _wrapped_here(model, function, loop)
     if step is None or wrapped is None:
         return None
-    return (wrapped, Because(step, "the optimizer takes a step only after several passes", function.index.path))
+    return (wrapped, Because(step, "the optimizer takes a step only after several passes", function.path))
 
 
-def _later_step(model: Model, statement: ast.stmt, function: FunctionInfo, loop: ast.For | ast.While) -> int | None:
+def _later_step(model: Model, place: Place, loop: ast.For | ast.While) -> int | None:
     """The line of the loop's only optimizer step, if a remainder test guards it and not `backward`."""
     steps = []
+    function = place.function
     for record in function.calls_made:
         func = record.call.func
         if isinstance(func, ast.Attribute) and func.attr == "step":
-            kind = model.inference.frame_value(function, func.value).kind
-            if kind in (Kind.OPTIMIZER, Kind.SCALER) and loop in model.loops.enclosing(record.statement)[:1]:
+            kind = model.value_in(function, func.value).kind
+            if kind in (Kind.OPTIMIZER, Kind.SCALER) and loop in record.place.loops()[:1]:
                 steps.append(record)
-    tests = {id(test): test for record in steps for test in _tests(model, record.statement, loop)}
-    own = {id(test) for test in _tests(model, statement, loop)}
+    tests = {id(test): test for record in steps for test in record.place.tests(loop)}
+    own = {id(test) for test in place.tests(loop)}
     counted = [test for key, test in tests.items() if key not in own and _is_remainder(test)]
-    every = all(any(_is_remainder(test) for test in _tests(model, each.statement, loop)) for each in steps)
+    every = all(any(_is_remainder(test) for test in each.place.tests(loop)) for each in steps)
     return steps[0].call.lineno if steps and counted and every else None
-
-
-def _tests(model: Model, statement: ast.stmt, loop: ast.stmt) -> list[ast.expr]:
-    found = []
-    current = model.index.places[statement].parent
-    while current is not None and current is not loop:
-        if isinstance(current, ast.If):
-            found.append(current.test)
-        current = model.index.places[current].parent
-    return found
 
 
 def _is_remainder(test: ast.expr) -> bool:
@@ -120,8 +112,8 @@ def _is_remainder(test: ast.expr) -> bool:
 def _wrapped_here(model: Model, function: FunctionInfo, loop: ast.stmt) -> Because | None:
     """Where the model that the loop calls is wrapped: in the function, or in a caller that passes it."""
     called = {record.call.func.id for record in function.calls_made if isinstance(record.call.func, ast.Name)}
-    for record in model.index.calls_named("DistributedDataParallel"):
-        if model.inference.frame_value(record.function, record.call.func).ref not in _WRAPPERS:
+    for record in model.calls_named("DistributedDataParallel"):
+        if model.value_in(record.function, record.call.func).ref not in _WRAPPERS:
             continue
         assigned = record.statement.targets[0] if isinstance(record.statement, ast.Assign) else None
         name = assigned.id if isinstance(assigned, ast.Name) else None
@@ -129,7 +121,7 @@ def _wrapped_here(model: Model, function: FunctionInfo, loop: ast.stmt) -> Becau
             continue
         given = {name} if record.function is function else _received_as(model, function, record.function, name)
         if given & called:
-            return Because(record.call.lineno, "the model is wrapped here", function.index.path)
+            return Because(record.call.lineno, "the model is wrapped here", function.path)
     return None
 
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.idioms.placing import has_rows_to_itself
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import Block, FunctionInfo, Index
+    from torchperf_lint.model.handles import Block, FunctionInfo, Place
     from torchperf_lint.syntax.source import Source
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -67,14 +69,13 @@ def script_around(model: Model, site: Site, loader: str) -> Script | None:
     None for other shapes: nothing may leave the block or its loop over epochs early, each of their statements must
     have its own lines, and no function may divide a training sum by the number of all samples.
     """
-    index, source = model.index, model.source
-    statement, function = model.statement_of(site.node), model.function_of(site)
-    if not isinstance(function.node, ast.Module):
-        called = index.calls.get(function.name, [])
-        if len(called) != 1 or called[0].function is not index.module:
+    source, place = model.source, model.place(site.node)
+    if place.function is not model.top:
+        called = model.calls_named(place.function.name)
+        if len(called) != 1 or called[0].function is not model.top:
             return None
-    block = _block_around(statement, function, index)
-    if any(_averages_over_set(each) for each in index.functions):
+    block = _block_around(place)
+    if any(map(_averages_over_set, model.functions)):
         return None
     used = [node for node in subtree(ast.Module(block, [])) if isinstance(node, ast.Name) and node.id == loader]
     loops = [each for each in block if isinstance(each, ast.For) and any(_within(node, each) for node in used)]
@@ -93,25 +94,30 @@ def script_around(model: Model, site: Site, loader: str) -> Script | None:
 
 def always_runs(model: Model, site: Site, but_for: str) -> bool:
     """Whether the site runs whenever its script does, except for tests on `but_for()`."""
-    return _always_runs(model.statement_of(site.node), model.index, but_for)
+    return all(_runs(place, but_for) for place in _in_script(model.place(site.node)))
 
 
-def _always_runs(statement: ast.stmt, index: Index, but_for: str) -> bool:
-    parent = index.places[statement].parent
+def _runs(place: Place, but_for: str) -> bool:
+    """Whether nothing directly around the statement decides whether it runs, except for tests on `but_for()`."""
+    parent = place.parent
     if parent is None or _is_main_guard(parent):
         return True
-    if not isinstance(parent, ast.If) or index.places[statement].field != "body":
+    if not isinstance(parent, ast.If) or place.field != "body":
         return False
     asks = [node for node in subtree(parent.test) if isinstance(node, ast.Call) and dotted(node.func) is not None]
-    only = len(asks) == 1 and last_name(asks[0].func) == but_for and isinstance(parent.test, ast.Compare)
-    return only and _always_runs(parent, index, but_for)
+    return len(asks) == 1 and last_name(asks[0].func) == but_for and isinstance(parent.test, ast.Compare)
 
 
-def _block_around(statement: ast.stmt, function: FunctionInfo, index: Index) -> Block:
-    current = statement
-    while (parent := index.places[current].parent) is not None and not _is_main_guard(parent):
-        current = parent
-    return index.places[current].block
+def _in_script(place: Place) -> Iterator[Place]:
+    """The places of the statement, and of those around it within its function or `if __name__ == "__main__":`."""
+    for each in place.outwards():
+        yield each
+        if each.parent is not None and _is_main_guard(each.parent):
+            return
+
+
+def _block_around(place: Place) -> Block:
+    return list(_in_script(place))[-1].block
 
 
 def _is_main_guard(statement: ast.stmt) -> bool:

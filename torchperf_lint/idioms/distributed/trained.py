@@ -6,11 +6,13 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.handles import dotted, last_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import FunctionInfo, Index
+    from torchperf_lint.model.handles import FunctionInfo, Place
 
 _GOES_BACKWARD = frozenset({"backward", "manual_backward"})
 _RECORDS_NOTHING = frozenset({"no_grad", "inference_mode"})
@@ -23,7 +25,7 @@ def training_place(model: Model, site: Site) -> Because | None:
     None if nothing in the file trains, or if the wrapped model is provably only used without gradients. A place in
     the same function comes first, then one in the same class.
     """
-    places = model.remember("training_places", lambda: _training_places(model.index))
+    places = model.remember("training_places", lambda: _training_places(model.functions))
     here = model.function_of(site)
     near = [place for place in places if _within(place.function, here) or _within(here, place.function)]
     if not near and _only_evaluates(model, site, here):
@@ -43,9 +45,9 @@ class _Place(NamedTuple):
     function: FunctionInfo
 
 
-def _training_places(index: Index) -> list[_Place]:
+def _training_places(functions: Iterable[FunctionInfo]) -> list[_Place]:
     found = []
-    for function in index.functions:
+    for function in functions:
         for record in function.calls_made:
             func, row = record.call.func, record.call.lineno
             name, path = last_name(func) or "", dotted(func) or last_name(func) or ""
@@ -75,8 +77,8 @@ def _only_evaluates(model: Model, site: Site, function: FunctionInfo) -> bool:
     if not isinstance(target, ast.Name) or isinstance(function.node, ast.Module):
         return False
     records_nothing = any(last_name(_called(each)) in _RECORDS_NOTHING for each in function.decorators)
-    called = {id(record.call.func): record.statement for record in function.calls_made}
-    nested = {inner for inner in model.index.functions if inner is not function and _within(inner, function)}
+    called = {id(record.call.func): record.place for record in function.calls_made}
+    nested = {inner for inner in model.functions if inner is not function and _within(inner, function)}
     if any(_reads(inner, target.id) for inner in nested):
         return False
     for node in _reads(function, target.id):
@@ -87,7 +89,7 @@ def _only_evaluates(model: Model, site: Site, function: FunctionInfo) -> bool:
             around = function.parents.get(function.parents.get(parent, parent))
             if not isinstance(around, ast.Expr):
                 return False
-        elif id(node) not in called or not (records_nothing or _is_guarded(called[id(node)], model.index)):
+        elif id(node) not in called or not (records_nothing or _is_guarded(called[id(node)])):
             return False
     return True
 
@@ -104,16 +106,13 @@ def _called(node: ast.expr) -> ast.expr:
     return node.func if isinstance(node, ast.Call) else node
 
 
-def _is_guarded(statement: ast.stmt, index: Index) -> bool:
+def _is_guarded(place: Place) -> bool:
     """Whether a `with torch.no_grad():` is around the statement."""
-    current: ast.stmt | None = statement
-    while current is not None:
-        if isinstance(current, (ast.With, ast.AsyncWith)) and any(
-            last_name(_called(item.context_expr)) in _RECORDS_NOTHING for item in current.items
-        ):
-            return True
-        current = index.places[current].parent
-    return False
+    return any(
+        isinstance(around, (ast.With, ast.AsyncWith))
+        and any(last_name(_called(item.context_expr)) in _RECORDS_NOTHING for item in around.items)
+        for around in (place.statement, *place.around())
+    )
 
 
 def is_unwrapped(model: Model, name: str) -> bool:
@@ -122,5 +121,5 @@ def is_unwrapped(model: Model, name: str) -> bool:
         isinstance(statement, ast.Assign)
         and dotted(statement.value) == f"{name}.module"
         and name in map(dotted, statement.targets)
-        for statement in model.index.places
+        for statement in model.statements
     )

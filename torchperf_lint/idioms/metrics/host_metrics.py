@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.idioms.metrics.metric_calls import FORWARD, hot_metric_calls
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value
+from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.syntax import shape
 from torchperf_lint.syntax.tree import subtree
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.metrics.metric_calls import MetricCall
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo
 
 LIBRARIES = ("sklearn.metrics.", "skimage.metrics.")
 _NO_SCORES = ("pairwise", "distances", "kernel", "scorer", "similarity.", "make_", "get_", "check_")
@@ -56,10 +56,10 @@ def feeds_host_metric(model: Model, site: Site) -> bool:
 def _host_metrics(model: Model) -> Iterator[HostMetric]:
     if not model.mentions("sklearn", "skimage"):
         return
-    names = tuple(sorted(model.index.calls))
+    names = tuple(sorted(model.called_names))
 
     def is_score(record: CallRecord) -> bool:
-        value = model.inference.frame_value(record.function, record.call.func)
+        value = model.value_in(record.function, record.call.func)
         return value.kind is Kind.LIBRARY and _is_score(value.ref or "")
 
     for site in model.sites(names, True, is_score, near_device=False):
@@ -161,10 +161,8 @@ class _Fetches:
         if name in self._names or name in self._function.parameter_names or not self._may_follow(name):
             return
         self._names.add(name)
-        for bound in self._model.frequency.bindings(self._function, name):
-            statement = next((s for s in self._function.index.places if getattr(s, "value", None) is bound), None)
-            if statement is not None and self._model.frequency.of(statement) is not None:
-                self.look_into(bound)
+        for bound in self._model.hot_bindings(self._function, name):
+            self.look_into(bound)
 
     def _fetches(self, call: ast.Call) -> bool:
         """`x.cpu()`, `x.detach().cpu().numpy()` of a tensor on the device."""
@@ -180,7 +178,7 @@ class _Fetches:
             node = node.func.value
 
     def _value(self, node: ast.expr) -> Value:
-        return self._model.inference.frame(self._function).values.get(node, UNKNOWN)
+        return self._model.value_in(self._function, node)
 
 
 def _holds(outer: ast.AST, inner: ast.AST) -> bool:

@@ -6,13 +6,12 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Value
-    from torchperf_lint.model.domain.interfaces import ValueQuestions
-    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import ClassInfo, FunctionInfo
 
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _MAY_HOLD = (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr, ast.Attribute, ast.Tuple, ast.keyword)
@@ -34,7 +33,7 @@ def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) 
     class's own methods, and branches on, comparisons of and strings from the argument or stored values.
     """
     cls = value.cls
-    function = None if cls is None else model.inference.method(cls, method)
+    function = None if cls is None else model.method(cls, method)
     if cls is None or function is None:
         return False
     if isinstance(parameter, int):
@@ -42,14 +41,14 @@ def only_adds_up(model: Model, value: Value, method: str, parameter: int | str) 
         if parameter >= len(names):
             return False
         parameter = names[parameter]
-    return _Walk(model.inference, cls).passes(function, {parameter})
+    return _Walk(model, cls).passes(function, {parameter})
 
 
 class _Walk:
     """A traversal of one method and the methods of its class that it calls."""
 
-    def __init__(self, inference: ValueQuestions, cls: ClassInfo) -> None:
-        self._inference = inference
+    def __init__(self, model: Model, cls: ClassInfo) -> None:
+        self._model = model
         self._cls = cls
         self._stored: set[str] = set()  # attributes that store the argument
 
@@ -102,7 +101,7 @@ class _Walk:
         is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         if not is_own or node.value.id != function.self_name:  # type: ignore[attr-defined]
             return None
-        return self._inference.method(self._cls, node.attr)  # type: ignore[attr-defined]
+        return self._model.method(self._cls, node.attr)  # type: ignore[attr-defined]
 
     def _follow(self, function: FunctionInfo, given: set[str]) -> None:
         """Add to `given`, and to the attributes, the names bound to values from the argument."""

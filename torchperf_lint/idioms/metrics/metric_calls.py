@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import last_name
 from torchperf_lint.syntax import cst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import HotPath, Model, Site, Value
-    from torchperf_lint.model.syntax.index import CallRecord
+    from torchperf_lint.model.handles import CallRecord
 
 METHODS = ("update", "forward", "__call__", "compute", "reset")
 FORWARD = ("forward", "__call__")
@@ -50,9 +51,9 @@ def tests_itself(model: Model, metric: Value) -> bool:
 def descent(model: Model, metric: Value) -> tuple[Because, ...]:
     """Evidence that the metric is an aggregator, if another file defines its class."""
     cls = metric.cls
-    if cls is None or cls.index is model.index:
+    if cls is None or model.has(cls):
         return ()
-    return (Because(cls.node.lineno, f"`{cls.name}` descends from `{class_name(metric)}`", cls.index.path),)
+    return (Because(cls.node.lineno, f"`{cls.name}` descends from `{class_name(metric)}`", cls.path),)
 
 
 def aggregates(model: Model, metric: Value) -> bool:
@@ -107,9 +108,9 @@ class Made(NamedTuple):
 def made_with(model: Model, keyword: str) -> Iterator[Made]:
     """The calls that make a metric with this argument, in source order."""
     named = {
-        name
-        for name, records in model.index.calls.items()
-        if any(each.arg == keyword for record in records for each in record.call.keywords)
+        last_name(record.call.func) or ""
+        for record in model.all_calls
+        if any(each.arg == keyword for each in record.call.keywords)
     }
 
     def makes_metric(record: CallRecord) -> bool:
@@ -125,13 +126,13 @@ def made(model: Model) -> tuple[Made, ...]:
 
 
 def _made(model: Model) -> Iterator[Made]:
-    names = tuple(sorted(name for name in model.index.calls if name[:1].isupper()))
+    names = tuple(sorted(name for name in model.called_names if name[:1].isupper()))
     for site in model.sites(names, False, lambda record: _is_made(model, record) is not None):
         yield Made(site, model.value(site.node))
 
 
 def _is_made(model: Model, record: CallRecord) -> Value | None:
-    value = model.inference.frame_value(record.function, record.call)
+    value = model.value_in(record.function, record.call)
     return value if value.kind is Kind.METRIC and value.created is record.call else None
 
 

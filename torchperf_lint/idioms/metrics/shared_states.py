@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms.metrics.metric_calls import FORWARD, made
 from torchperf_lint.knowledge import torchmetrics_api
-from torchperf_lint.model.syntax.scope import names_bound_in
+from torchperf_lint.model.handles import names_bound_in
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _fed(model: Model, each: Made) -> Iterator[_Fed]:
         )
         reads = frozenset(name.value for argument in call.args for name in shape.names_in(argument.value))
         statement = model.statement_of(call)
-        block = model.index.places[statement].block
+        block = model.place_of(statement).block
         yield _Fed(each, site, statement, block, arguments, reads, hot_path)
 
 

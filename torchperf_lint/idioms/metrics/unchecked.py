@@ -61,7 +61,7 @@ def _base(model: Model, metric: Metric) -> str | None:
     root = (path or "").partition(".")[0]
     meanings = [
         (statement.module or "", alias.name) if isinstance(statement, ast.ImportFrom) else (alias.name, "")
-        for statement in model.index.module.body
+        for statement in model.top.body
         if isinstance(statement, (ast.Import, ast.ImportFrom))
         for alias in statement.names
         if (alias.asname or alias.name.partition(".")[0]) == root
@@ -101,7 +101,7 @@ def _definition(model: Model, kind: str, base: str) -> str | None:
 
 def _stands_above(model: Model, kind: str, text: str, site: Site) -> bool:
     """Whether this very class is defined already, before the metric is made."""
-    for statement in model.index.module.body:
+    for statement in model.top.body:
         if isinstance(statement, ast.ClassDef) and statement.name == _name(kind):
             start = model.source.line_starts[statement.lineno - 1]
             written = model.source.utf8[start:].decode()

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.domain.values import Kind, Value
-from torchperf_lint.model.syntax.index import names_in
+from torchperf_lint.model.handles import names_in
 from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import subtree
 
@@ -38,7 +38,7 @@ def _walked_over(model: Model, each: MetricCall, name: str) -> Iterator[ast.expr
         if generators and any(inner is call for inner in subtree(node)):
             around += [part for part in generators if name in names_in(part.target)]
     yield from (part.iter for part in reversed(around))
-    for loop in model.loops.enclosing(statement):
+    for loop in model.place_of(statement).loops():
         if isinstance(loop, (ast.For, ast.AsyncFor)) and name in names_in(loop.target):
             yield loop.iter
 
@@ -52,4 +52,4 @@ def _held(model: Model, each: MetricCall, node: ast.expr) -> Value:
             node = node.args[0]
         else:
             break
-    return model.inference.frame_value(model.function_of(each.site), node)
+    return model.value_in(model.function_of(each.site), node)
