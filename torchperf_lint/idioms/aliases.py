@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import pure_functions
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.handles import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
 
 MAY_BE_ITSELF = VIEW_METHODS | frozenset(
     "detach contiguous to cpu cuda type type_as float double half bfloat16 long int short bool numpy chunk split "
@@ -44,11 +44,11 @@ def memory_of(model: Model, function: FunctionInfo, node: ast.expr) -> Iterator[
 
     A tensor on the accelerator is no view of host memory.
     """
-    bound = function.index.note(("bound", function), lambda: _bindings(function))
+    bound = function.note(("bound", function), lambda: _bindings(function))
     pending, seen = [node], {node}
     for each in pending:
         yield each
-        value = model.inference.frame_value(function, each)
+        value = model.value_in(function, each)
         if not value.device.on_accelerator and value.kind is not Kind.NUMBER:
             further = bound.get(each.id, []) if isinstance(each, ast.Name) else _shared_by(model, function, each)
             pending += [one for one in further if one not in seen]
@@ -72,7 +72,7 @@ def _shared_by(model: Model, function: FunctionInfo, node: ast.expr) -> list[ast
     if name not in _SHARES and not name.endswith("_") and not has_copy:
         return []
     func = node.func
-    if isinstance(func, ast.Attribute) and model.inference.frame_value(function, func).kind is not Kind.LIBRARY:
+    if isinstance(func, ast.Attribute) and model.value_in(function, func).kind is not Kind.LIBRARY:
         return [func.value]
     return node.args
 

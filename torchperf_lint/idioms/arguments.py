@@ -6,13 +6,11 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind, Value
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax import cst, shape
-from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
-    from torchperf_lint.model.syntax.index import Index
 
 _CHANGES = frozenset("update setdefault pop popitem clear".split())
 
@@ -52,9 +50,9 @@ def given(model: Model, call: cst.Call, name: str, position: int | None = None) 
     return Given(None)
 
 
-def _may_change(index: Index, name: str) -> bool:
+def _may_change(model: Model, name: str) -> bool:
     """Whether the file subscripts the name, merges others into it, or calls a method that changes it."""
-    return index.note(("changes", name), lambda: any(_changes(node, name) for node in subtree(index.module.node)))
+    return model.remember(("changes", name), lambda: any(_changes(node, name) for node in model.top.nodes))
 
 
 def _changes(node: ast.AST, name: str) -> bool:
@@ -71,6 +69,6 @@ def _entries(model: Model, mapping: cst.BaseExpression) -> dict[object, Value] |
     if value.kind is not Kind.CONTAINER or value.ref != "dict" or value.items is None:
         return None
     name = shape.dotted(mapping)
-    if name is not None and _may_change(model.index, name):
+    if name is not None and _may_change(model, name):
         return None
     return dict(value.items)

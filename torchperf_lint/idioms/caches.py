@@ -6,14 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.handles import dotted
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Place
+    from torchperf_lint.model.handles import CallRecord, FunctionInfo, Place
 
 _LEAVES = (ast.Return, ast.Continue)
 
@@ -32,16 +32,14 @@ def _fills(
         return True
     if len(way) > bounds.MOST_CALLS_TO_CACHE:
         return False
-    callers = [record for record in model.inference.callers(function) if record.function not in way]
+    callers = [record for record in model.callers(function) if record.function not in way]
     hot = [record for record in callers if runs_in_every_step(model, record)]
     return bool(hot) and all(_fills(model, each.statement, each.function, kept, (*way, each.function)) for each in hot)
 
 
 def runs_in_every_step(model: Model, record: CallRecord) -> bool:
     """Whether a call, in any file of the project, runs in every step."""
-    program, index = model.inference.program, record.function.index
-    hot_path = model.frequency if program is None or index is model.index else program.file_of(index).frequency
-    return hot_path.of(record.statement) is not None
+    return model.home(record.function).hot_path_of(record.statement) is not None
 
 
 def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
@@ -57,7 +55,7 @@ def _kept_by(statement: ast.stmt, function: FunctionInfo) -> Iterator[str]:
 
 def _holders(function: FunctionInfo) -> dict[str, list[ast.expr]]:
     """The attributes and containers assigned from a name, by that name: `self.mask` by `mask`."""
-    return function.index.note(("holders", function), lambda: _held(function))
+    return function.note(("holders", function), lambda: _held(function))
 
 
 def _held(function: FunctionInfo) -> dict[str, list[ast.expr]]:
@@ -75,19 +73,15 @@ def _container(target: ast.expr) -> str:
 
 def guards(statement: ast.stmt, function: FunctionInfo) -> Iterator[ast.expr]:
     """The tests that guard the statement: of an `if` around it, or of one that leaves the function before it."""
-    places = function.index.places
-    current: ast.stmt | None = statement
-    while current is not None:
-        place = places[current]
+    for place in function.place_of(statement).outwards():
         yield from (test for position, test in _leaving(function, place) if position < place.position)
         if isinstance(place.parent, ast.If):
             yield place.parent.test
-        current = place.parent
 
 
 def _leaving(function: FunctionInfo, place: Place) -> list[tuple[int, ast.expr]]:
     """The tests in the place's block that leave the function or the pass, each with its position."""
-    return function.index.note(
+    return function.note(
         ("leaving", id(place.block)),
         lambda: [
             (position, each.test)

@@ -6,13 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import backend_flags, timing
-from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchperf_lint.model.syntax.code import Code
-    from torchperf_lint.model.syntax.index import Index
+    from torchperf_lint.model.handles import Code
 
 
 def replays_graphs(code: Code) -> bool:
@@ -42,7 +40,7 @@ def trains(*files: Code) -> bool:
 
 
 def _trains(code: Code) -> bool:
-    functions = code.index.functions
+    functions = code.functions
     hooks = any(function.name.endswith("_dataloader") and function.cls is not None for function in functions)
     return hooks or code.calls(".backward", ".fit") or code.names("training_step", "accelerator.accumulate")
 
@@ -59,11 +57,11 @@ def names_sparse(files: Iterable[Code]) -> bool:
 
 def tells_tuples(files: Iterable[Code]) -> bool:
     """Whether one of the files distinguishes tuples from other sequences: `isinstance(x, tuple)`, `(list, tuple)`."""
-    return any(_tells_tuples(code.index) for code in files)
+    return any(_tells_tuples(code) for code in files)
 
 
-def _tells_tuples(index: Index) -> bool:
-    for node in subtree(index.module.node):
+def _tells_tuples(code: Code) -> bool:
+    for node in code.nodes:
         among = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else ()
         if any(isinstance(each, ast.Name) and each.id == "tuple" for each in among):
             return True

@@ -63,7 +63,7 @@ def beside(model: Model, statement: ast.stmt, lines: Sequence[str], *, behind: b
 
 def lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | None:
     """Move the site's one-line statement before the hot loop; None if that leaves the body empty."""
-    rows, place = own_rows(model, site), model.index.places[model.statement_of(site.node)]
+    rows, place = own_rows(model, site), model.place(site.node)
     if rows is None or rows[0] != rows[1] or len(place.block) < 2 or not site.tree.lossless:
         return None
     if hot_path.loop is None or place.parent is not hot_path.loop or place.field != "body":
@@ -76,7 +76,7 @@ def lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | No
 def deleted(model: Model, site: Site) -> Edit | None:
     """Delete the site's one-line statement; None if that leaves a block empty, or deletes a comment."""
     rows = own_rows(model, site)
-    block = model.index.places[model.statement_of(site.node)].block
+    block = model.place(site.node).block
     if rows is None or rows[0] != rows[1] or len(block) < 2 or not site.tree.lossless:
         return None
     if "#" in model.source.line(rows[0]):
@@ -95,12 +95,12 @@ def removed(model: Model, site: Site, others: Sequence[Site] = ()) -> Edit | Non
 
 
 def _without(model: Model, statement: ast.stmt, gone: set[ast.stmt]) -> Edit | None:
-    source, place = model.source, model.index.places[statement]
+    source, place = model.source, model.place_of(statement)
     if all(each is statement or each in gone for each in place.block):
         around = place.parent
         if not isinstance(around, ast.If) or around.orelse or not is_for_every_run(around.test):
             return None
-        if place.field != "body" or model.index.places[around].field == "orelse":
+        if place.field != "body" or model.place_of(around).field == "orelse":
             return None
         return _without(model, around, gone)
     rows = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
@@ -121,7 +121,7 @@ def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edi
     source, row = model.source, site.rows[0]
     imported: set[str] = set()
     above_end = 0
-    for statement in model.index.module.body:
+    for statement in model.top.body:
         first = first_row(statement)
         if first <= row <= (statement.end_lineno or row):
             if not names <= imported:
@@ -141,7 +141,7 @@ def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edi
 def import_line(model: Model, module: str) -> Edit | None:
     """Insert `import module` in order among the file's first imports; None if it has none at its top."""
     group: list[ast.Import | ast.ImportFrom] = []
-    for statement in model.index.module.body:
+    for statement in model.top.body:
         is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
         if not isinstance(statement, (ast.Import, ast.ImportFrom)) or is_future:
             continue

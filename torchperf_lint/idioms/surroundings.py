@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.idioms import writes
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import last_name, names_in
-from torchperf_lint.model.syntax.scope import names_bound_in
+from torchperf_lint.model.handles import last_name, names_bound_in, names_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
+    from torchperf_lint.model.handles import ClassInfo, FunctionInfo
 
 _RECKONS = frozenset({"min", "max", "int", "round", "abs"})
 
@@ -31,13 +30,13 @@ def inner_walks(model: Model, site: Site) -> list[Walk]:
     """The `for` loops around the site inside its batch loop, innermost first."""
     function = model.function_of(site)
     found: list[Walk] = []
-    for loop in model.loops.enclosing(model.statement_of(site.node)):
-        if model.loops.classify(loop, function).kind is not LoopKind.OTHER:
+    for loop in model.place(site.node).loops():
+        if model.loop_info(loop).kind is not LoopKind.OTHER:
             break
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             targets = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
             parts = [node for node in subtree(loop.iter) if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
-            values = [model.inference.frame_value(function, part) for part in parts]
+            values = [model.value_in(function, part) for part in parts]
             tensors = any(value.kind is Kind.TENSOR and value.device.on_accelerator for value in values)
             found.append(Walk(targets, ast.unparse(loop.iter), tensors))
     return found
@@ -70,7 +69,7 @@ def binds_on_way(model: Model, hot_path: HotPath, path: str) -> bool:
 
 def always_in_loop(model: Model, site: Site, hot_path: HotPath) -> bool:
     """Whether the site's statement is directly in the body of the hot loop."""
-    place = model.index.places[model.statement_of(site.node)]
+    place = model.place(site.node)
     return hot_path.loop is not None and place.parent is hot_path.loop and place.field == "body"
 
 
@@ -85,7 +84,7 @@ def holds_whole_training(model: Model, site: Site) -> bool:
     name = _only_name(model, statement, function)
     if name is None or model.ast_of(site.node) is not statement.value:  # type: ignore[attr-defined]
         return False
-    block = model.index.places[statement].block
+    block = model.place_of(statement).block
     spans = [[each] for each in block if _opens(each, name)]
     begins, ends = ([i for i, each in enumerate(block) if _calls(each, name, method)] for method in ("start", "stop"))
     if len(begins) == len(ends) == 1:
@@ -96,9 +95,7 @@ def holds_whole_training(model: Model, site: Site) -> bool:
 def _only_name(model: Model, statement: ast.stmt, function: FunctionInfo) -> str | None:
     """The name that the statement alone binds in the function."""
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    if not isinstance(target, ast.Name) or target.id in model.index.rebound_elsewhere:
-        return None
-    return target.id if model.index.bound_names(function).count(target.id) == 1 else None
+    return target.id if isinstance(target, ast.Name) and model.bound_once(function, target.id) else None
 
 
 def _opens(statement: ast.stmt, name: str) -> bool:
@@ -115,8 +112,7 @@ def _calls(statement: ast.stmt, name: str, method: str) -> bool:
 def _trains(model: Model, statements: list[ast.stmt], function: FunctionInfo) -> bool:
     """Whether a training loop in these statements runs to its end."""
     return any(
-        model.loops.classify(node, function).trains
-        and not any(isinstance(inner, (ast.Break, ast.Return)) for inner in subtree(node))
+        model.loop_info(node).trains and not any(isinstance(inner, (ast.Break, ast.Return)) for inner in subtree(node))
         for statement in statements
         for node in subtree(statement)
         if isinstance(node, (ast.For, ast.AsyncFor, ast.While))
@@ -142,37 +138,34 @@ def ends_plainly(model: Model, hot_path: HotPath) -> bool:
 
     It does not if the function may catch an exception (a `try`, a `suppress()`), or if the loop has an `else`.
     """
-    return hot_path.loop is not None and not hot_path.loop.orelse and not _may_catch(hot_path.loop, model.index)
+    return hot_path.loop is not None and not hot_path.loop.orelse and not _may_catch(model, hot_path.loop)
 
 
 def may_be_caught(model: Model, site: Site) -> bool:
     """Whether the function around the site may catch an exception that its statement raises."""
-    return _may_catch(model.statement_of(site.node), model.index)
+    return _may_catch(model, model.statement_of(site.node))
 
 
-def _may_catch(statement: ast.stmt, index: Index) -> bool:
+def _may_catch(model: Model, statement: ast.stmt) -> bool:
     """Whether an exception raised by the statement may be caught in its function."""
-    current: ast.stmt | None = statement
-    while current is not None:
-        current = index.places[current].parent
-        if type(current).__name__ in ("Try", "TryStar"):
-            return True
-        if isinstance(current, (ast.With, ast.AsyncWith)) and any(_catches(item, index) for item in current.items):
-            return True
-    return False
+    return any(
+        type(around).__name__ in ("Try", "TryStar")
+        or (isinstance(around, (ast.With, ast.AsyncWith)) and any(_catches(model, item) for item in around.items))
+        for around in model.place_of(statement).around()
+    )
 
 
-def _catches(item: ast.withitem, index: Index) -> bool:
+def _catches(model: Model, item: ast.withitem) -> bool:
     """Whether a context manager may swallow an exception: a library's known for it, or one defined in this file."""
     call = item.context_expr
     if not isinstance(call, ast.Call):
-        return any(_swallows(cls) for cls in index.classes)
+        return any(map(_swallows, model.classes))
     name = last_name(call.func)
     if name in ("suppress", "raises", "assertRaises", "ExitStack", "AsyncExitStack"):
         return True
-    return any(cls.name == name and _swallows(cls) for cls in index.classes) or any(
+    return any(cls.name == name and _swallows(cls) for cls in model.classes) or any(
         function.name == name and any(isinstance(node, ast.Try) and node.handlers for node in function.nodes)
-        for function in index.functions
+        for function in model.functions
     )
 
 

@@ -9,8 +9,7 @@ from torchperf_lint.idioms.aliases import memory_of
 from torchperf_lint.knowledge import pure_functions
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.model.syntax.scope import names_bound_in
+from torchperf_lint.model.handles import dotted, last_name, names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import FunctionInfo
+    from torchperf_lint.model.handles import FunctionInfo
     from torchperf_lint.syntax import cst
 
 _MOVERS = ("to", "cuda", "type_as")
@@ -37,7 +36,7 @@ def written_in(function: FunctionInfo) -> tuple[tuple[ast.expr, int], ...]:
     Putting a moved tensor back under its key (`batch["x"] = batch["x"].to(device)`) writes a container, not a
     tensor, and is not included.
     """
-    return function.index.note(("written in", function), lambda: tuple(_writes_within(function.node)))
+    return function.note(("written in", function), lambda: tuple(_writes_within(function.node)))
 
 
 def writes_of(statement: ast.AST) -> Iterator[ast.expr]:
@@ -96,7 +95,7 @@ def paths_bound_in(loop: ast.stmt) -> set[str]:
 def makes_afresh(model: Model, name: str, site: Site) -> bool:
     """Whether the function binds `name` to results of arithmetic, losses and reductions only, never to a view."""
     function = model.function_of(site)
-    made = [value for value in model.frequency.bindings(function, name) if is_made(model, function, value)]
+    made = [value for value in model.bindings(function, name) if is_made(model, function, value)]
     stores = [
         node
         for node in function.nodes
@@ -111,7 +110,7 @@ def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
         return True
     if not isinstance(value, ast.Call) or any(keyword.arg in ("out", None) for keyword in value.keywords):
         return False
-    called = model.inference.frame_value(function, value.func)
+    called = model.value_in(function, value.func)
     ref = called.ref or ""
     if called.kind is Kind.MODULE:
         return ref == "criterion" or (ref.startswith("torch.nn.") and ref.endswith("Loss"))
@@ -121,7 +120,7 @@ def is_made(model: Model, function: FunctionInfo, value: ast.expr) -> bool:
         return made and ref.startswith("torch.")
     if not isinstance(value.func, ast.Attribute) or name not in FULL_REDUCTIONS or called.function is not None:
         return False
-    return model.inference.frame_value(function, value.func.value).holds_tensors
+    return model.value_in(function, value.func.value).holds_tensors
 
 
 def only_computes(ref: str, call: ast.Call) -> bool:
@@ -140,7 +139,7 @@ def handed_to_writers(model: Model, function: FunctionInfo) -> tuple[tuple[ast.e
 
 def _handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
     for record in function.calls_made:
-        called = model.inference.frame_value(function, record.call.func)
+        called = model.value_in(function, record.call.func)
         ref = called.ref or ""
         if called.kind is not Kind.LIBRARY or not ref.startswith(("torch.", "numpy.")):
             continue
@@ -185,7 +184,7 @@ def takes_models_away(model: Model, site: Site) -> bool:
             to_host = any("cpu" in ast.unparse(argument) or "meta" in ast.unparse(argument) for argument in node.args)
             taken = [node.func.value] if node.func.attr == "cpu" or (node.func.attr == "to" and to_host) else []
         for each in taken:
-            is_module = model.inference.frame_value(function, each).kind is Kind.MODULE
+            is_module = model.value_in(function, each).kind is Kind.MODULE
             if is_module or (last_name(each) or "").lower().endswith(("pipeline", "pipe", "model", "encoder", "vae")):
                 return True
     return False
@@ -201,7 +200,7 @@ def host_batch_written_after(model: Model, site: Site) -> bool:
     """Whether the function around the site may write in place to a host batch, on a later line or pass."""
     function = model.function_of(site)
     return any(
-        is_host_batch(model.inference.frame_value(function, written))
+        is_host_batch(model.value_in(function, written))
         for written in _behind(model, site, (*written_in(function), *handed_to_writers(model, function)))
     )
 
@@ -230,7 +229,7 @@ def _is_part(part: str, whole: str) -> bool:
 def _behind(model: Model, site: Site, written: Iterable[tuple[ast.expr, int]]) -> Iterator[ast.expr]:
     """What is written after the site, in this pass or the next, and the expressions that share its memory."""
     function = model.function_of(site)
-    loops = model.loops.enclosing(model.statement_of(site.node))
+    loops = model.place(site.node).loops()
     for each, row in written:
         for shared in memory_of(model, function, each):
             if row > site.rows[1] or any(_comes_again(model, loop, shared, row) for loop in loops):
@@ -255,9 +254,7 @@ def collates_tensors(value: Value) -> bool:
 
 def has_blocking_mover(model: Model, name: str) -> bool:
     """Whether a class of this file, or of a neighbour, has a method of that name without `non_blocking`."""
-    program, index = model.inference.program, model.index
-    around = [] if program is None else [analyzed.index for analyzed in program.neighbours(index)]
-    methods = [cls.methods[name] for each in (index, *around) for cls in each.classes if name in cls.methods]
+    methods = [cls.methods[name] for each in model.with_neighbours for cls in each.classes if name in cls.methods]
     return any(
         "non_blocking" not in method.parameter_names
         and (method.arguments is None or (method.arguments.kwarg is None and method.arguments.vararg is None))
@@ -277,7 +274,7 @@ def acts_as_tensor(model: Model, name: str, site: Site) -> bool:
             if any(isinstance(side, ast.Name) and side.id == name for side in sides) and _computes(node):
                 return True
         elif isinstance(node, ast.Call) and any(_is_or_moves(argument, name) for argument in node.args):
-            callee = model.inference.frame_value(function, node.func)
+            callee = model.value_in(function, node.func)
             ref = callee.ref or ""
             takes_tensors = ref.startswith("torch.") and ref not in _TAKE_ANYTHING
             if ref == "criterion" or (takes_tensors and callee.kind in (Kind.LIBRARY, Kind.MODULE)):
