@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.arguments import Given
     from torchperf_lint.model import Model, Site
-    from torchperf_lint.model.domain.loaders import Route, Samples
+    from torchperf_lint.model.handles import Route, Samples
 
 
 @rule(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.flow import Use
+    from torchperf_lint.model.handles import Use
 
 _OTHER_MATTERS = (goes_back, is_fetch, feeds_host_metric, is_one_read)
 """Whether the copy is part of a round trip, feeds a score, or is itself one read of several numbers."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
-    from torchperf_lint.model.flow import NameUses
+    from torchperf_lint.model.handles import NameUses
 
 
 @rule(
