@@ -16,6 +16,9 @@ import pytest
 
 from linting import ROOT
 from torchperf_lint import __version__
+from torchperf_lint.model.asking.code import CodeModel
+from torchperf_lint.model.asking.frequency import FrequencyModel
+from torchperf_lint.model.asking.values import ValueModel
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,6 +29,11 @@ LONGEST = 500
 
 ORDER_IN_MODEL = ("syntax", "project", "domain", "callgraph", "values", "frequency", "loaders")
 BELOW_THE_MODEL = ("model.bounds", "syntax", "knowledge", "engine.findings")
+OF_THE_MODEL = (
+    *(f"model.{name}" for name in ("HotPath", "Model", "Site", "Value")),
+    *("model.domain.frequency", "model.domain.provenance", "model.domain.values", "model.handles"),
+)
+"""All that idioms and rules import of the model: its questions, the data in their answers, and `handles`."""
 
 # Package or module -> what it may import of ours, by prefix; the longest key that fits a module holds.
 # Imports for type checkers count as well: a direction is a direction.
@@ -38,12 +46,12 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         for place, package in enumerate(ORDER_IN_MODEL)
     },
     "model": ("model", *BELOW_THE_MODEL),
-    "idioms": ("idioms", "model", "syntax", "knowledge", "engine.findings"),
+    "idioms": ("idioms", *OF_THE_MODEL, "model.bounds", "syntax", "knowledge", "engine.findings"),
     "rules": (
         "engine.declare",
         "engine.findings",
         "idioms",
-        "model",
+        *OF_THE_MODEL,
         "syntax.cst",
         "syntax.edits",
         "syntax.shape",
@@ -87,9 +95,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "verify.sources",
     ),
 }
-INSIDE_OF_MODEL = frozenset(
-    "analyzed ast_of entry_points frequency function_of index inference loops site_at sites source statement_of".split()
+FOR_IDIOMS = (
+    {name for part in (CodeModel, ValueModel, FrequencyModel) for name in vars(part) if not name.startswith("_")}
+    - {"code", "path"}
+) | frozenset(
+    "ast_of function_of home hot_expressions is_hot models_making models_of_loader name_given place route_of site_at "
+    "sites source statement_of with_neighbours".split()
 )
+"""The questions of `Model` by Python's own tree: a rule judges libcst nodes, and asks an idiom for the rest."""
+PARTS_OF_MODEL = frozenset("analyzed entry_points frequency index inference loops program recorder".split())
+"""What the model's parts call each other."""
 BY_LEVEL = {
     ("model.callgraph.calling", "MOST_CALLS"),
     ("model.domain.interfaces", "FARTHEST"),
@@ -184,7 +199,60 @@ def test_rules_import_only_what_they_may(path: Path) -> None:
         assert imported.split(".")[0] not in FOREIGN_TO_RULES, f"a rule must not import {imported}"
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "model":
-            assert node.attr not in INSIDE_OF_MODEL, f"`model.{node.attr}` is for idioms: a rule judges libcst nodes"
+            assert node.attr not in FOR_IDIOMS, f"`model.{node.attr}` is for idioms: a rule judges libcst nodes"
+
+
+@every_module
+def test_idioms_and_rules_only_ask_questions(path: Path) -> None:
+    if _name(path).startswith(("idioms.", "rules.")):
+        assert not _reads_parts(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "model.inference.frame_value(function, node)",
+        "self._model.frequency.of(statement)",
+        "model._inference.lineage(cls)",
+        "there._index",
+        "record.function.index.path",
+        "loops = model.loops",
+        "model.program.file_of(index)",
+        "(analyzed.loading for analyzed in model.analyzed)",
+    ],
+)
+def test_reading_a_part_of_the_model_is_noticed(code: str) -> None:
+    assert _reads_parts(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "model.value_in(function, node)",
+        "place.block.index(statement)",
+        "record.place.loops()",
+        "read.hot_path.frequency is Frequency.HOOK",
+        "self._index",
+        "found._replace(because=())",
+    ],
+)
+def test_questions_and_own_attributes_are_no_parts_of_the_model(code: str) -> None:
+    assert not _reads_parts(code)
+
+
+def _reads_parts(code: str) -> list[str]:
+    """What reads a part of the model, or a private attribute of another object."""
+    tree = ast.parse(code)
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            is_part = node.attr in PARTS_OF_MODEL and id(node) not in called and not owner.endswith("hot_path")
+            is_private = re.match("_[^_]", node.attr) and owner not in ("self", "cls") and node.attr != "_replace"
+            if is_part or is_private:
+                found.append(ast.unparse(node))
+    return found
 
 
 def test_no_modules_of_the_model_import_each_other() -> None:

@@ -248,10 +248,10 @@ def test_most_open_questions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_most_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("class One: pass\nclass Other: pass\n")
-    either = Value(Kind.INSTANCE, among=tuple(model.index.classes))
-    assert len(alternatives(model.inference, either)) == 2
+    either = Value(Kind.INSTANCE, among=tuple(model.classes))
+    assert len(alternatives(model._inference, either)) == 2
     monkeypatch.setattr(bounds, "MOST_CHOICES", 1)
-    assert not alternatives(model.inference, either)
+    assert not alternatives(model._inference, either)
 
 
 def test_most_calls_to_cache(monkeypatch: pytest.MonkeyPatch) -> None:

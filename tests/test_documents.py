@@ -7,7 +7,7 @@ import re
 import pytest
 
 from linting import ROOT
-from test_architecture import INSIDE_OF_MODEL, MAY_IMPORT, ORDER_IN_MODEL
+from test_architecture import FOR_IDIOMS, MAY_IMPORT, ORDER_IN_MODEL
 from torchperf_lint import pages
 from torchperf_lint.engine import declare
 from torchperf_lint.engine.registry import all_rules
@@ -98,7 +98,20 @@ def test_questions_are_those_of_the_model(document: str, header: str, column: in
         for question in name if column else name[:1]:
             asked = question.partition("(")[0]
             assert hasattr(model, asked), asked
-            assert asked not in INSIDE_OF_MODEL, f"{asked} is not for rules"
+            assert asked not in FOR_IDIOMS, f"{asked} is not for rules"
+
+
+def test_questions_for_idioms_are_all_named() -> None:
+    named = [name for row in rows(ARCHITECTURE, "| group, for idioms | questions |") for name in quoted(row[1])]
+    assert sorted(named) == sorted(FOR_IDIOMS)
+    assert all(hasattr(Model, name) for name in named if name != "source")
+
+
+def test_a_model_has_nothing_but_questions() -> None:
+    """What its answers are made of is private: idioms and rules cannot come to read it."""
+    source = Source("example.py", b"")
+    model = Model(AnalyzedFile(source, Index(source.parse(), source.path), Hints()), Target())
+    assert {name for name in vars(model) if not name.startswith("_")} == {"source", "target"}
 
 
 def test_tests_are_there() -> None:

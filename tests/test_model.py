@@ -82,6 +82,6 @@ def train(model, loader, optimizer):
     model = Model(
         AnalyzedFile(source, Index(source.parse(), source.path), Hints((), ())), read_comments("").directives.target
     )
-    hot_path = model.frequency.of(model.index.calls["reveal"][0].statement)
+    hot_path = model.hot_path_of(model.calls_named("reveal")[0].statement)
     assert hot_path is not None
     assert hot_path.where.startswith("for each `i, (a, b)` ")

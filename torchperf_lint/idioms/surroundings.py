@@ -78,24 +78,18 @@ def holds_whole_training(model: Model, site: Site) -> bool:
 
     Either in a `with` around the loop, perhaps by name, or from `x.start()` to `x.stop()` in one block.
     """
-    statement, function = model.statement_of(site.node), model.function_of(site)
-    if isinstance(statement, ast.With):
-        return _trains(model, [statement], function)
-    name = _only_name(model, statement, function)
-    if name is None or model.ast_of(site.node) is not statement.value:  # type: ignore[attr-defined]
+    place = model.place(site.node)
+    if isinstance(place.statement, ast.With):
+        return _trains(model, [place.statement])
+    name = model.name_given(site)
+    if name is None:
         return False
-    block = model.place_of(statement).block
+    block = place.block
     spans = [[each] for each in block if _opens(each, name)]
     begins, ends = ([i for i, each in enumerate(block) if _calls(each, name, method)] for method in ("start", "stop"))
     if len(begins) == len(ends) == 1:
         spans.append(block[begins[0] : ends[0]])
-    return any(_trains(model, span, function) for span in spans)
-
-
-def _only_name(model: Model, statement: ast.stmt, function: FunctionInfo) -> str | None:
-    """The name that the statement alone binds in the function."""
-    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    return target.id if isinstance(target, ast.Name) and model.bound_once(function, target.id) else None
+    return any(_trains(model, span) for span in spans)
 
 
 def _opens(statement: ast.stmt, name: str) -> bool:
@@ -109,7 +103,7 @@ def _calls(statement: ast.stmt, name: str, method: str) -> bool:
     return isinstance(statement, ast.Expr) and ast.unparse(statement.value) == f"{name}.{method}()"
 
 
-def _trains(model: Model, statements: list[ast.stmt], function: FunctionInfo) -> bool:
+def _trains(model: Model, statements: list[ast.stmt]) -> bool:
     """Whether a training loop in these statements runs to its end."""
     return any(
         model.loop_info(node).trains and not any(isinstance(inner, (ast.Break, ast.Return)) for inner in subtree(node))

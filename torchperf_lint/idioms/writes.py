@@ -139,7 +139,7 @@ def handed_to_writers(model: Model, function: FunctionInfo) -> tuple[tuple[ast.e
 
 def _handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[ast.expr, int]]:
     for record in function.calls_made:
-        called = model.value_in(function, record.call.func)
+        called = model.callee(record)
         ref = called.ref or ""
         if called.kind is not Kind.LIBRARY or not ref.startswith(("torch.", "numpy.")):
             continue

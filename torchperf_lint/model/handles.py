@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchperf_lint.model.callgraph.frameworks import without_partial
+from torchperf_lint.model.callgraph.frameworks import transforms_samples, without_partial
 from torchperf_lint.model.domain.frequency import Loop
 from torchperf_lint.model.domain.loaders import Route, Samples
 from torchperf_lint.model.flow import NameUses, Use
@@ -15,6 +15,7 @@ from torchperf_lint.model.syntax.names import dotted, given_to, last_name, names
 from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.narrowing import asks_about_accelerator, runs_eagerly
+from torchperf_lint.model.values.statements import names_sent_backward
 from torchperf_lint.model.values.tensors import is_whole
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
     "named_device",
     "names_bound_in",
     "names_in",
+    "names_sent_backward",
     "runs_eagerly",
+    "transforms_samples",
     "without_partial",
 ]

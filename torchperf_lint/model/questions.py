@@ -17,6 +17,7 @@ from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.model.syntax import scope
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.values.devices import named_device
+from torchperf_lint.model.values.statements import names_sent_backward
 from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Model(SiteModel):
     def sent_backward(self, node: cst.CSTNode) -> bool:
         """Whether the enclosing function calls `.backward()` on the expression's name: then it is a tensor."""
         meaning = self.ast_of(node)
-        return meaning is not None and dotted(meaning) in self.names_sent_backward(self.place(node).function)
+        return meaning is not None and dotted(meaning) in names_sent_backward(self.place(node).function)
 
     def creation(self, value: Value) -> Site | None:
         """The call in this file that created the object (a metric, a loader, a module); None if unknown."""

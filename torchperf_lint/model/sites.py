@@ -75,7 +75,7 @@ class SiteModel(FrequencyModel):
         wanted = frozenset(refs)
 
         def is_wanted(record: CallRecord) -> bool:
-            value = self.value_in(record.function, record.call.func)
+            value = self.callee(record)
             return value.kind is Kind.LIBRARY and value.ref in wanted
 
         yield from self.sites(tuple(ref.rpartition(".")[2] for ref in refs), hot, is_wanted, near_device)
@@ -110,7 +110,7 @@ class SiteModel(FrequencyModel):
             yield from self.sites(
                 tuple(self.called_names),
                 hot,
-                lambda record: self.value_in(record.function, record.call.func).kind is kind,
+                lambda record: self.callee(record).kind is kind,
                 near_device=False,
             )
 
@@ -270,6 +270,14 @@ class SiteModel(FrequencyModel):
     def function_of(self, site: Site) -> FunctionInfo:
         """The enclosing function; at the top level, the module itself."""
         return self.place(site.node).function
+
+    def name_given(self, site: Site) -> str | None:
+        """The name that the site's statement gives to its value, `name = ...`, if nothing else binds that name."""
+        statement, function = self.statement_of(site.node), self.function_of(site)
+        if not isinstance(statement, ast.Assign) or statement.value is not self.ast_of(site.node):
+            return None
+        target = statement.targets[0] if len(statement.targets) == 1 else None
+        return target.id if isinstance(target, ast.Name) and self.bound_once(function, target.id) else None
 
 
 def _is_repeated_read(record: CallRecord) -> bool:

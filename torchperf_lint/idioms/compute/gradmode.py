@@ -131,13 +131,13 @@ def _evaluated(model: Model, function: FunctionInfo) -> Iterator[tuple[str, int]
 def _runs(model: Model, record: CallRecord, function: FunctionInfo) -> str | None:
     """The path of the module that a call runs: `model(x)`, or `loss_of(model, x)` if that calls it."""
     path = dotted(record.call.func)
-    if path is not None and model.value_in(function, record.call.func).kind is Kind.MODULE:
+    if path is not None and model.callee(record).kind is Kind.MODULE:
         return path
     given = [(place, dotted(each)) for place, each in enumerate(record.call.args)]
     named = [(place, each) for place, each in given if each is not None and each.rpartition(".")[2].endswith("model")]
     if not named:
         return None
-    callee = model.value_in(function, record.call.func).function
+    callee = model.callee(record).function
     if callee is None or callee.cls is not None or _decorated(callee) is not False:
         return None
     for place, each in named:

@@ -18,11 +18,10 @@ _Loop = ast.For | ast.AsyncFor | ast.While
 
 def growth(model: Model, site: Site, loop: _Loop) -> str | None:
     """The name that the concatenation at the site extends, if this innermost loop only collects it; else None."""
-    statement = model.statement_of(site.node)
-    call = model.ast_of(site.node)
-    loops = model.place_of(statement).loops()
+    call, place = model.ast_of(site.node), model.place(site.node)
+    statement = place.statement
     name = _target(statement, call)
-    if loops[:1] != [loop] or name is None or not isinstance(call, ast.Call) or not _adds_to(call, name):
+    if place.loops()[:1] != [loop] or name is None or not isinstance(call, ast.Call) or not _adds_to(call, name):
         return None
     other_stores = [each for each in _stores(loop, name) if each is not statement]
     if any(not _begins(model, each, statement) for each in other_stores) or _is_read(loop, name, call):

@@ -53,7 +53,7 @@ def pipelines(model: Model) -> Iterator[Pipeline]:
 
 def _of_subclass(model: Model, record: CallRecord) -> ClassInfo | None:
     """The class that the call instantiates, if it inherits from a `Compose`."""
-    value = model.value_in(record.function, record.call.func)
+    value = model.callee(record)
     if value.kind is not Kind.CLASS or value.cls is None:
         return None
     return value.cls if set(transforms.PIPELINES) & set(model.library_bases(value.cls)) else None
@@ -159,9 +159,9 @@ def _grows(record: CallRecord, name: str) -> bool:
 
 def _branch(model: Model, statement: ast.stmt) -> Branch:
     """The compound statements around a statement, outermost first, with the part of each that contains it."""
-    place = model.place_of(statement)
-    return () if place.parent is None else (*_branch(model, place.parent), (place.parent, place.field))
+    around = [(place.parent, place.field) for place in model.place_of(statement).outwards() if place.parent is not None]
+    return tuple(reversed(around))
 
 
 def _is_repeated(model: Model, statement: ast.stmt) -> bool:
-    return any(isinstance(parent, (ast.For, ast.AsyncFor, ast.While)) for parent, _ in _branch(model, statement))
+    return any(isinstance(each, (ast.For, ast.AsyncFor, ast.While)) for each in model.place_of(statement).around())

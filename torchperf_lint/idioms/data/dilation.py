@@ -110,10 +110,10 @@ def _weight(model: Model, node: cst.BaseExpression) -> Kernel | None:
     made, function = model.ast_of(node), model.function_of(model.site(node))
     if isinstance(made, ast.Name):
         name, function = made.id, model.top
-        bound = model.bindings(function, name)
-        if len(bound) != 1 or function.bound_names.count(name) != 1 or masks.may_change(model, name):
+        bound = model.only_binding(function, name)
+        if bound is None or masks.may_change(model, name):
             return None
-        made = bound[0]
+        made = bound
     if not isinstance(made, ast.Call):
         return None
     ref = model.value_in(function, made.func).ref

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.idioms.writes import gives_new, writes_in_place
 from torchperf_lint.model.handles import last_name, names_in
-from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,27 +18,20 @@ if TYPE_CHECKING:
 
 def takers(model: Model, site: Site, keyword: str) -> list[CallRecord]:
     """The calls that receive the object made at the site as `keyword=`; empty if it has any other use."""
-    made, statement = model.ast_of(site.node), model.statement_of(site.node)
-    function = model.function_of(site)
+    made, function = model.ast_of(site.node), model.function_of(site)
     direct = [record for record in function.calls_made if _given(record.call, keyword) is made is not None]
     if direct:
         return direct
-    is_named = isinstance(statement, ast.Assign) and statement.value is made and len(statement.targets) == 1
-    target = statement.targets[0] if is_named and isinstance(statement, ast.Assign) else None
-    if not isinstance(target, ast.Name) or function.bound_names.count(target.id) != 1:
-        return []
-    tree = model.top.node
-    loads = [
-        node for node in subtree(tree) if isinstance(node, ast.Name) and node.id == target.id and node is not target
-    ]
-    found = [record for record in model.all_calls if _given(record.call, keyword) in loads]
-    return found if len(found) == len(loads) else []
+    name = model.name_given(site)
+    named = [node for node in model.top.nodes if isinstance(node, ast.Name) and node.id == name]
+    found = [record for record in model.all_calls if _given(record.call, keyword) in named]
+    return found if len(found) == len(named) - 1 else []
 
 
 def handed_only_to(model: Model, site: Site, keyword: str, refs: Collection[str], without: str) -> bool:
     """Whether only calls of these library objects receive the object made at the site, none with keyword `without`."""
     records = takers(model, site, keyword)
-    called = [model.value_in(record.function, record.call.func).ref for record in records]
+    called = [model.callee(record).ref for record in records]
     plain = not any(each.arg in (without, None) for record in records for each in record.call.keywords)
     return bool(records) and plain and all(ref in refs for ref in called)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.syntax.tree import subtree
-
 if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import FunctionInfo
@@ -21,10 +19,7 @@ def named_array(model: Model, site: Site, name: str) -> tuple[list[list[object]]
     """
     function = model.function_of(site)
     owner = function if name in function.bound_names else model.top
-    bound = model.bindings(owner, name)
-    if len(bound) != 1 or not model.bound_once(owner, name):
-        return None
-    made = bound[0]
+    made = model.only_binding(owner, name)
     if not isinstance(made, ast.Call) or not made.args or _is_taken_apart(model, name):
         return None
     try:
@@ -40,7 +35,7 @@ def _is_taken_apart(model: Model, name: str) -> bool:
     """Whether the file uses a part of the array, one of its methods, or the array as an output argument."""
     parts = [
         node.value
-        for node in subtree(model.top.node)
+        for node in model.top.nodes
         if isinstance(node, (ast.Subscript, ast.Attribute)) or (isinstance(node, ast.keyword) and node.arg == "out")
     ]
     return any(isinstance(part, ast.Name) and part.id == name for part in parts)
@@ -50,23 +45,18 @@ def may_change(model: Model, name: str) -> bool:
     """Whether the file does anything with the name's value but pass it to library functions that only read it."""
     handed: list[ast.expr] = []
     for record in model.calls_given(name):
-        ref = model.value_in(record.function, record.call.func).ref or ""
+        ref = model.callee(record).ref or ""
         if ref.startswith(("scipy.", "numpy.", "torch.nn.functional.")):
             handed += [*record.call.args, *(each.value for each in record.call.keywords if each.arg != "out")]
-    loads = [each for each in subtree(model.top.node) if isinstance(each, ast.Name) and each.id == name]
+    loads = [each for each in model.top.nodes if isinstance(each, ast.Name) and each.id == name]
     read = [each for each in loads if isinstance(each.ctx, ast.Load)]
     return model.may_be_rebound(name) or any(each not in handed for each in read)
 
 
 def is_asked_later(model: Model, site: Site) -> bool:
     """Whether the call binds a name that is only tested for non-zero: `out.astype(bool)`, `out > 0`."""
-    statement, function = model.statement_of(site.node), model.function_of(site)
-    if not isinstance(statement, ast.Assign) or statement.value is not model.ast_of(site.node):
-        return False
-    target = statement.targets[0] if len(statement.targets) == 1 else None
-    if not isinstance(target, ast.Name) or not model.bound_once(function, target.id):
-        return False
-    return _is_only_asked(function, target.id)
+    name = model.name_given(site)
+    return name is not None and _is_only_asked(model.function_of(site), name)
 
 
 def _is_only_asked(function: FunctionInfo, name: str) -> bool:

@@ -42,7 +42,7 @@ def fed_loader(model: Model, site: Site) -> Fed | None:
     pipeline = model.ast_of(site.node)
     for there in model.with_neighbours:
         for record in there.calls_named("DataLoader"):
-            called = model.value_in(record.function, record.call.func)
+            called = model.callee(record)
             if called.ref not in torch_api.LOADERS or pipeline not in list(_transforms_of(model, record)):
                 continue
             route = there.route_of(record.call)
@@ -87,7 +87,7 @@ def move_of_images(model: Model, loader: CallRecord) -> Move | None:
         if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
             continue
         value = model.value_in(record.function, func.value)
-        loop = model.place_of(statement).parent
+        loop = record.place.parent
         if loader.call not in value.sources or not isinstance(loop, ast.For):
             continue
         if _first_name(loop) == func.value.id and _keeps_name(statement, record.call, func.value.id):

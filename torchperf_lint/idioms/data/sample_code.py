@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import given_to, last_name
+from torchperf_lint.model.handles import given_to, last_name, transforms_samples
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _is_entry(model: Model, function: FunctionInfo) -> Because | None:
         return Because(row, f"`{cls.name}.{function.name}` makes a sample", path)
     if function.name in _CALLED:
         bases = model.library_bases(cls)
-        handles_images = bool(bases) and there.transforms_samples
+        handles_images = bool(bases) and transforms_samples(there.code)
         if handles_images or any(ref.startswith("torchvision.transforms.") for ref in bases):
             return Because(row, f"`{cls.name}.{function.name}` transforms a sample", path)
         made = there.calls_named(cls.name)

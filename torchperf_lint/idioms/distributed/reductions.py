@@ -113,7 +113,7 @@ def _wrapped_here(model: Model, function: FunctionInfo, loop: ast.stmt) -> Becau
     """Where the model that the loop calls is wrapped: in the function, or in a caller that passes it."""
     called = {record.call.func.id for record in function.calls_made if isinstance(record.call.func, ast.Name)}
     for record in model.calls_named("DistributedDataParallel"):
-        if model.value_in(record.function, record.call.func).ref not in _WRAPPERS:
+        if model.callee(record).ref not in _WRAPPERS:
             continue
         assigned = record.statement.targets[0] if isinstance(record.statement, ast.Assign) else None
         name = assigned.id if isinstance(assigned, ast.Name) else None

@@ -59,7 +59,7 @@ def _host_metrics(model: Model) -> Iterator[HostMetric]:
     names = tuple(sorted(model.called_names))
 
     def is_score(record: CallRecord) -> bool:
-        value = model.value_in(record.function, record.call.func)
+        value = model.callee(record)
         return value.kind is Kind.LIBRARY and _is_score(value.ref or "")
 
     for site in model.sites(names, True, is_score, near_device=False):

@@ -104,9 +104,8 @@ def _fed(model: Model, each: Made) -> Iterator[_Fed]:
             for argument in call.args
         )
         reads = frozenset(name.value for argument in call.args for name in shape.names_in(argument.value))
-        statement = model.statement_of(call)
-        block = model.place_of(statement).block
-        yield _Fed(each, site, statement, block, arguments, reads, hot_path)
+        place = model.place(call)
+        yield _Fed(each, site, place.statement, place.block, arguments, reads, hot_path)
 
 
 def _is_on_device(model: Model, call: cst.Call) -> bool:

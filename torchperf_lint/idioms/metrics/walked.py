@@ -31,14 +31,14 @@ def walked(model: Model, each: MetricCall) -> list[Value]:
 
 def _walked_over(model: Model, each: MetricCall, name: str) -> Iterator[ast.expr]:
     """The iterables of the comprehensions and loops around the call that bind the name, innermost first."""
-    call, statement = model.ast_of(each.call), model.statement_of(each.call)
+    call, place = model.ast_of(each.call), model.place(each.call)
     around = []
-    for node in subtree(statement) if call is not None else ():
+    for node in subtree(place.statement) if call is not None else ():
         generators = getattr(node, "generators", ()) if isinstance(node, ast.expr) else ()
         if generators and any(inner is call for inner in subtree(node)):
             around += [part for part in generators if name in names_in(part.target)]
     yield from (part.iter for part in reversed(around))
-    for loop in model.place_of(statement).loops():
+    for loop in place.loops():
         if isinstance(loop, (ast.For, ast.AsyncFor)) and name in names_in(loop.target):
             yield loop.iter
 

@@ -30,8 +30,7 @@ def arrays_in(model: Model, node: cst.BaseExpression) -> Arrays | None:
     meaning = model.ast_of(node)
     if meaning is None:
         return None
-    statement = model.statement_of(node)
-    return _Reader(model, model.place_of(statement).function).held(meaning, {}, bounds.MOST_NAMES_OF_ARRAY)
+    return _Reader(model, model.place(node).function).held(meaning, {}, bounds.MOST_NAMES_OF_ARRAY)
 
 
 class _Reader:
@@ -51,8 +50,8 @@ class _Reader:
             return self._all([node.elt], {**walked, **bound}, hops)
         if not isinstance(node, ast.Name) or not hops or node.id in walked:
             return None
-        bound_to = self._bindings(node.id)
-        if bound_to is None:
+        bound_to = self._model.all_bindings(self._function, node.id)
+        if not bound_to:
             return Arrays(None) if self._annotated(node.id, of_lists=True) else None
         added = self._appended(node.id)
         if added is None or (added and isinstance(bound_to[0], ast.ListComp)):
@@ -84,8 +83,8 @@ class _Reader:
             return False
         if node.id in walked:
             return self.held(walked[node.id], {}, hops - 1) is not None
-        bound_to = self._bindings(node.id)
-        if bound_to is None:
+        bound_to = self._model.all_bindings(self._function, node.id)
+        if not bound_to:
             return self._annotated(node.id, of_lists=False)
         # `image = image / 255`: an array if it was one before.
         first = [each for each in bound_to if not _reads(each, node.id)]
@@ -113,13 +112,6 @@ class _Reader:
 
     def _ref(self, node: ast.expr) -> str:
         return self._model.value_in(self._function, node).ref or ""
-
-    def _bindings(self, name: str) -> list[ast.expr] | None:
-        """All values that the function binds the name to; None for a parameter, or if some are unknown."""
-        bindings = self._model.bindings(self._function, name)
-        stores = [each for each in self._stored if each.id == name and isinstance(each.ctx, ast.Store)]
-        is_parameter = name in self._function.parameter_names
-        return bindings if bindings and len(stores) == len(bindings) and not is_parameter else None
 
     def _appended(self, name: str) -> list[ast.expr] | None:
         """The values that the function appends to a list of that name; None if it changes the list otherwise."""

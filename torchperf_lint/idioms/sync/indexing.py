@@ -110,14 +110,12 @@ def hot_masks(model: Model) -> Iterator[tuple[Indexed, ast.expr]]:
 def _is_empty(model: Model, statement: ast.stmt, mask: ast.expr) -> bool:
     """Whether the statement runs only if nothing is selected: in the other branch of `if mask.any():`."""
     wanted = {f"{ast.unparse(mask)}.any()", f"torch.any({ast.unparse(mask)})"}
-    place = model.place_of(statement)
-    while place.parent is not None:
+    for place in model.place_of(statement).outwards():
         test, runs = getattr(place.parent, "test", None), place.field == "body"
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, runs = test.operand, not runs
         if isinstance(place.parent, ast.If) and not runs and test is not None and ast.unparse(test) in wanted:
             return True
-        place = model.place_of(place.parent)
     return False
 
 

@@ -35,19 +35,18 @@ class Total(NamedTuple):
 
 def is_one_of_many(model: Model, site: Site, tensor: cst.BaseExpression) -> bool:
     """Whether a read in a loop or comprehension over parameters is of one parameter's norm, or of its gradient's."""
-    statement = model.statement_of(site.node)
-    function = model.place_of(statement).function
-    meaning = model.ast_of(tensor)
+    place, meaning = model.place(site.node), model.ast_of(tensor)
+    function = place.function
     if meaning is None:
         return False
     walks: list[tuple[ast.expr, ast.expr]] = [
         (loop.target, loop.iter)
-        for loop in model.place_of(statement).loops()
+        for loop in place.loops()
         if isinstance(loop, ast.For) and model.loop_info(loop).kind is LoopKind.OTHER
     ]
     walks += [
         (part.target, part.iter)
-        for node in subtree(statement)
+        for node in subtree(place.statement)
         if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp))
         for part in node.generators
     ]
@@ -128,15 +127,14 @@ def _summed_up_in(function: FunctionInfo) -> frozenset[str]:
 def total_of(model: Model, site: Site) -> Total | None:
     """The root of a sum of squared norms that the loop around the site computes, if it does nothing else."""
     statement = model.statement_of(site.node)
-    loops = model.place_of(statement).loops()
-    loop = loops[0] if loops else None
+    loop = next(iter(model.place(site.node).loops()), None)
     if not isinstance(loop, ast.For) or loop.orelse or not isinstance(statement, ast.AugAssign):
         return None
     place = model.place_of(loop)
     if place.position + 1 >= len(place.block) or place.position == 0 or not isinstance(statement.target, ast.Name):
         return None
     name, last = statement.target.id, place.block[place.position + 1]
-    start = next((each for each in reversed(place.block[: place.position]) if _starts_at_zero(each, name)), None)
+    start = next((each for each in reversed(place.before) if _starts_at_zero(each, name)), None)
     norm, condition = _one_norm(loop, statement)
     normed = None if norm is None else _normed(norm)
     bound = _bound_root(last, name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge.torch_api import GIVES_TENSOR, ONLY_TENSORS_HAVE
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import last_name, names_in
+from torchperf_lint.model.handles import last_name, names_in, names_sent_backward
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
@@ -75,7 +75,7 @@ def _is_shown_call(model: Model, function: FunctionInfo, node: ast.Call, depth: 
 
 
 def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) -> bool:
-    if name in model.names_sent_backward(function) or name in _used_as_tensors(model, function):
+    if name in names_sent_backward(function) or name in _used_as_tensors(model, function):
         return True
     # `n = max(n, 1)` does not change the kind of n.
     new = [value for value in model.all_bindings(function, name) if name not in names_in(value)]

@@ -86,17 +86,15 @@ def size_read_before(model: Model, site: Site) -> str | None:
     reading = {"repeat_interleave": _is_read_sum, "one_hot": _is_read_maximum}.get(name or "")
     if reading is None or not isinstance(wanted, ast.Name) or model.value_in(function, wanted).scalar is True:
         return None
-    path, statement_of_call = wanted.id, model.statement_of(site.node)
-    block = model.place_of(statement_of_call).block
+    path, place = wanted.id, model.place(site.node)
     if _times_bound(function, path) > 1:
         return None
-    for statement in block[: model.place_of(statement_of_call).position]:
+    for position, statement in enumerate(place.before):
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
             continue
         target = statement.targets[0]
         if isinstance(target, ast.Name) and reading(statement.value, path) and _times_bound(function, target.id) == 1:
-            between = block[block.index(statement) + 1 : model.place_of(statement_of_call).position]
-            ways = [*between, statement_of_call]
+            ways = [*place.before[position + 1 :], place.statement]
             return None if any(_may_write(model, function, each, path, call) for each in ways) else target.id
     return None
 

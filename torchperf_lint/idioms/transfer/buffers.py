@@ -151,7 +151,7 @@ def _is_method(model: Model, tensor: PlainTensor) -> bool:
 
 def _copy_is_written(model: Model, tensor: PlainTensor) -> bool:
     """Whether the file writes in place to a moved copy of the tensor, which would be the buffer itself."""
-    functions = [node for node in subtree(model.top.node) if isinstance(node, _FUNCTIONS)]
+    functions = [node for node in model.top.nodes if isinstance(node, _FUNCTIONS)]
     for function in functions:
         bound = [node for node in subtree(function) if isinstance(node, ast.Assign)]
         copies: set[str] = set()
@@ -203,7 +203,7 @@ def _is_constructed(store: AttributeStore, statement: ast.stmt) -> bool:
 
 def read_on_host(model: Model, tensor: PlainTensor) -> bool:
     """Whether the file reads the attribute's numbers on the host: a buffer would be copied back from the device."""
-    for node in subtree(model.top.node):
+    for node in model.top.nodes:
         if isinstance(node, ast.Attribute) and node.attr in ("numpy", "tolist", "item", "cpu"):
             base: ast.expr = node.value
             while isinstance(base, (ast.Subscript, ast.Call)):

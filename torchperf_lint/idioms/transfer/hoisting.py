@@ -218,14 +218,13 @@ def _binds(statement: ast.AST, name: str | None) -> bool:
 
 def _lifted(model: Model, site: Site, hot_path: HotPath) -> tuple[Edit, ...] | None:
     """Move the lines of the site's statement before the loop; None if that leaves the body empty."""
-    statement = model.statement_of(site.node)
-    rows, block = placing.own_rows(model, site), model.place_of(statement).block
-    if rows is None or not site.tree.lossless or len(block) < 2 or hot_path.loop is None:
+    rows, place = placing.own_rows(model, site), model.place(site.node)
+    if rows is None or not site.tree.lossless or len(place.block) < 2 or hot_path.loop is None:
         return None
     source = model.source
     start = source.line_starts[rows[0] - 1]
     end = source.line_starts[rows[1]] if rows[1] < len(source.line_starts) else len(source.utf8)
-    deeper = statement.col_offset - hot_path.loop.col_offset
+    deeper = place.statement.col_offset - hot_path.loop.col_offset
     lines = source.utf8[start:end].decode().splitlines()
     shallower = [line[deeper:] if not line[:deeper].strip() else line for line in lines]
     inserted = placing.before(model, hot_path, source.newline.join([shallower[0].strip(), *shallower[1:]]))
@@ -260,7 +259,7 @@ def _new_name(model: Model, function: FunctionInfo, hint: str) -> str | None:
     """A name that is new in the function, and used by no other fix."""
     given: set[str] = model.remember(("names given", function), set)
     used = {node.id for node in function.nodes if isinstance(node, ast.Name)}
-    used |= model.names_taken | given
+    used |= given.union(*(each.bound_names for each in model.functions))
     names = (hint, *(f"{hint}_{number}" for number in range(2, 20)))
     name = next((each for each in names if each not in used and not hasattr(builtins, each)), None)
     given |= {name} if name else set()

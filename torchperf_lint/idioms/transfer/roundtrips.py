@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.idioms.transfer.transfers import Move
     from torchperf_lint.model import Model, Site
+    from torchperf_lint.model.handles import FunctionInfo
 
 _SAME_NUMBERS = torch_api.VIEW_METHODS | {"detach", "clone", "contiguous"}
 _ENDS_A_STAY = frozenset("backward step empty_cache collect synchronize".split())
@@ -111,18 +112,17 @@ def _carries(model: Model, call: cst.Call) -> bool:
 
 def _named(model: Model, move: Move, name: str, steps: tuple[cst.Call, ...]) -> Iterator[RoundTrip]:
     """The same across lines: the last binding of the name fetched its tensor from the device, in this pass."""
-    statement, function = model.statement_of(move.site.node), model.function_of(move.site)
-    place = model.place_of(statement)
-    for earlier in reversed(place.block[: place.position]):
+    place = model.place(move.site.node)
+    for earlier in reversed(place.before):
         if isinstance(earlier, ast.Assign) and [last_name(target) for target in earlier.targets] == [name]:
             fetched = _fetched(earlier.value)
             if fetched is None or not isinstance(earlier.targets[0], ast.Name):
                 return
-            value = model.value_in(function, fetched)
+            value = model.value_in(place.function, fetched)
             if value.holds_tensors and not value.mixed and value.device.on_accelerator:
                 yield RoundTrip(move, None, ast.unparse(earlier.value), earlier.lineno, steps, value.because)
             return
-        if any(_interferes(model, function, node, name) for node in subtree(earlier)):
+        if any(_interferes(model, place.function, node, name) for node in subtree(earlier)):
             return
 
 
@@ -137,7 +137,7 @@ def _fetched(node: ast.expr) -> ast.expr | None:
     return node.func.value if is_copy else None
 
 
-def _interferes(model: Model, function: object, node: ast.AST, name: str) -> bool:
+def _interferes(model: Model, function: FunctionInfo, node: ast.AST, name: str) -> bool:
     """Whether code between the moves uses the copy, or may be what device memory is freed for."""
     if isinstance(node, ast.Name):
         return node.id == name
@@ -145,5 +145,5 @@ def _interferes(model: Model, function: object, node: ast.AST, name: str) -> boo
         return True
     if not isinstance(node, ast.Call):
         return False
-    called = model.value_in(function, node.func)  # type: ignore[arg-type]
+    called = model.value_in(function, node.func)
     return called.kind is Kind.MODULE or last_name(node.func) in _ENDS_A_STAY

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
-from torchperf_lint.model.values.devices import named_device
+from torchperf_lint.model.handles import named_device
 from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:

@@ -133,11 +133,6 @@ class CodeModel:
         """Whether some function of the file declares the name global or nonlocal, and so may bind it from outside."""
         return name in self._index.rebound_elsewhere
 
-    @property
-    def names_taken(self) -> set[str]:
-        """All names that the file's functions or its top level bind."""
-        return self._index.rebound_elsewhere.union(*(function.bound_names for function in self.functions))
-
     def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
         """The expressions that plain assignments of the function bind the name to."""
         return self._frequency.bindings(function, name)
@@ -158,33 +153,6 @@ class CodeModel:
         """The expression that the only statement to bind the name gives it; None for a parameter, a loop, an import."""
         bound = self.bindings(function, name)
         return bound[0] if len(bound) == 1 and self.bound_once(function, name) else None
-
-    # -- for idioms that are not moved yet -------------------------------------------------------------------------
-
-    @property
-    def inference(self) -> ValueQuestions:
-        """What some idioms still ask directly."""
-        return self._inference
-
-    @property
-    def index(self) -> Index:
-        """What some idioms still ask directly."""
-        return self._index
-
-    @property
-    def loops(self) -> LoopQuestions:
-        """What some idioms still ask directly."""
-        return self._loops
-
-    @property
-    def frequency(self) -> FrequencyQuestions:
-        """What some idioms still ask directly."""
-        return self._frequency
-
-    @property
-    def analyzed(self) -> FileQuestions:
-        """What some idioms still ask directly."""
-        return self._analyzed
 
 
 def _stores(function: FunctionInfo) -> dict[str, list[int]]:

@@ -12,7 +12,6 @@ from torchperf_lint.model.callgraph import calling, frameworks
 from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.model.frequency import numbers
 from torchperf_lint.model.loaders.loader_flow import all_sources
-from torchperf_lint.model.values.statements import names_sent_backward
 
 if TYPE_CHECKING:
     import ast
@@ -35,6 +34,10 @@ class ValueModel(CodeModel):
         """The same, whatever the function's callers pass."""
         return self._inference.seen_alone(function, node)
 
+    def callee(self, record: CallRecord) -> Value:
+        """The value of what a call calls: a library's function, one of the project, a method, a module, a class."""
+        return self._inference.frame_value(record.function, record.call.func)
+
     def values_in(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
         """The values of a statement's expressions, without those of its nested statements."""
         return self._inference.values_of(function, statement)
@@ -47,10 +50,6 @@ class ValueModel(CodeModel):
         """Whether the expression is a Python number on every path: no parameter meant to be one, no NumPy scalar."""
         return numbers.is_certain(node, function, self._inference, self._frequency)
 
-    def names_sent_backward(self, function: FunctionInfo) -> frozenset[str]:
-        """The names that the function calls `.backward()` on."""
-        return names_sent_backward(function)
-
     def loaders_in(self, function: FunctionInfo, node: ast.expr) -> tuple[ast.Call, ...]:
         """The calls that built the loaders that the expression's value is, has or comes from."""
         return all_sources([self.value_in(function, node)])
@@ -58,11 +57,6 @@ class ValueModel(CodeModel):
     def loaders_returned(self, function: FunctionInfo) -> tuple[ast.Call, ...]:
         """The calls that built the loaders that the function returns."""
         return all_sources(self._inference.frame(function).returns)
-
-    @property
-    def transforms_samples(self) -> bool:
-        """Whether the file's modules are a dataset's transforms, which run on the host."""
-        return self._inference.transforms_samples
 
     # -- classes ---------------------------------------------------------------------------------------------------
 
