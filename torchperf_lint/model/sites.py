@@ -32,7 +32,6 @@ _ONLY_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import
 class HotExpression(NamedTuple):
     """An expression that runs in every step, with the values of its statement's expressions."""
 
-    site: Site
     node: ast.expr
     statement: ast.stmt
     function: FunctionInfo
@@ -167,10 +166,8 @@ class SiteModel(FrequencyModel):
             values = self.values_in(function, statement) if found else {}
             for node in found:
                 hot_path = self.hot_path_of(runs) if wanted(node, values) else None
-                site = None if hot_path is None else self.site_at(node, statement)
-                if hot_path is None or site is None or self._frequency.guarded_in_expression(statement, node):
-                    continue
-                yield HotExpression(site, node, statement, function, values, hot_path)
+                if hot_path is not None and not self._frequency.guarded_in_expression(statement, node):
+                    yield HotExpression(node, statement, function, values, hot_path)
 
     def is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
         """Whether the statement runs in every step. Cheap checks come first: finding callers reads other files."""

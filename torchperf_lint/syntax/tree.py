@@ -6,10 +6,6 @@ They expect trees from the parser: nodes that have all of their fields.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PLAIN = frozenset(
     "arg asname attr conversion ctx id is_async kind kwd_attrs level lineno module name rest simple str tag "
@@ -65,15 +61,16 @@ def subtree(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement, itself first, without those of nested statements."""
-    pending: list[ast.AST] = [statement]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(child for child in children(node) if not isinstance(child, ast.stmt))
+def own_nodes(statement: ast.stmt) -> list[ast.AST]:
+    """The nodes of a statement, itself first, breadth-first, without those of nested statements."""
+    found: list[ast.AST] = [statement]
+    for node in found:
+        for child in children(node):
+            if not isinstance(child, ast.stmt):
+                found.append(child)  # noqa: PERF401
+    return found
 
 
-def own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The expressions of a statement, without those of nested statements."""
-    return (node for node in own_nodes(statement) if isinstance(node, ast.expr))
+def own_expressions(statement: ast.stmt) -> list[ast.expr]:
+    """The expressions of a statement, breadth-first, without those of nested statements."""
+    return [node for node in own_nodes(statement) if isinstance(node, ast.expr)]

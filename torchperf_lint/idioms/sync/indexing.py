@@ -48,10 +48,12 @@ def hot_subscripts(
     model: Model, wanted: Callable[[ast.Subscript, Mapping[ast.expr, Value]], bool]
 ) -> Iterator[Indexed]:
     """The subscripts in every step for which `wanted` holds, given the node and its values, in source order."""
-    for site, node, statement, function, values, hot_path in model.hot_expressions(_subscripts, wanted):
+    for node, statement, function, values, hot_path in model.hot_expressions(_subscripts, wanted):
         assert isinstance(node, ast.Subscript)
         use, given = _use(statement, node)
-        yield Indexed(site, node, parts_of(node), use, given, statement, function, values, hot_path)
+        site = model.site_at(node, statement)
+        if site is not None:
+            yield Indexed(site, node, parts_of(node), use, given, statement, function, values, hot_path)
 
 
 def _subscripts(statement: ast.stmt, _: FunctionInfo) -> list[ast.Subscript]:

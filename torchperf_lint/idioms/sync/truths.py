@@ -71,8 +71,10 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         calls = _may_compare(node, called)
         assert tensor is not None
         takes_tensors = isinstance(node, ast.Call) and calls and _takes_tensors(node, values)
-        if takes_tensors or is_shown(model, found.function, tensor):
-            yield Truth(found.site, calls, found.hot_path, values[tensor].because)
+        shown = takes_tensors or is_shown(model, found.function, tensor)
+        site = model.site_at(node, found.statement) if shown else None
+        if site is not None:
+            yield Truth(site, calls, found.hot_path, values[tensor].because)
 
 
 def _may_compare(node: ast.expr, called: _Names) -> bool:

@@ -60,22 +60,27 @@ class Place(NamedTuple):
 
     def outwards(self) -> Iterator[Place]:
         """The places of the statement and of those around it in its function, innermost first."""
-        place: Place | None = self
-        while place is not None:
+        places, place = self.function.index.places, self
+        while place.parent is not None:
             yield place
-            place = None if place.parent is None else place.function.place_of(place.parent)
+            place = places[place.parent]
+        yield place
 
     def around(self) -> Iterator[ast.stmt]:
         """The statements around it in its function, innermost first."""
-        return (place.parent for place in self.outwards() if place.parent is not None)
+        places, parent = self.function.index.places, self.parent
+        while parent is not None:
+            yield parent
+            parent = places[parent].parent
 
     def loops(self) -> list[ast.For | ast.AsyncFor | ast.While]:
         """The loops of its function whose body it is in, innermost first."""
-        return [
-            place.parent
-            for place in self.outwards()
-            if isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)) and place.field == "body"
-        ]
+        found, places, place = [], self.function.index.places, self
+        while place.parent is not None:
+            if place.field == "body" and isinstance(place.parent, (ast.For, ast.AsyncFor, ast.While)):
+                found.append(place.parent)
+            place = places[place.parent]
+        return found
 
     def tests(self, loop: ast.stmt | None = None) -> Iterator[ast.expr]:
         """The tests of the branches around it, innermost first: within this loop, or else within its function."""
