@@ -74,3 +74,11 @@ def own_nodes(statement: ast.stmt) -> list[ast.AST]:
 def own_expressions(statement: ast.stmt) -> list[ast.expr]:
     """The expressions of a statement, breadth-first, without those of nested statements."""
     return [node for node in own_nodes(statement) if isinstance(node, ast.expr)]
+
+
+class TakenApart:
+    """A result about a tree that refers to itself: taken apart, it frees the tree without the garbage collector."""
+
+    def take_apart(self) -> None:
+        """Drop all references; no query is allowed afterwards."""
+        vars(self).clear()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.model.syntax.names import bindings, dotted, given_to, last_name, names_in
-from torchperf_lint.syntax.tree import children, subtree
+from torchperf_lint.syntax.tree import TakenApart, children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,14 +29,6 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
-
-
-@runtime_checkable
-class TakenApart(Protocol):
-    """A result about the text that refers to itself, and with that to the tree."""
-
-    def take_apart(self) -> None:
-        """Drop the result's own references."""
 
 
 class Place(NamedTuple):
@@ -144,8 +136,7 @@ class FunctionInfo:
 
     def take_apart(self) -> None:
         """Drop the tree; values may still refer to the function."""
-        self.calls_made.clear()
-        self.statements.clear()
+        self.calls_made, self.statements = [], []
         self._nodes = self._parents = self._defaults = None
         del self.node, self.body
 
@@ -303,8 +294,7 @@ class Index:
         """`path` is the file's path as the user sees it."""
         self.path = path
         self.module = FunctionInfo(tree, None, None, self)
-        self.functions: list[FunctionInfo] = [self.module]
-        self.classes: list[ClassInfo] = []
+        self.functions, self.classes = [self.module], list[ClassInfo]()
         self.calls: dict[str, list[CallRecord]] = {}
         self.handed: dict[str, list[CallRecord]] = {}  # name -> the calls with something of that name as an argument
         self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}  # name -> the parameters whose default it is

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.model.syntax import bulk_moves
 from torchperf_lint.model.syntax.effects import FUNCTIONS, blocks, holders, may_place, narrowed_path, own_parts, read
 from torchperf_lint.model.syntax.index import dotted
-from torchperf_lint.syntax.tree import subtree
+from torchperf_lint.syntax.tree import TakenApart, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -80,7 +80,7 @@ class _Needs(NamedTuple):
     names: int = 0
 
 
-class Slices:
+class Slices(TakenApart):
     """The slices of one function, computed on demand."""
 
     def __init__(self, function: FunctionInfo) -> None:
@@ -111,10 +111,6 @@ class Slices:
         self._numbers = {statement: number for number, statement in enumerate(self._all)}
         self._in_order = sorted(self._effects, key=_begins)
         self._beginnings = [_begins(statement) for statement in self._in_order]
-
-    def take_apart(self) -> None:
-        """Drop everything: its slices refer back to it."""
-        vars(self).clear()
 
     # -- questions -------------------------------------------------------------------------------------------------
 
