@@ -13,6 +13,7 @@ TENSOR_FUNCTIONS = frozenset(
         *("einops." + name for name in "rearrange reduce repeat einsum".split()),
         *("accelerate.utils." + name for name in "gather reduce pad_across_processes".split()),
         "timm.utils.reduce_tensor",
+        "torchvision.utils.make_grid",
         *(
             "torchvision.ops." + name
             for name in "nms batched_nms box_area box_convert box_iou clip_boxes_to_image complete_box_iou "
@@ -22,8 +23,22 @@ TENSOR_FUNCTIONS = frozenset(
 )
 """Return a tensor if their first argument is one."""
 
+GIVE_POSITIONS = frozenset({"nms", "batched_nms"})
+"""Those whose result is the positions of the boxes that are kept."""
+
 SCORES = frozenset({"timm.utils.accuracy", "timm.utils.metrics.accuracy"})
 """Return a list of one-element tensors on the device of their first argument."""
+
+IMAGE_FUNCTIONS = ("torchvision.transforms.functional.", "torchvision.transforms.v2.functional.")
+"""Below these prefixes functions return an image like the one that they get, a tensor for a tensor."""
+
+OTHER_IMAGE_RESULTS = {
+    **dict.fromkeys(("to_tensor", "pil_to_tensor"), "host tensor"),
+    **dict.fromkeys(("five_crop", "ten_crop"), "several"),
+    **dict.fromkeys(("get_image_num_channels", "get_num_channels"), "number"),
+    **dict.fromkeys(("to_pil_image", "get_image_size", "get_size", "get_dimensions"), "unknown"),
+}
+"""Functions there that return something else."""
 
 REGISTRIES = frozenset(
     {

@@ -116,7 +116,7 @@ NOT_TENSOR_MODULES = (
 """Below these prefixes a function's result is not assumed to be a tensor."""
 
 SEVERAL_TENSORS = frozenset(
-    "chunk split tensor_split unbind topk sort kthvalue mode unique unique_consecutive std_mean var_mean meshgrid "
+    "chunk split tensor_split unbind topk sort kthvalue mode std_mean var_mean meshgrid "
     "split_with_sizes hsplit vsplit dsplit aminmax broadcast_tensors qr svd eigh eig slogdet lu "
     "nonzero_tuple max_pool2d_with_indices lstsq cummax cummin median_with_indices frexp".split()
 )
@@ -127,6 +127,20 @@ JOINS = frozenset("cat concat concatenate stack hstack vstack dstack column_stac
 
 SEVERAL_OF_SEVERAL = frozenset("atleast_1d atleast_2d atleast_3d".split())
 """Functions that return a tuple of tensors for several tensors, or for a list of them."""
+
+EXTRAS_GIVE_SEVERAL = {"unique": 1, "unique_consecutive": 0}
+"""Return one tensor unless `return_inverse` or `return_counts` is set; how many arguments come before these."""
+
+EXTRAS = ("return_inverse", "return_counts")
+
+RESULT_FIELDS = frozenset(
+    "values indices eigenvalues eigenvectors sign logabsdet U S V Vh Q R L LU P pivots solution residuals "
+    "singular_values mantissa exponent min max".split()
+)
+"""Fields of the named tuples that torch's functions return."""
+
+WHOLE_FIELDS = frozenset({"indices", "pivots"})
+"""Fields that are tensors of whole numbers."""
 
 DIM_GIVES_PAIR = frozenset("max min median nanmedian mode kthvalue".split())
 """Reductions that return a (values, indices) pair when called with a dimension."""

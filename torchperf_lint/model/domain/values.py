@@ -218,9 +218,10 @@ def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
         return tensor._replace(mixed=True)
     if kinds == {Kind.TENSOR, Kind.PYTREE}:
         return join(left._replace(kind=Kind.PYTREE), right._replace(kind=Kind.PYTREE), lean)
-    if kinds == {Kind.PYTREE, Kind.CONTAINER}:
-        structure, held = (left, right.element) if left.kind is Kind.PYTREE else (right, left.element)
-        if held is not None and held.holds_tensors:
+    if Kind.CONTAINER in kinds and (Kind.PYTREE in kinds or Kind.TENSOR in kinds):
+        structure, held = (right, _leaf(left)) if left.kind is Kind.CONTAINER else (left, _leaf(right))
+        structure = structure._replace(kind=Kind.PYTREE, scalar=None, vector=None)
+        if held is not None and held.holds_tensors and not (held.mixed or structure.mixed):
             return join(structure._replace(ref=None), held._replace(kind=Kind.PYTREE), lean)
     if kinds == {Kind.MODULE, Kind.INSTANCE} and left.cls is right.cls:
         return left if left.kind is Kind.MODULE else right
@@ -234,6 +235,14 @@ def _join_kinds(left: Value, right: Value, lean: bool) -> Value:
     sources = _union(left.sources, right.sources)
     among = _join_classes(left, right) if left.kind in _OBJECTS and right.kind in _OBJECTS else ()
     return Value(sources=sources, among=among) if sources or among else UNKNOWN
+
+
+def _leaf(value: Value) -> Value | None:
+    """The element of a container of containers."""
+    held: Value | None = value
+    while held is not None and held.kind is Kind.CONTAINER:
+        held = held.element
+    return held
 
 
 def located(value: Value, path: str) -> Value:

@@ -24,12 +24,11 @@ from torchperf_lint.model.domain.values import (
     join,
     join_all,
 )
-from torchperf_lint.model.syntax.effects import GROWERS
 from torchperf_lint.model.syntax.index import dotted, last_name, names_in
-from torchperf_lint.model.syntax.slices import slices_of
-from torchperf_lint.model.values import calls, narrowing, optimizers
-from torchperf_lint.model.values.binding import bind, hold, subscript_path
-from torchperf_lint.model.values.devices import accelerator_choice, as_device, inside_module, moved
+from torchperf_lint.model.values import calls, fields, mutation, narrowing, optimizers
+from torchperf_lint.model.values.binding import bind, subscript_path
+from torchperf_lint.model.values.devices import accelerator_choice, as_device, inside_module
+from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.modules import module_attribute
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.tensors import (
@@ -145,6 +144,8 @@ class Evaluator:
             return optimizers.param_groups(self.inference, base, step)
         if kind is Kind.OPTIMIZER and name == "state" and base.cls is not None:
             return self.inference.optimizer_state(base.cls)
+        if kind is Kind.CONTAINER and (field := fields.named(base, name)) is not None:
+            return field
         if base.among and (chosen := class_unions.attribute(self, base, name, node)) is not None:
             return chosen
         if kind in _OF_CLASSES and base.cls is not None:
@@ -198,64 +199,10 @@ class Evaluator:
         starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
         result = calls.result(self, node, callee, arguments, keywords, starred)
         result = calls.named_mover(node, result, arguments, keywords)
-        self._mutate(node, arguments, keywords, env)
+        mutation.mutate(self, node, arguments, keywords, env)
         if callee.function is not None and not starred:
-            self._fill(node, callee, arguments, keywords, env)
+            mutation.fill(self, node, callee, arguments, keywords, env)
         return result
-
-    def _fill(
-        self, node: ast.Call, callee: Value, arguments: list[Value], keywords: dict[str, Value], env: Env
-    ) -> None:
-        """Update the lists and dicts that a function of the program fills when they are passed to it."""
-        slices = slices_of(self.frame.function)
-        names = [argument.id if isinstance(argument, ast.Name) else "" for argument in node.args]
-        paths = [name if slices.may_be_filled(name) else "" for name in names]
-        if not any(env.get(path, UNKNOWN).kind is Kind.CONTAINER for path in paths):
-            return
-        function = callee.function
-        assert function is not None
-        own = [callee.element or UNKNOWN] if callee.kind is Kind.METHOD and not function.is_static else []
-        filled = self.inference.filled(function, [*own, *arguments], keywords)
-        for path, name in zip(paths, function.parameter_names[len(own) :], strict=False):
-            if name in filled and path in env:
-                env[path] = filled[name]
-
-    def _mutate(self, node: ast.Call, arguments: list[Value], keywords: dict[str, Value], env: Env) -> None:
-        """Update what a call changes in its receiver: a moved module, a list that grew."""
-        if not isinstance(node.func, ast.Attribute):
-            return
-        path, name = dotted(node.func.value), node.func.attr
-        if isinstance(node.func.value, ast.Subscript) and name in GROWERS and arguments:
-            self._grow_within(node.func.value, element_of(arguments[-1]) if name == "extend" else arguments[-1], env)
-        if path is None:
-            return
-        receiver = self.frame.values.get(node.func.value, UNKNOWN)
-        if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
-            hold(self.frame, path, moved(node, receiver, name, arguments, keywords), env)
-        elif receiver.kind is Kind.CONTAINER and name in GROWERS and arguments:
-            added = arguments[-1]
-            if name == "extend":
-                added = element_of(added)
-            grown = added if receiver.element is None else join(receiver.element, added)
-            hold(self.frame, path, receiver._replace(element=grown, items=None), env)
-        elif receiver.kind is Kind.CONTAINER and name in ("update", "setdefault"):
-            given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
-            held = join_all([*given, *filter(None, [receiver.element])])
-            hold(self.frame, path, receiver._replace(element=held, items=None), env)
-
-    @staticmethod
-    def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:
-        """`rows[key].append(x)`, `rows[key][i].append(x)`: update the entry and the container that holds it."""
-        path = subscript_path(entry)
-        if path is not None and path in env:
-            env[path] = _grown(env[path], [], added)
-        keys, holder = [entry.slice], entry.value
-        while isinstance(holder, ast.Subscript):
-            keys.insert(0, holder.slice)
-            holder = holder.value
-        root = dotted(holder)
-        if root is not None and root in env:
-            env[root] = _grown(env[root], keys, added)
 
     def _binary(self, node: ast.expr, env: Env) -> Value:
         spine: list[ast.BinOp] = []
@@ -271,6 +218,10 @@ class Evaluator:
         """The result of an arithmetic operator."""
         if left.kind is Kind.STRING:
             return _text_after(left.constant)
+        if right.kind is Kind.STRING:
+            return STRING
+        if left.holds_tensors or right.holds_tensors or left.kind is right.kind is Kind.METHOD:
+            left, right = as_data(left), as_data(right)
         if left.holds_tensors or right.holds_tensors:
             return tensor_from([left, right], true_division=isinstance(operator, ast.Div))
         if Kind.NUMPY in (left.kind, right.kind):
@@ -300,6 +251,8 @@ class Evaluator:
     def _compare(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Compare)
         sides = [self(node.left, env), *(self(comparator, env) for comparator in node.comparators)]
+        if any(side.holds_tensors for side in sides):
+            sides = [as_data(side) for side in sides]
         if all(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             return NUMBER
         if any(side.holds_tensors or (side.kind is Kind.UNKNOWN and side.device.on_accelerator) for side in sides):
@@ -430,20 +383,6 @@ class Evaluator:
     def _slice(self, node: ast.expr, env: Env) -> Value:
         self._formatted(node, env)
         return UNKNOWN
-
-
-def _grown(held: Value, keys: list[ast.expr], added: Value) -> Value:
-    """A container after values were added under these keys, one nesting level after the other."""
-    if held.kind is not Kind.CONTAINER:
-        return held
-    ref = held.ref or "list"
-    if not keys:
-        return container(added if held.element is None else join(held.element, added), ref=ref)
-    key = keys[0].value if isinstance(keys[0], ast.Constant) else None
-    items = None
-    if key is not None and held.items is not None:
-        items = [(name, _grown(value, keys[1:], added) if name == key else value) for name, value in held.items]
-    return container(_grown(held.element or container(None), keys[1:], added), items, ref)
 
 
 def _text_after(start: object) -> Value:

@@ -22,6 +22,7 @@ from torchperf_lint.model.domain.values import (
 )
 from torchperf_lint.model.values import iteration
 from torchperf_lint.model.values.devices import as_device, named_device
+from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.name_heuristics import BATCH
 from torchperf_lint.model.values.tensors import (
     BY_WORD,
@@ -214,7 +215,10 @@ def library_call(
         on_host = any(map(is_of_host, arguments))
         return placed(made, evaluator.placed) if unknown and not on_host and evaluator.placed else made
     if ref in other_libraries.TENSOR_FUNCTIONS and first.holds_tensors:
-        return tensor_from([first])._replace(scalar=None)
+        tensor = tensor_from([first])._replace(scalar=None)
+        return tensor._replace(dtype=None) if name in other_libraries.GIVE_POSITIONS else tensor
+    if ref.startswith(other_libraries.IMAGE_FUNCTIONS):
+        return _image(name, first)
     if ref in other_libraries.SCORES and first.holds_tensors:
         return container(tensor_from([first])._replace(scalar=True, dtype="float"))
     if ref.startswith("numpy."):
@@ -228,6 +232,20 @@ def library_call(
     if name in conventions.LOADER_WRAPPERS or root in ("tqdm", "tqdm.auto"):
         return _wrapped(name, first)
     return Value(Kind.INSTANCE, ref=ref, created=node) if name[:1].isupper() else UNKNOWN
+
+
+def _image(name: str, image: Value) -> Value:
+    """The result of a function of torchvision on an image."""
+    result = other_libraries.OTHER_IMAGE_RESULTS.get(name, "image")
+    if result == "host tensor":
+        return Value(Kind.TENSOR, Device.CPU)  # of an image or an array: it refuses tensors
+    if result == "number":
+        return INTEGER
+    image = as_data(image)
+    if result == "unknown" or not image.holds_tensors:
+        return UNKNOWN
+    tensor = tensor_from([image])._replace(scalar=None, dtype=None)
+    return container(tensor, ref="tuple") if result == "several" else tensor
 
 
 def _half_shown(value: Value) -> bool:
@@ -271,11 +289,14 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
         return container(given_back) if name in ("all_gather", "gather") else given_back
     if ref.startswith(torch_api.NOT_TENSOR_MODULES) or name[:1].isupper():
         return UNKNOWN
-    given = [*arguments, *keywords.values()]
-    flat = [v.element if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
+    given = [as_data(value) for value in (*arguments, *keywords.values())]
+    flat = [as_data(v.element) if v.kind is Kind.CONTAINER and v.element is not None else v for v in given]
     tensor = tensor_from([value for value in flat if value.holds_tensors or value.device.on_accelerator])
-    if name in torch_api.JOINS and arguments and arguments[0].items:
-        tensor = _joined([part for _, part in arguments[0].items if part.holds_tensors or part.device.on_accelerator])
+    if name in torch_api.JOINS:
+        joined = arguments[0] if arguments else keywords.get("tensors", UNKNOWN)
+        parts = [as_data(part) for _, part in joined.items or ()]
+        if parts:
+            tensor = _joined([part for part in parts if part.holds_tensors or part.device.on_accelerator])
     if ref in _NORMS:
         return tensor._replace(scalar=True)
     if name in torch_api.SEVERAL_OF_SEVERAL:
@@ -283,7 +304,7 @@ def _torch_function(ref: str, root: str, name: str, arguments: list[Value], keyw
         is_one = len(arguments) == 1 and arguments[0].kind is not Kind.CONTAINER
         return each if is_one else container(each, None, "tuple")
     if ref in torch_api.LIKE_FACTORIES:
-        return _like(arguments[0] if arguments else UNKNOWN, keywords)
+        return _like(arguments[0] if arguments else keywords.get("input", UNKNOWN), keywords)
     if root == "torch.nn.functional":
         if name in torch_api.SCALAR_LOSSES:
             by_place = next((each for each in arguments if each.kind is Kind.STRING), None)

@@ -20,6 +20,7 @@ from torchperf_lint.model.domain.values import (
     derived,
 )
 from torchperf_lint.model.values.devices import as_device, inside_module, moved
+from torchperf_lint.model.values.fields import as_data
 
 if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because
@@ -206,8 +207,12 @@ _MAY_SHARE_MEMORY = torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"
 def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
     """The shape and dtype of a computed tensor. `arguments` do not include the tensor itself."""
     with_dim = bool(arguments) or any(key in keywords for key in ("dim", "axis", "keepdim"))
-    if name in torch_api.SEVERAL_TENSORS or (
-        name in torch_api.DIM_GIVES_PAIR and with_dim and not any(argument.holds_tensors for argument in arguments)
+    if name in torch_api.EXTRAS_GIVE_SEVERAL and not _gives_extras(name, arguments, keywords):
+        return tensor._replace(scalar=None, vector=None, origin=None)
+    if (
+        name in torch_api.SEVERAL_TENSORS
+        or name in torch_api.EXTRAS_GIVE_SEVERAL
+        or (name in torch_api.DIM_GIVES_PAIR and with_dim and not any(argument.holds_tensors for argument in arguments))
     ):
         several = tensor._replace(scalar=None, vector=None, dtype=None)
         return container(several, None, "tuple")
@@ -249,6 +254,13 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
     return tensor
 
 
+def _gives_extras(name: str, arguments: list[Value], keywords: dict[str, Value]) -> bool:
+    """Whether `unique` may return counts or an inverse beside the tensor."""
+    if "**" in keywords or len(arguments) > torch_api.EXTRAS_GIVE_SEVERAL[name]:
+        return True
+    return any(keywords[extra].constant is not False for extra in torch_api.EXTRAS if extra in keywords)
+
+
 def is_whole(dtype: str | None) -> bool:
     """Whether a dtype is an integer or boolean one."""
     return (dtype or "").startswith(("int", "uint", "bool"))
@@ -260,6 +272,7 @@ _MAKES_FLOATS = frozenset("exp log sqrt div sigmoid tanh".split())
 
 def item_of(base: Value, index: Value, sliced: bool) -> Value:
     """`base[index]`."""
+    base = as_data(base)
     if base.kind is Kind.LOADER and base.created is None:
         return base  # `loaders["train"]`: a loader itself has no items
     if base.kind is Kind.PYTREE:
@@ -308,6 +321,7 @@ def _takes_all(index: ast.expr) -> bool:
 
 def element_of(value: Value) -> Value:
     """What iterating over the value yields."""
+    value = as_data(value)
     if value.kind in (Kind.CONTAINER, Kind.LOADER):
         return key_of(value) if value.ref == "dict" else value.element or UNKNOWN
     if value.kind is Kind.PYTREE:

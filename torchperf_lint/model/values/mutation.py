@@ -1,0 +1,95 @@
+"""What a call changes: a module that is moved in place, lists and dicts that grow, arguments that the callee fills."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join, join_all
+from torchperf_lint.model.syntax.effects import GROWERS
+from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.slices import slices_of
+from torchperf_lint.model.values.binding import hold, subscript_path
+from torchperf_lint.model.values.devices import moved
+from torchperf_lint.model.values.tensors import element_of, element_of_mapping
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.frames import Env
+    from torchperf_lint.model.domain.interfaces import ExpressionValues
+
+
+def fill(
+    evaluator: ExpressionValues,
+    node: ast.Call,
+    callee: Value,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+    env: Env,
+) -> None:
+    """Update the lists and dicts that a function of the program fills when they are passed to it."""
+    slices = slices_of(evaluator.frame.function)
+    names = [argument.id if isinstance(argument, ast.Name) else "" for argument in node.args]
+    paths = [name if slices.may_be_filled(name) else "" for name in names]
+    if not any(env.get(path, UNKNOWN).kind is Kind.CONTAINER for path in paths):
+        return
+    function = callee.function
+    assert function is not None
+    own = [callee.element or UNKNOWN] if callee.kind is Kind.METHOD and not function.is_static else []
+    filled = evaluator.inference.filled(function, [*own, *arguments], keywords)
+    for path, name in zip(paths, function.parameter_names[len(own) :], strict=False):
+        if name in filled and path in env:
+            env[path] = filled[name]
+
+
+def mutate(
+    evaluator: ExpressionValues, node: ast.Call, arguments: list[Value], keywords: dict[str, Value], env: Env
+) -> None:
+    """Update what a call changes in its receiver: a moved module, a list that grew."""
+    if not isinstance(node.func, ast.Attribute):
+        return
+    path, name = dotted(node.func.value), node.func.attr
+    if isinstance(node.func.value, ast.Subscript) and name in GROWERS and arguments:
+        _grow_within(node.func.value, element_of(arguments[-1]) if name == "extend" else arguments[-1], env)
+    if path is None:
+        return
+    receiver = evaluator.frame.values.get(node.func.value, UNKNOWN)
+    if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
+        hold(evaluator.frame, path, moved(node, receiver, name, arguments, keywords), env)
+    elif receiver.kind is Kind.CONTAINER and name in GROWERS and arguments:
+        added = arguments[-1]
+        if name == "extend":
+            added = element_of(added)
+        grown = added if receiver.element is None else join(receiver.element, added)
+        hold(evaluator.frame, path, receiver._replace(element=grown, items=None), env)
+    elif receiver.kind is Kind.CONTAINER and name in ("update", "setdefault"):
+        given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
+        held = join_all([*given, *filter(None, [receiver.element])])
+        hold(evaluator.frame, path, receiver._replace(element=held, items=None), env)
+
+
+def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:
+    """`rows[key].append(x)`, `rows[key][i].append(x)`: update the entry and the container that holds it."""
+    path = subscript_path(entry)
+    if path is not None and path in env:
+        env[path] = _grown(env[path], [], added)
+    keys, holder = [entry.slice], entry.value
+    while isinstance(holder, ast.Subscript):
+        keys.insert(0, holder.slice)
+        holder = holder.value
+    root = dotted(holder)
+    if root is not None and root in env:
+        env[root] = _grown(env[root], keys, added)
+
+
+def _grown(held: Value, keys: list[ast.expr], added: Value) -> Value:
+    """A container after values were added under these keys, one nesting level after the other."""
+    if held.kind is not Kind.CONTAINER:
+        return held
+    ref = held.ref or "list"
+    if not keys:
+        return container(added if held.element is None else join(held.element, added), ref=ref)
+    key = keys[0].value if isinstance(keys[0], ast.Constant) else None
+    items = None
+    if key is not None and held.items is not None:
+        items = [(name, _grown(value, keys[1:], added) if name == key else value) for name, value in held.items]
+    return container(_grown(held.element or container(None), keys[1:], added), items, ref)
