@@ -15,6 +15,7 @@ from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import library_call
 from torchperf_lint.model.values.modules import module_call, module_method
 from torchperf_lint.model.values.name_heuristics import BATCH
+from torchperf_lint.model.values.spreading import spread
 from torchperf_lint.model.values.tensors import (
     element_of,
     held_at,
@@ -44,6 +45,11 @@ def result(
 ) -> Value:
     """The value of a call."""
     kind = callee.kind
+    followed = _followed(evaluator, callee) if starred else None
+    if followed is not None:
+        held, bound = evaluator.frame.values, kind is not Kind.FUNCTION and not followed.is_static
+        arguments, keywords = spread(followed, bound, node, lambda each: held.get(each, UNKNOWN))
+        starred = False
     if callee.function is None and host_only.RETURN_TENSORS in keywords and "device" not in keywords:
         return HOST_DATA
     if kind is Kind.LIBRARY:
@@ -79,6 +85,13 @@ def result(
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
         return moved(node, UNKNOWN, node.func.attr, arguments, keywords)
     return _handed_on(node, arguments)
+
+
+def _followed(evaluator: ExpressionValues, callee: Value) -> FunctionInfo | None:
+    """The function of the program that a call runs; None if there is none."""
+    if callee.function is not None or callee.cls is None or callee.kind not in (Kind.MODULE, Kind.INSTANCE):
+        return callee.function
+    return evaluator.inference.method(callee.cls, "forward" if callee.kind is Kind.MODULE else "__call__")
 
 
 def _given_by(

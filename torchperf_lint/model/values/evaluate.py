@@ -36,6 +36,7 @@ from torchperf_lint.model.values.tensors import (
     element_of_mapping,
     in_one_piece,
     item_of,
+    placed,
     tensor_attribute,
     tensor_from,
 )
@@ -138,6 +139,8 @@ class Evaluator:
             return self.inference.names.imported(ref)
         if base.holds_tensors:
             held = tensor_attribute(base, name)
+            if name == "device" and kind is Kind.PYTREE and base.origin is None:
+                return placed(held, self.placed) if self.placed else held
             return self.trained(held, node) if name == "grad" and kind is Kind.TENSOR else held
         if kind is Kind.OPTIMIZER and name == "param_groups":
             step = self.because(node, "an optimizer's parameters are where the model is trained")

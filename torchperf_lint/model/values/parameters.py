@@ -26,6 +26,7 @@ from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.devices import as_device
 from torchperf_lint.model.values.name_heuristics import BATCH, conventional
+from torchperf_lint.model.values.spreading import is_starred, spread
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping, holds_unknown, is_of_host, placed
 
 if TYPE_CHECKING:
@@ -249,24 +250,40 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
         if record.function is function:
             continue
         call = record.call
-        if any(isinstance(a, ast.Starred) for a in call.args):
-            return {}, set()
         takes_self = function.self_name is not None and not _names_class(call, function)
-        asked = _given_for(function, call, wanted, takes_self)
+        starred = is_starred(call)
+        asked = _all_given(call) if starred else _given_for(function, call, wanted, takes_self)
         values = dict(zip(asked, inference.parts(record, *asked), strict=True))
-        spread = [element_of_mapping(values.get(k.value, UNKNOWN)) for k in call.keywords if not k.arg]
-        arguments = [UNKNOWN] * takes_self + [values.get(argument, UNKNOWN) for argument in call.args]
-        keywords = {k.arg: values.get(k.value, UNKNOWN) for k in call.keywords if k.arg}
-        given = _positional(function, arguments, keywords)
-        unnamed = {} if spread else _left_out(function)  # `**mapping` may fill parameters that the call leaves out
         records.append(record)
-        per_call.append({**unnamed, **given, **_collected(function, arguments, keywords, spread)})
+        per_call.append(_given_in(function, call, values, takes_self, starred))
     names = {name for env in per_call for name in env} & wanted
     on_host = {name for env in per_call for name, value in env.items() if value.device is Device.CPU}
     on_host -= {name for env in per_call for name, value in env.items() if value.device.on_accelerator}
     joined = {name: _seen(_of_steps(inference, name, per_call, records)) for name in names}
     # Other files may call with another number, so its value and type are unknown.
     return {name: NUMBER if value.kind is Kind.NUMBER else value for name, value in joined.items()}, on_host
+
+
+def _given_in(
+    function: FunctionInfo, call: ast.Call, values: dict[ast.expr, Value], takes_self: bool, starred: bool
+) -> Env:
+    """The function's parameters in one call, of whose arguments these values are known."""
+    rest: list[Value] = []
+    if starred:
+        given, keywords = spread(function, takes_self, call, lambda each: values.get(each, UNKNOWN))
+        rest = [element_of_mapping(values.get(each.value, UNKNOWN)) for each in call.keywords if each.arg is None]
+    else:
+        given = [values.get(argument, UNKNOWN) for argument in call.args]
+        keywords = {each.arg: values.get(each.value, UNKNOWN) for each in call.keywords if each.arg}
+    arguments = [UNKNOWN] * takes_self + given
+    collected = _collected(function, arguments, keywords, rest)
+    return {**_left_out(function), **_positional(function, arguments, keywords), **collected}
+
+
+def _all_given(call: ast.Call) -> list[ast.expr]:
+    """The expressions that a call passes, without their stars."""
+    positional = [each.value if isinstance(each, ast.Starred) else each for each in call.args]
+    return [*positional, *(each.value for each in call.keywords)]
 
 
 def _of_steps(inference: ValueQuestions, name: str, per_call: list[Env], records: list[CallRecord]) -> list[Value]:

@@ -31,7 +31,8 @@ BY_WORD = {"number": NUMBER, "string": STRING, "None": NONE, "numpy": Value(Kind
 
 def placed(value: Value, because: tuple[Because, ...]) -> Value:
     """A value inside a module's call: tensors of unknown device live where the module's inputs live."""
-    if value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
+    has_place = value.kind in (Kind.TENSOR, Kind.DEVICE) or (value.kind is Kind.PYTREE and value.origin is None)
+    if has_place and value.device is Device.UNKNOWN:
         return value._replace(device=Device.LIKELY, because=because)
     if value.kind is Kind.CONTAINER and value.element is not None:
         items = None if value.items is None else tuple((key, placed(item, because)) for key, item in value.items)
