@@ -48,7 +48,6 @@ SILENT = ("distributions_unchecked", "generation_loop")
 """Cases about what must not be found."""
 
 UNTOLD = {
-    ("half_known", "train.py", "TPL102"): "what shows that the model is a module is in another file",
     ("host_values", "train.py", "TPL101"): "the tensor comes back from another file as it was handed over",
     ("lightning_base", "regressor.py", "TPL103"): "the base class that Lightning knows is in another file",
     ("project_attribute", "net.py", "TPL101"): "another file brings the module to the accelerator",

@@ -36,6 +36,10 @@ VECTOR_FACTORIES = frozenset(
     "torch." + name for name in "arange linspace logspace randperm hann_window hamming_window".split()
 )
 
+DEFAULT_DEVICE = "torch.get_default_device"
+
+CURRENT_ACCELERATOR = "torch.accelerator.current_accelerator"
+
 HOST_RESULTS = {
     "torch.is_tensor": "number",
     "torch.is_floating_point": "number",
@@ -314,6 +318,30 @@ GIVES_TENSOR = frozenset(
     "diff cumsum median mode topk sort t permute transpose expand repeat contiguous type_as".split()
 )
 """Methods that only tensors (and arrays) have and that return a tensor."""
+
+PARAMETER = "torch.nn.Parameter"
+
+REGISTERING_METHODS = frozenset({"register_buffer", "register_parameter"})
+"""Methods that only modules have, and call on themselves."""
+
+MODULE_NUMBERS = frozenset(
+    "in_features out_features in_channels out_channels groups num_embeddings embedding_dim num_layers hidden_size "
+    "input_size proj_size num_features embed_dim num_heads head_dim num_groups num_channels kdim vdim".split()
+)
+"""Whole numbers among the attributes of torch's own modules."""
+
+MODULE_FLAGS = frozenset("bidirectional batch_first inplace affine track_running_stats elementwise_affine".split())
+
+MODULE_FLOATS = frozenset("eps negative_slope".split())
+
+MODULE_SIZES = frozenset("kernel_size normalized_shape".split())
+"""Tuples of whole numbers, or one, among them."""
+
+MODULE_TENSORS = frozenset("weight bias running_mean running_var in_proj_weight".split())
+"""Parameters and buffers among them."""
+
+HOLDERS = frozenset("torch.nn." + name for name in "Module Sequential ModuleList ModuleDict".split())
+"""Modules that have no attributes of their own but what a program puts into them."""
 
 MODULE_ONLY_METHODS = frozenset(
     "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "

@@ -119,5 +119,9 @@ def _resolve(
     if value.kind is Kind.CLASS and value.cls is not None:
         return conventional("loader", UNKNOWN) if "DataLoader" in value.cls.name else inference.instance(value.cls)
     if value.kind is Kind.LIBRARY and value.ref is not None:
+        if parts and inference.program is not None:
+            meant = inference.names.imported(".".join([value.ref, *reversed(parts)]))
+            if meant.kind is Kind.CLASS and meant.cls is not None:
+                return inference.instance(meant.cls)
         return frameworks.canonical(".".join([value.ref, *reversed(parts)]))
     return None

@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks, host_only, other_librar
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
-from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, named_device
+from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import library_call
 from torchperf_lint.model.values.modules import module_call, module_method
@@ -223,12 +223,14 @@ def _method(
         return UNKNOWN if name == "tolist" else Value(Kind.NUMPY)
     if base.kind is Kind.STRING:
         return Value(Kind.STRING, as_device(base) or Device.UNKNOWN) if name == "format" else STRING
+    if base.kind is Kind.INSTANCE and name in ("to", "cuda", "cpu") and not _is_metric(base):
+        return moved(node, moved_object(base), name, arguments, keywords)
     if base.kind is Kind.INSTANCE and base.ref is not None:
         if base.ref.rpartition(".")[2] == hooks.GRADIENT_BUCKET:
             return _in_bucket(evaluator, node, name)
         if base.ref in other_libraries.REGISTRIES:
             return registries.given_by(base, name, arguments)
-        if name in _SAME_METRIC and torchmetrics_api.metric_class(base.ref) is not None:
+        if name in _SAME_METRIC and _is_metric(base):
             return base
         return _placing(node, base.ref, name, arguments)
     if base.kind is Kind.METHOD and base.element is not None and base.element.kind is Kind.PYTREE:
@@ -236,6 +238,10 @@ def _method(
     if base.kind is Kind.UNKNOWN and base.device.on_accelerator:
         return tensor_method(evaluator, node, base._replace(kind=Kind.PYTREE), name, arguments, keywords)
     return UNKNOWN
+
+
+def _is_metric(value: Value) -> bool:
+    return value.ref is not None and torchmetrics_api.metric_class(value.ref) is not None
 
 
 def _container_method(base: Value, name: str, arguments: list[Value]) -> Value:

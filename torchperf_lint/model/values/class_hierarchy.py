@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import sys
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import Kind, Value
@@ -12,7 +14,12 @@ from torchperf_lint.model.project.exports import Imported
 from torchperf_lint.model.syntax.index import ClassInfo, dotted
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from torchperf_lint.model.domain.interfaces import ValueQuestions
+
+
+_KNOWN_ROOTS = frozenset({*sys.stdlib_module_names, "torch", "torchmetrics", "numpy"})
 
 
 def lineage(inference: ValueQuestions, cls: ClassInfo) -> list[ClassInfo]:
@@ -37,8 +44,54 @@ def library_bases(inference: ValueQuestions, classes: list[ClassInfo]) -> list[s
     return refs
 
 
+def acts_as_module(inference: ValueQuestions, classes: list[ClassInfo]) -> bool:
+    """Whether a class with these bases, one of them of an unknown library, does what only an nn.Module does.
+
+    It makes parameters, registers buffers, or has a `forward` over torch's layers that it keeps.
+    """
+    has_forward = any("forward" in cls.methods for cls in classes)
+    own = {name for cls in classes for name in cls.methods}
+    for cls in classes:
+        meanings = _home(inference, cls).exports.meanings
+        for method in cls.methods.values():
+            for record in method.calls_made:
+                path = dotted(record.call.func) or ""
+                root, _, rest = path.partition(".")
+                if root == method.self_name and rest in torch_api.REGISTERING_METHODS and rest not in own:
+                    return True
+                if not _is_kept(record.statement, method.self_name):
+                    continue
+                found = meanings.get(root)
+                ref = frameworks.canonical(f"{found.ref}.{rest}" if rest else found.ref) if _is(found) else ""
+                if ref == torch_api.PARAMETER or (has_forward and ref.startswith("torch.nn.") and path[-1:] != "_"):
+                    return True
+    return False
+
+
+def has_unknown_base(refs: list[str]) -> bool:
+    """Whether one of these library classes is of a library whose classes are unknown."""
+    return any(ref.partition(".")[0] not in _KNOWN_ROOTS for ref in refs)
+
+
+def _is(found: object) -> TypeGuard[Imported]:
+    return isinstance(found, Imported)
+
+
+def _is_kept(statement: ast.stmt, self_name: str | None) -> bool:
+    """`self.x = ...`."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return any(
+        isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == self_name
+        for each in targets
+    )
+
+
+def _home(inference: ValueQuestions, cls: ClassInfo) -> ValueQuestions:
+    return inference if inference.program is None else inference.program.inference(cls.index, 0)
+
+
 def _bases(inference: ValueQuestions, cls: ClassInfo) -> list[Value]:
-    home = inference if inference.program is None else inference.program.inference(cls.index, 0)
+    home = _home(inference, cls)
     nodes = [base.value if isinstance(base, ast.Subscript) else base for base in cls.node.bases]
     return [_base(home, cls, node) for node in nodes]
 

@@ -31,7 +31,7 @@ def as_device(value: Value) -> Device | None:
 def named_device(node: ast.expr, value: Value) -> Device | None:
     """The device named by an expression in a device position, by its value or else by its name; None if neither."""
     device = as_device(value)
-    text_unknown = value.kind is Kind.STRING and value.constant is None
+    text_unknown = value.kind is Kind.STRING  # it names no device by itself: "auto", or what a user selects
     if device is None and (text_unknown or value.kind in (Kind.UNKNOWN, Kind.NUMBER, Kind.METHOD)):
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name in conventions.DEVICE_NAMES or name.endswith("device"):
@@ -85,6 +85,11 @@ def moved(node: ast.Call, receiver: Value, name: str, arguments: list[Value], ke
     if receiver.device is not Device.CPU:
         receiver = derived(receiver)  # a copy from the accelerator is not in memory pinned by a loader
     return receiver._replace(device=device, because=())
+
+
+def moved_object(thing: Value) -> Value:
+    """An object with a method that its own class lacks and that moves it: a module, or unknown data of a library."""
+    return thing._replace(kind=Kind.MODULE) if thing.cls is not None else Value()
 
 
 def _is_dtype(node: ast.expr, value: Value) -> bool:

@@ -267,7 +267,11 @@ class Evaluator:
 
     def _boolean(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.BoolOp)
-        return join_all([self(value, env) for value in node.values])
+        values = [self(value, env) for value in node.values]
+        chosen = join_all(values)
+        if chosen.kind is Kind.UNKNOWN and isinstance(node.op, ast.Or):
+            return _selected(values) or chosen
+        return chosen
 
     def _conditional(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.IfExp)
@@ -391,6 +395,14 @@ class Evaluator:
 def _text_after(start: object) -> Value:
     """A string built at run time that begins like this: `"cuda:" + str(rank)` names a device."""
     return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
+
+
+def _selected(values: list[Value]) -> Value | None:
+    """`given or torch.device("cuda")`: the device that is selected where nothing else is given."""
+    *given, default = values
+    if default.kind is not Kind.DEVICE or any(each.kind not in (Kind.UNKNOWN, Kind.METHOD) for each in given):
+        return None
+    return default._replace(device=Device.LIKELY) if default.device.on_accelerator else None
 
 
 def _may_stay_on_host(choice: ast.IfExp, left: Value, right: Value) -> bool:

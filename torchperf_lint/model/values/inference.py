@@ -264,10 +264,18 @@ class ValueInference:
         metric = metrics.aggregator(self, cls, base)
         if metric is not None:
             return Value(Kind.METRIC, cls=cls, ref=metric)
-        kind = Kind.MODULE if frameworks.is_module(refs) else Kind.INSTANCE
+        kind = Kind.MODULE if frameworks.is_module(refs) or self._acts_as_module(cls, refs) else Kind.INSTANCE
         if kind is Kind.INSTANCE and frameworks.is_optimizer(refs):
             kind = Kind.OPTIMIZER
         return Value(kind, cls=cls, ref=next(iter(refs), None))
+
+    def _acts_as_module(self, cls: ClassInfo, refs: list[str]) -> bool:
+        if not class_hierarchy.has_unknown_base(refs):
+            return False
+        inference = self._structure()
+        return self._cache.ask(
+            ("module", cls), lambda: class_hierarchy.acts_as_module(inference, inference.lineage(cls)), lambda: False
+        )
 
     def lineage(self, cls: ClassInfo) -> list[ClassInfo]:
         """The class and its bases in the program, nearest first."""

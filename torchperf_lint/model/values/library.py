@@ -161,9 +161,15 @@ def library_call(
         named = node.args[0] if node.args else next((each.value for each in node.keywords if each.arg == "type"), None)
         first = first if node.args else keywords.get("type", UNKNOWN)
         device = None if named is None else named_device(named, first)
+        if named is None and "index" in keywords:
+            device = Device.LIKELY  # of whatever accelerator there is
         if device is None and first.kind is Kind.STRING:
             device = Device.LIKELY  # a name built at run time: f"cuda:{rank}", args.device
         return Value(Kind.DEVICE, device or Device.UNKNOWN, because=first.because)
+    if ref == torch_api.DEFAULT_DEVICE:
+        return Value(Kind.DEVICE, evaluator.default_device or Device.UNKNOWN)
+    if ref == torch_api.CURRENT_ACCELERATOR:
+        return Value(Kind.DEVICE, Device.LIKELY)
     if ref in torch_api.HOST_RESULTS:
         return BY_WORD.get(torch_api.HOST_RESULTS[ref], UNKNOWN)
     if root == "torch" and name.startswith(torch_api.ASKS_KIND):

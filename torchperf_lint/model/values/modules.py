@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.domain.values import STRING, UNKNOWN, Device, Kind, Value, container
+from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.tensors import placed, tensor_from
 
@@ -23,7 +23,29 @@ def module_attribute(base: Value, name: str) -> Value:
         return Value(Kind.DTYPE)
     if name == "module":
         return base
+    if name == "training":
+        return Value(Kind.NUMBER, dtype="bool")
+    own = _own_attribute(base, name) if (base.ref or "").startswith("torch.nn.") else None
+    if own is not None:
+        return own
     return Value(Kind.METHOD, base.device, element=base, ref=name, because=base.because)
+
+
+def _own_attribute(base: Value, name: str) -> Value | None:
+    """An attribute of one of torch's own modules."""
+    if base.ref in torch_api.HOLDERS:
+        return None
+    if name in torch_api.MODULE_NUMBERS:
+        return INTEGER
+    if name in torch_api.MODULE_FLAGS:
+        return Value(Kind.NUMBER, dtype="bool")
+    if name in torch_api.MODULE_FLOATS:
+        return Value(Kind.NUMBER, dtype="float")
+    if name in torch_api.MODULE_SIZES:
+        return container(INTEGER, ref="tuple")
+    if name in torch_api.MODULE_TENSORS:
+        return Value(Kind.TENSOR, base.device, ref=torch_api.PARAMETER, because=base.because)
+    return None
 
 
 def module_call(

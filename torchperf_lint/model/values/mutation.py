@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ExpressionValues
 
 
+_MOVES = ("to", "cuda", "cpu")
+
+
 def fill(
     evaluator: ExpressionValues,
     node: ast.Call,
@@ -53,7 +56,7 @@ def mutate(
     if path is None:
         return
     receiver = evaluator.frame.values.get(node.func.value, UNKNOWN)
-    if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in ("to", "cuda", "cpu"):
+    if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in _MOVES:
         hold(evaluator.frame, path, moved(node, receiver, name, arguments, keywords), env)
     elif receiver.kind is Kind.CONTAINER and name in GROWERS and arguments:
         added = arguments[-1]
@@ -65,6 +68,20 @@ def mutate(
         given = [element_of_mapping(argument) for argument in arguments[-1:]] + list(keywords.values())
         held = join_all([*given, *filter(None, [receiver.element])])
         hold(evaluator.frame, path, receiver._replace(element=held, items=None), env)
+
+
+def move(evaluator: ExpressionValues, node: ast.expr, env: Env) -> None:
+    """`agent.cuda()` as a statement: an object without such a method of its own is a module that moves in place."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _MOVES:
+        return
+    path, values = dotted(node.func.value), evaluator.frame.values
+    receiver, callee = values.get(node.func.value, UNKNOWN), values.get(node.func, UNKNOWN)
+    if path is None or receiver.kind is not Kind.INSTANCE or callee.function is not None:
+        return
+    given = [values.get(each, UNKNOWN) for each in node.args]
+    keywords = {each.arg or "**": values.get(each.value, UNKNOWN) for each in node.keywords}
+    module = moved(node, receiver._replace(kind=Kind.MODULE), node.func.attr, given, keywords)
+    hold(evaluator.frame, path, module, env)
 
 
 def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:

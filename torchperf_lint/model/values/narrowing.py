@@ -12,6 +12,7 @@ from torchperf_lint.model.domain.values import NUMBER, UNKNOWN, Kind, Value
 from torchperf_lint.model.syntax.effects import item_test
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.binding import hold
+from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.tensors import element_of
 from torchperf_lint.syntax.tree import subtree
 
@@ -33,6 +34,8 @@ _INSTANCES = {
     **{f"{module}.Mapping": {"dict"} for module in ("typing", "collections.abc")},
     **{f"{module}.Sequence": {"list", "tuple", "string"} for module in ("typing", "collections.abc")},
 }
+_KINDS = {"torch.Tensor": Kind.TENSOR, "numpy.ndarray": Kind.NUMPY, "builtins.str": Kind.STRING}
+_ASKED_FOR = (Kind.TENSOR, Kind.NUMBER, Kind.NUMPY, Kind.STRING)
 _CONTAINERS = ("list", "tuple", "dict")
 _PLAIN = {Kind.TENSOR: "tensor", Kind.NUMPY: "array", Kind.STRING: "string"}
 _ASKED_OF = ("torch", "jit", "compiler", "onnx", "_dynamo")
@@ -122,25 +125,48 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
             del inner[items]
         return inner
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
-    value = None if path is None else inner.get(path)
+    value = None if path is None else inner.get(path) or _unset(test.args[0], frame.values)  # type: ignore[attr-defined]
     asked = _kind_asked(test, frame.values) if isinstance(test, ast.Call) else None
     if path is None or value is None or asked is None:
         return inner
-    other = Kind.NUMBER if asked is Kind.TENSOR else Kind.TENSOR
+    contradicts = value.kind in _ASKED_FOR and (value.kind is not asked) is holds
     if value.kind is Kind.TENSOR and value.mixed:
-        is_tensor = holds == (asked is Kind.TENSOR)
-        inner[path] = value._replace(mixed=False) if is_tensor else NUMBER
-    elif value.kind is (other if holds else asked):
-        del inner[path]
+        if asked in (Kind.TENSOR, Kind.NUMBER):
+            is_tensor = holds == (asked is Kind.TENSOR)
+            hold(frame, path, value._replace(mixed=False) if is_tensor else NUMBER, inner)
+    elif contradicts:
+        inner.pop(path, None)
         # Not the device that the attribute's name promises.
         hold(frame, f"{path}.device", Value(Kind.DEVICE), inner)
-    elif value.kind is Kind.UNKNOWN and holds:
-        inner[path] = value._replace(kind=Kind.TENSOR, ref=None) if asked is Kind.TENSOR else NUMBER
+    elif holds and (
+        value.kind in (Kind.UNKNOWN, Kind.METHOD) or (value.kind is Kind.PYTREE and asked is not Kind.TENSOR)
+    ):
+        hold(frame, path, _as_asked(value, asked), inner)
     return inner
 
 
+def path_asked(test: ast.expr) -> str | None:
+    """`x` of `isinstance(x, T)` and `torch.is_tensor(x)`."""
+    return dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+
+
+def _unset(node: ast.expr, values: Mapping[ast.expr, Value]) -> Value | None:
+    """The value of an attribute that the function does not set, if its kind is unknown."""
+    value = values.get(node)
+    if value is None or not isinstance(node, ast.Attribute) or value.function is not None:
+        return None
+    return value if value.kind in (Kind.UNKNOWN, Kind.METHOD) else None
+
+
+def _as_asked(value: Value, asked: Kind) -> Value:
+    if asked is not Kind.TENSOR:
+        return Value(asked)
+    data = as_data(value)
+    return data._replace(kind=Kind.TENSOR, ref=None) if data.kind is not Kind.METHOD else Value(Kind.TENSOR)
+
+
 def _kind_asked(test: ast.Call, values: Mapping[ast.expr, Value]) -> Kind | None:
-    """TENSOR or NUMBER if the call tests its first argument for just that."""
+    """The kind that the call tests its first argument for, if it is just one."""
     asks = values.get(test.func, UNKNOWN).ref
     if asks == "torch.is_tensor":
         return Kind.TENSOR
@@ -148,8 +174,8 @@ def _kind_asked(test: ast.Call, values: Mapping[ast.expr, Value]) -> Kind | None
         return None
     named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
     refs = {values.get(each, UNKNOWN).ref for each in named}
-    if refs == {"torch.Tensor"}:
-        return Kind.TENSOR
+    if len(refs) == 1 and (kind := _KINDS.get(next(iter(refs)) or "")) is not None:
+        return kind
     return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None
 
 

@@ -12,7 +12,7 @@ from torchperf_lint.model.syntax.bulk_moves import move_in
 from torchperf_lint.model.syntax.effects import FUNCTIONS
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.syntax.slices import is_for_type_checkers
-from torchperf_lint.model.values import batches, bulk_moves, metrics, narrowing, parameters
+from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters
 from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.binding import bind
 from torchperf_lint.model.values.tensors import element_of
@@ -193,6 +193,7 @@ class Runner:
 
     def _expr(self, node: ast.Expr, env: Env) -> Env:
         self.evaluate(node.value, env)
+        mutation.move(self.evaluate, node.value, env)
         return env
 
     def _return(self, node: ast.Return, env: Env) -> None:
@@ -224,7 +225,12 @@ class Runner:
                 holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
             if holds is not False:
                 inner = narrowing.narrowed(node.test, env, True, self.frame) if is_run else env.copy()
-                arms.append((self.block(node.body, inner), self.evaluate.leans(node.test)))
+                asked = narrowing.path_asked(node.test) or ""
+                known = inner.get(asked)
+                taken = self.block(node.body, inner)
+                if taken is not None and known is not None and taken.get(asked) is known and asked in env:
+                    taken[asked] = env[asked]  # what the test shows holds in this branch alone
+                arms.append((taken, self.evaluate.leans(node.test)))
             if holds:
                 return self._joined(arms, None)
             env = narrowing.narrowed(node.test, env, False, self.frame) if is_run else env.copy()

@@ -96,7 +96,8 @@ def _combined_dtype(operands: list[Value], tensors: list[Value], true_division: 
 def tensor_attribute(base: Value, name: str) -> Value:
     """`tensor.name`, or `pytree.name` (a field of a model's output or of a batch)."""
     if name == "device":
-        return Value(Kind.DEVICE, base.device, because=base.because)
+        is_parameter = base.ref == torch_api.PARAMETER and base.device is Device.UNKNOWN
+        return Value(Kind.DEVICE, Device.LIKELY if is_parameter else base.device, because=base.because)
     if name == "dtype":
         return Value(Kind.DTYPE, dtype=base.dtype)
     if name == "shape":
