@@ -8,7 +8,7 @@ FACTORIES = frozenset(
         for name in (
             "zeros ones full empty eye arange linspace logspace rand randn randint randperm tensor as_tensor "
             "scalar_tensor tril_indices triu_indices hann_window hamming_window blackman_window kaiser_window "
-            "bartlett_window empty_strided asarray"
+            "bartlett_window empty_strided asarray frombuffer"
         ).split()
     }
 )
@@ -198,6 +198,17 @@ METADATA_ATTRIBUTES = frozenset(
 TENSOR_ATTRIBUTES = frozenset("T H mT mH data grad real imag".split())
 
 NEW_TENSOR_METHODS = frozenset("new_zeros new_ones new_full new_empty new_tensor".split())
+
+TAKE_SHAPES = frozenset({"expand_as", "view_as", "reshape_as"})
+"""Methods that take no more than the shape of their argument, wherever that is."""
+
+VARIABLES = frozenset({"torch.autograd.Variable", "torch.autograd.variable.Variable"})
+"""The old name of tensors that record gradients: the tensor that it gets."""
+
+INITIALISERS = "torch.nn.init."
+"""Functions with this prefix fill their first argument and return it."""
+
+PACKED = "torch.nn.utils.rnn."
 
 INPLACE_NONE_METHODS = frozenset("backward register_hook retain_grad share_memory_ record_stream".split())
 

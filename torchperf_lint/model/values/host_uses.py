@@ -52,6 +52,8 @@ def _proves(call: ast.Call) -> Iterator[tuple[ast.expr, Kind]]:
     """The argument of a call that only host data survives, and whether that is an array."""
     path, func = dotted(call.func) or "", call.func
     owner, _, name = path.rpartition(".")
+    if owner in host_only.NUMPY_ROOTS:
+        yield from ((each.value, Kind.NUMPY) for each in call.keywords if each.arg == host_only.WRITTEN)
     first = call.args[0] if call.args else None
     if isinstance(func, ast.Attribute) and func.attr == "numpy" and not call.keywords:
         yield func.value, Kind.TENSOR
@@ -66,11 +68,16 @@ def _proves(call: ast.Call) -> Iterator[tuple[ast.expr, Kind]]:
         yield from ((each, Kind.TENSOR) for each in call.args[position : position + 1])
     elif first is None:
         return
-    elif path in host_only.GIVEN_ARRAYS or owner == host_only.OPENCV:
+    elif path in host_only.GIVEN_ARRAYS or owner == host_only.OPENCV or _writes(owner, name):
         yield first, Kind.NUMPY
         yield from ((each, Kind.TENSOR) for each in call.args[1:])
     elif path in host_only.GIVEN_HOST_DATA or (owner in host_only.NUMPY_ROOTS and name in host_only.TAKES_HOST_DATA):
         yield first, Kind.TENSOR
+
+
+def _writes(owner: str, name: str) -> bool:
+    """`np.copyto(x, y)`: NumPy writes to its first argument."""
+    return owner in host_only.NUMPY_ROOTS and name in host_only.WRITES_ARRAYS
 
 
 def _root(node: ast.expr) -> str | None:

@@ -213,6 +213,17 @@ def library_call(
     if ref.startswith("torch._foreach_"):
         given = next((value for value in arguments if value.kind is Kind.CONTAINER), first)
         return container(element_of(given)._replace(scalar=None, vector=None))
+    if ref in torch_api.VARIABLES:
+        return first if first.kind is Kind.TENSOR else Value(Kind.TENSOR, first.device, because=first.because)
+    if ref.startswith(torch_api.INITIALISERS):
+        return first
+    if ref.startswith(torch_api.PACKED):
+        return _packed(name, arguments or list(keywords.values()))
+    if ref == "torch.autograd.grad":
+        asked = [*arguments[:2], *(keywords[key] for key in ("outputs", "inputs") if key in keywords)]
+        return container(tensor_from([_each(value) for value in asked])._replace(scalar=None, dtype=None), ref="tuple")
+    if ref == "torch.normal" and all(value.kind in (Kind.NUMBER, Kind.CONTAINER) for value in arguments):
+        return _factory(evaluator, node, ref, [], keywords)
     if ref.startswith("torch."):
         made = _torch_function(ref, root, name, arguments, keywords)
         if ref in _NORMS_OF_GRADIENTS:
@@ -252,6 +263,24 @@ def _image(name: str, image: Value) -> Value:
         return UNKNOWN
     tensor = tensor_from([image])._replace(scalar=None, dtype=None)
     return container(tensor, ref="tuple") if result == "several" else tensor
+
+
+def _each(value: Value) -> Value:
+    """A tensor, or any of a list of tensors."""
+    return as_data(element_of(value) if value.kind is Kind.CONTAINER else value)
+
+
+def _packed(name: str, arguments: list[Value]) -> Value:
+    """The result of a function on sequences of different lengths."""
+    tensor = tensor_from([_each(arguments[0])] if arguments else [])._replace(scalar=None)
+    if name in ("pad_sequence", "unpad_sequence", "unpack_sequence"):
+        return tensor if name == "pad_sequence" else container(tensor)
+    if name in ("pack_padded_sequence", "pack_sequence"):
+        return Value(Kind.PYTREE, tensor.device, because=tensor.because)
+    if name == "pad_packed_sequence":
+        lengths = Value(Kind.TENSOR, Device.CPU, vector=True, dtype="int64")
+        return container(join(tensor, lengths), [(0, tensor), (1, lengths)], "tuple")
+    return UNKNOWN
 
 
 def _half_shown(value: Value) -> bool:

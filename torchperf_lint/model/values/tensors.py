@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, torch_api
+from torchperf_lint.knowledge.tensor_methods import TENSOR_METHODS
 from torchperf_lint.model.callgraph.registries import named
 from torchperf_lint.model.domain.values import (
     INTEGER,
@@ -188,6 +189,10 @@ def tensor_method(
         return Value(Kind.TENSOR, where or Device.UNKNOWN, dtype=base.dtype, because=base.because)
     if name == "type_as" and arguments and arguments[0].device is Device.UNKNOWN and base.device is Device.CPU:
         base = base._replace(device=Device.UNKNOWN, dtype=None, because=())  # it moves to the other tensor's device
+    if base.kind is Kind.PYTREE and name not in TENSOR_METHODS:
+        return Value(device=base.device, because=base.because)  # a method of the object's own, which may give anything
+    if name in torch_api.TAKE_SHAPES and base.device is Device.CPU:
+        return tensor._replace(scalar=None, vector=None)
     given = computed(name, tensor_from([base, *(a for a in arguments if a.holds_tensors)]), arguments, keywords)
     return given._replace(sources=base.sources, origin=tensor.origin) if name in torch_api.VIEW_METHODS else given
 
