@@ -351,6 +351,8 @@ MODULE_SIZES = frozenset("kernel_size normalized_shape".split())
 MODULE_TENSORS = frozenset("weight bias running_mean running_var in_proj_weight".split())
 """Parameters and buffers among them."""
 
+MODULE_DICT = "torch.nn.ModuleDict"
+
 HOLDERS = frozenset("torch.nn." + name for name in "Module Sequential ModuleList ModuleDict".split())
 """Modules that have no attributes of their own but what a program puts into them."""
 

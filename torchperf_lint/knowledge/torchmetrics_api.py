@@ -21,6 +21,8 @@ CASTS_ITSELF_SINCE = ">=1.0.1"
 
 COLLECTION = "torchmetrics.MetricCollection"
 
+BASE = "torchmetrics.Metric"
+
 UPDATE = "update"
 """The method of every metric that is called for each batch: by the program, or by `forward`."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.values.name_heuristics import conventional
@@ -57,6 +58,9 @@ def annotated(
         return Value(Kind.MODULE, ref=ref)
     if known is None and ref.startswith("torch.optim.") and ".lr_scheduler" not in ref:
         return Value(Kind.OPTIMIZER)
+    metric = torchmetrics_api.metric_class(ref) if known is None else None
+    if metric is not None:
+        return Value(Kind.METRIC, ref=None if metric == torchmetrics_api.BASE else metric)
     names_class = ref.rpartition(".")[2][:1].isupper()
     if known is None and names_class and not ref.startswith(("builtins.", "typing.", "collections.abc.")):
         return Value(Kind.INSTANCE, ref=ref)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import STRING, Kind, Origin, Value, container, derived, join, join_all
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.host_uses import on_host
@@ -90,12 +91,23 @@ def _store_item(target: ast.Subscript | ast.Attribute, index: Value, value: Valu
         return
     if held.holds_tensors and _replaces_entry(index, value):
         env[base] = derived(held)
+    if held.kind is Kind.MODULE and held.ref in torch_api.HOLDERS and isinstance(target, ast.Subscript):
+        env[base] = added_to(held, index.constant, value)
     if held.kind is Kind.CONTAINER and isinstance(target, ast.Subscript):
         element = value if held.element is None else join(held.element, value)
         key = target.slice.value if isinstance(target.slice, ast.Constant) else None
         known = held.ref == "dict" and held.items is not None and isinstance(key, str)
         items = {**dict(held.items or ()), key: value}.items() if known else None
         env[base] = container(element, items, held.ref or "list")
+
+
+def added_to(holder: Value, key: object, value: Value) -> Value:
+    """A container of modules with one more."""
+    if holder.element is None:
+        return holder._replace(element=value, items=None if key is None else ((key, value),))
+    known = holder.items is not None and key is not None
+    items = tuple({**dict(holder.items or ()), key: value}.items()) if known else None
+    return holder._replace(element=join(holder.element, value), items=items)
 
 
 def _replaces_entry(index: Value, value: Value) -> bool:

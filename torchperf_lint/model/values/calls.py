@@ -208,7 +208,7 @@ def _method(
     if base.kind is Kind.METRIC:
         if name in ("to", "cuda", "cpu"):
             return moved(node, base, name, arguments, keywords)
-        if name in ("set_dtype", "train", "eval", "requires_grad_"):
+        if name in ("set_dtype", "train", "eval", "requires_grad_", "clone"):
             return base
         return Value(Kind.TENSOR, base.device, because=base.because) if name in ("compute", "forward") else UNKNOWN
     if base.kind is Kind.OPTIMIZER and name in conventions.CLIPPING_METHODS:

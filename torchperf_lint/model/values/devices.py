@@ -112,6 +112,19 @@ def moved_since(before: Value, after: Value) -> Value:
     return after if before.device is Device.UNKNOWN and _are_same(before, after) else before
 
 
+def filled_since(before: Value, after: Value) -> Value:
+    """The later value of a list, a dict or a container of modules that was empty when it was made."""
+    is_same = before.kind is after.kind and before.ref == after.ref and before.created is after.created
+    if (
+        before.element is None
+        and after.element is not None
+        and is_same
+        and before.kind in (Kind.CONTAINER, Kind.MODULE)
+    ):
+        return after
+    return before
+
+
 def _are_same(one: Value, other: Value) -> bool:
     """Whether two values are the same objects, whatever their devices."""
     if one.kind is Kind.CONTAINER and one.items and other.items:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, torch_api
+from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.provenance import ByName
 from torchperf_lint.model.domain.values import (
@@ -330,7 +331,23 @@ class Evaluator:
             items = self._mapped_items(node, env)
             self(node.key, inner)
             return container(self(node.value, inner), items, "dict")
-        return container(self(node.elt, inner))  # type: ignore[attr-defined]
+        made = self(node.elt, inner)  # type: ignore[attr-defined]
+        return container(self._made_of_classes(node, env) or made if made == UNKNOWN else made)
+
+    def _made_of_classes(self, node: ast.expr, env: Env) -> Value | None:
+        """`[make() for make in (A, B)]`: the objects of the classes in a literal; None for anything else."""
+        generator, *more = node.generators  # type: ignore[attr-defined]
+        classes = self.frame.values.get(generator.iter, UNKNOWN).items or ()
+        if more or generator.ifs or not 0 < len(classes) <= bounds.MOST_CHOICES:
+            return None
+        if not all(each.kind in (Kind.CLASS, Kind.LIBRARY) for _, each in classes):
+            return None
+        made = []
+        for _, each in classes:
+            inner = env.copy()
+            bind(self, generator.target, each, inner)
+            made.append(self(node.elt, inner))  # type: ignore[attr-defined]
+        return join_all(made)
 
     def _mapped_items(self, node: ast.DictComp, env: Env) -> list[tuple[object, Value]] | None:
         """`{key: value.to(device) for key, value in held.items()}`: the known items stay known one by one."""

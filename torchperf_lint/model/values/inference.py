@@ -13,7 +13,7 @@ from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, joi
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import batches, class_hierarchy, host_uses, metrics, optimizers, parameters
-from torchperf_lint.model.values.devices import default_device, moved_since
+from torchperf_lint.model.values.devices import default_device, filled_since, moved_since
 from torchperf_lint.model.values.evaluate import Evaluator
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.names import Names
@@ -233,7 +233,8 @@ class ValueInference:
         path = dotted(store.target)
         if path is None or not slices_of(store.function).changes_again(path):
             return value
-        return moved_since(value, self._asked_below(store.function, lambda home: home.at_end(store.function, path)))
+        later = self._asked_below(store.function, lambda home: home.at_end(store.function, path))
+        return filled_since(moved_since(value, later), later)
 
     def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression, one level below in any file, for a query that may otherwise depend on itself."""

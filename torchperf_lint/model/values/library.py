@@ -20,7 +20,7 @@ from torchperf_lint.model.domain.values import (
     join,
     join_all,
 )
-from torchperf_lint.model.values import iteration
+from torchperf_lint.model.values import attribute_names, iteration
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.name_heuristics import BATCH
@@ -84,6 +84,8 @@ def _builtin(
         return join_all([element_of(first), *default] if len(arguments) == 1 else arguments)
     if name == "getattr" and len(arguments) > 1 and isinstance(arguments[1].constant, str):
         return evaluator.attribute_of(first, arguments[1].constant, node)
+    if name == "getattr" and len(node.args) > 1:
+        return attribute_names.by_pattern(evaluator, first, node.args[1], node) or UNKNOWN
     return NONE if name in ("print", "setattr", "delattr") else UNKNOWN
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import INTEGER, STRING, UNKNOWN, Device, Kind, Value, container
 from torchperf_lint.model.values.devices import moved
-from torchperf_lint.model.values.tensors import placed, tensor_from
+from torchperf_lint.model.values.tensors import element_of, placed, tensor_from
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ExpressionValues
@@ -123,6 +123,10 @@ def module_method(
         return container(parameter)
     if name in ("named_parameters", "named_buffers"):
         return container(container(None, [(0, STRING), (1, parameter)], "tuple"))
+    if name in ("items", "values", "keys") and base.ref == torch_api.MODULE_DICT:
+        held = element_of(base)
+        pair = container(None, [(0, STRING), (1, held)], "tuple")
+        return container(pair if name == "items" else held if name == "values" else STRING)
     if name in ("modules", "children"):
         return container(Value(Kind.MODULE, base.device, because=base.because))
     if name in ("state_dict", "named_modules", "named_children", "load_state_dict", "register_buffer", "zero_grad"):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join, join_all
 from torchperf_lint.model.syntax.effects import GROWERS
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.syntax.slices import slices_of
-from torchperf_lint.model.values.binding import hold, subscript_path
+from torchperf_lint.model.values.binding import added_to, hold, subscript_path
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping
 
@@ -58,6 +59,9 @@ def mutate(
     receiver = evaluator.frame.values.get(node.func.value, UNKNOWN)
     if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in _MOVES:
         hold(evaluator.frame, path, moved(node, receiver, name, arguments, keywords), env)
+    elif receiver.kind is Kind.MODULE and receiver.ref in torch_api.HOLDERS and name in GROWERS and arguments:
+        added = arguments[-1] if name != "extend" else element_of(arguments[-1])
+        hold(evaluator.frame, path, added_to(receiver, None, added), env)
     elif receiver.kind is Kind.CONTAINER and name in GROWERS and arguments:
         added = arguments[-1]
         if name == "extend":

@@ -295,10 +295,17 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
         return Value(Kind.NUMPY)
     if base.kind in (Kind.MODULE, Kind.METRIC):
         held = inside_module(base, held_at(base, index))
-        if held.kind is Kind.METRIC or base.kind is Kind.METRIC:
+        if holds_metrics(held) or base.kind is Kind.METRIC:
             return held
         return Value(Kind.MODULE, base.device, because=base.because)
     return Value(device=base.device, because=base.because) if base.device.on_accelerator else UNKNOWN
+
+
+def holds_metrics(value: Value) -> bool:
+    """Whether the value is a metric, or a container of modules that holds metrics alone."""
+    if value.kind is not Kind.MODULE or value.element is None:
+        return value.kind is Kind.METRIC
+    return holds_metrics(value.element)
 
 
 def held_at(base: Value, index: Value) -> Value:
@@ -336,6 +343,8 @@ def element_of(value: Value) -> Value:
     if value.kind is Kind.TENSOR:
         return value._replace(scalar=True if value.vector else None, vector=None)
     if value.kind is Kind.MODULE:
+        if value.element is not None and holds_metrics(value.element):
+            return inside_module(value, value.element)
         return Value(Kind.MODULE, value.device, because=value.because)
     if value.kind in (Kind.NUMPY, Kind.STRING):
         return Value(value.kind)
