@@ -13,7 +13,7 @@ from torchperf_lint.model import bounds
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
@@ -303,6 +303,12 @@ def container(element: Value | None, items: Iterable[tuple[object, Value]] | Non
     if held is not None and len(held) > bounds.MOST_ITEMS:
         held = None
     return Value(Kind.CONTAINER, element=None if element is None else _clipped(element, inside), items=held, ref=ref)
+
+
+def with_fields(instance: Value, fields: Mapping[str, Value]) -> Value:
+    """An object whose fields are known."""
+    inside = bounds.MOST_NESTED - 1
+    return instance._replace(items=tuple((name, _clipped(value, inside)) for name, value in fields.items()))
 
 
 def _clipped(value: Value, levels: int) -> Value:

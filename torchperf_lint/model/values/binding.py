@@ -6,7 +6,17 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.domain.values import STRING, Kind, Origin, Value, container, derived, join, join_all
+from torchperf_lint.model.domain.values import (
+    STRING,
+    Kind,
+    Origin,
+    Value,
+    container,
+    derived,
+    join,
+    join_all,
+    with_fields,
+)
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.host_uses import on_host
 from torchperf_lint.model.values.name_heuristics import conventional
@@ -93,6 +103,8 @@ def _store_item(target: ast.Subscript | ast.Attribute, index: Value, value: Valu
         env[base] = derived(held)
     if held.kind is Kind.MODULE and held.ref in torch_api.HOLDERS and isinstance(target, ast.Subscript):
         env[base] = added_to(held, index.constant, value)
+    if held.kind is Kind.INSTANCE and held.items is not None and isinstance(target, ast.Attribute):
+        env[base] = with_fields(held, {**{str(key): item for key, item in held.items}, target.attr: value})
     if held.kind is Kind.CONTAINER and isinstance(target, ast.Subscript):
         element = value if held.element is None else join(held.element, value)
         key = target.slice.value if isinstance(target.slice, ast.Constant) else None

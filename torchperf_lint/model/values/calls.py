@@ -10,6 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks, host_only, other_librar
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.values import records
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import library_call
@@ -59,7 +60,9 @@ def result(
         return _given_by(evaluator, callee.function, arguments, keywords, starred)
     if kind is Kind.CLASS and callee.cls is not None:
         made = evaluator.inference.instance(callee.cls, callee.ref)._replace(created=node)
-        return _as_loader(evaluator, made, node)
+        return records.made(evaluator.inference, _as_loader(evaluator, made, node), node, arguments, keywords)
+    if kind is Kind.CLASS and isinstance(callee.constant, tuple):
+        return records.named_tuple([str(name) for name in callee.constant], arguments, keywords)
     if kind is Kind.CLASS:
         return class_unions.made(evaluator.inference, callee.among, node)
     if callee.among:
@@ -198,7 +201,10 @@ def _method(
             return given
     if callee.function is not None:
         bound = [] if callee.function.is_static else [base]
-        return _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred)
+        given = _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred)
+        if given.kind is Kind.INSTANCE and given.items is not None and given.items == base.items:
+            return records.after_method(evaluator.inference, node, given, callee.function, arguments, keywords)
+        return given
     if base.kind in (Kind.PYTREE, Kind.UNKNOWN) and name in torch_api.MODULE_ONLY_METHODS:
         base = Value(Kind.MODULE, base.device, because=base.because)
     if base.holds_tensors:

@@ -26,7 +26,7 @@ from torchperf_lint.model.domain.values import (
     join_all,
 )
 from torchperf_lint.model.syntax.index import dotted, last_name, names_in
-from torchperf_lint.model.values import calls, fields, mutation, narrowing, optimizers
+from torchperf_lint.model.values import calls, fields, mutation, narrowing, optimizers, records
 from torchperf_lint.model.values.binding import bind, subscript_path
 from torchperf_lint.model.values.devices import accelerator_choice, as_device, inside_module
 from torchperf_lint.model.values.fields import as_data
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _BUILTINS = frozenset(dir(builtins))
 _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-_OF_CLASSES = (Kind.INSTANCE, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER, Kind.METRIC, Kind.LOADER)
+_OF_CLASSES = (Kind.INSTANCE, Kind.CONTAINER, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER, Kind.METRIC, Kind.LOADER)
 _COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE)
 
 
@@ -149,6 +149,8 @@ class Evaluator:
         if kind is Kind.OPTIMIZER and name == "state" and base.cls is not None:
             return self.inference.optimizer_state(base.cls)
         if kind is Kind.CONTAINER and (field := fields.named(base, name)) is not None:
+            return field
+        if (field := records.field(base, name)) is not None:
             return field
         if base.among and (chosen := class_unions.attribute(self, base, name, node)) is not None:
             return chosen
@@ -337,7 +339,8 @@ class Evaluator:
     def _made_of_classes(self, node: ast.expr, env: Env) -> Value | None:
         """`[make() for make in (A, B)]`: the objects of the classes in a literal; None for anything else."""
         generator, *more = node.generators  # type: ignore[attr-defined]
-        classes = self.frame.values.get(generator.iter, UNKNOWN).items or ()
+        source = self.frame.values.get(generator.iter, UNKNOWN)
+        classes = source.items or () if source.kind is Kind.CONTAINER else ()
         if more or generator.ifs or not 0 < len(classes) <= bounds.MOST_CHOICES:
             return None
         if not all(each.kind in (Kind.CLASS, Kind.LIBRARY) for _, each in classes):

@@ -20,7 +20,7 @@ from torchperf_lint.model.domain.values import (
     join,
     join_all,
 )
-from torchperf_lint.model.values import attribute_names, iteration
+from torchperf_lint.model.values import attribute_names, collections, iteration
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.name_heuristics import BATCH
@@ -28,7 +28,6 @@ from torchperf_lint.model.values.tensors import (
     BY_WORD,
     computed,
     element_of,
-    element_of_mapping,
     is_of_host,
     placed,
     tensor_from,
@@ -68,9 +67,7 @@ def _builtin(
     if name == "next":
         return element_of(first)
     if name == "dict":
-        held = [element_of_mapping(argument) for argument in arguments] + list(keywords.values())
-        items = None if arguments or "**" in keywords else keywords.items()
-        return container(join_all(held) if held else None, items, "dict")
+        return collections.mapping(arguments, keywords)
     if name == "sum":
         added = [element_of(first), *arguments[1:], *keywords.values()]
         if all(each.kind is Kind.NUMBER for each in added):
@@ -244,6 +241,10 @@ def library_call(
         return Value(Kind.NUMPY)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):
         return NUMBER
+    if root == "collections":
+        kept = collections.made(evaluator, node, name, arguments, keywords)
+        if kept is not None:
+            return kept
     if root == "itertools":
         return iteration.iterated(node, name, arguments, keywords)
     if name in iteration.PAIRING:

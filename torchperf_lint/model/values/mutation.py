@@ -10,6 +10,7 @@ from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, 
 from torchperf_lint.model.syntax.effects import GROWERS
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.syntax.slices import slices_of
+from torchperf_lint.model.values import records
 from torchperf_lint.model.values.binding import added_to, hold, subscript_path
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping
@@ -57,6 +58,10 @@ def mutate(
     if path is None:
         return
     receiver = evaluator.frame.values.get(node.func.value, UNKNOWN)
+    if receiver.kind is Kind.INSTANCE and receiver.items is not None and path in env:
+        callee = evaluator.frame.values.get(node.func, UNKNOWN)
+        held = records.after_method(evaluator.inference, node, env[path], callee.function, arguments, keywords)
+        env[path] = held
     if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in _MOVES:
         hold(evaluator.frame, path, moved(node, receiver, name, arguments, keywords), env)
     elif receiver.kind is Kind.MODULE and receiver.ref in torch_api.HOLDERS and name in GROWERS and arguments:

@@ -354,8 +354,16 @@ def element_of(value: Value) -> Value:
 def element_of_mapping(value: Value) -> Value:
     """The values that `**value` adds to a dict."""
     if value.kind is Kind.CONTAINER:
-        return value.element or UNKNOWN
+        return value_of_pair(value) or value.element or UNKNOWN
     return element_of(value) if value.kind is Kind.PYTREE else UNKNOWN
+
+
+def value_of_pair(pairs: Value) -> Value | None:
+    """The second item of each pair in a list of pairs; None for anything else."""
+    pair = pairs.element
+    if pairs.ref == "dict" or pair is None or pair.ref != "tuple" or len(pair.items or ()) != 2:
+        return None
+    return dict(pair.items or ()).get(1)
 
 
 def key_of(mapping: Value) -> Value:

@@ -1,0 +1,188 @@
+"""Objects that hold data by name: dataclasses, named tuples, and objects whose constructor keeps its arguments."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model import bounds
+from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join_all, with_fields
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.values.devices import moved
+from torchperf_lint.model.values.spreading import is_starred
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
+
+_DATACLASSES = frozenset(
+    {"dataclass", "dataclasses.dataclass", "attr.s", "attr.define", "attrs.define", "attrs.frozen"}
+)
+_NAMED_TUPLES = frozenset({"typing.NamedTuple", "typing_extensions.NamedTuple"})
+_MOVES = ("to", "cuda", "cpu")
+_HELD = (Kind.TENSOR, Kind.PYTREE, Kind.CONTAINER, Kind.NUMBER, Kind.NUMPY, Kind.STRING)
+
+
+def made(
+    inference: ValueQuestions, instance: Value, call: ast.Call, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """A new object of a class of the program with the fields that its call fills, if any holds tensors."""
+    cls = instance.cls
+    given = (*arguments, *keywords.values())
+    if instance.kind is not Kind.INSTANCE or cls is None or not any(map(_holds_tensors, given)) or is_starred(call):
+        return instance
+    if _NAMED_TUPLES.isdisjoint(inference.library_bases(cls)):
+        return _object(inference, instance, cls, arguments, keywords)
+    names = [name for name, _ in _declared(cls)]
+    return named_tuple(names, arguments, keywords)._replace(cls=cls)
+
+
+def named_tuple(names: list[str], arguments: list[Value], keywords: dict[str, Value]) -> Value:
+    """A named tuple with these fields; `constant` has their names."""
+    given = {**dict(zip(names, arguments, strict=False)), **keywords}
+    values = [given.get(name, UNKNOWN) for name in names]
+    return container(join_all(values), list(enumerate(values)), "tuple")._replace(constant=tuple(names))
+
+
+def names_of(arguments: list[Value]) -> list[str] | None:
+    """The fields of `namedtuple("Pair", ["a", "b"])` and `namedtuple("Pair", "a b")`."""
+    asked = arguments[1] if len(arguments) > 1 else UNKNOWN
+    if asked.kind is Kind.STRING and isinstance(asked.constant, str):
+        return asked.constant.replace(",", " ").split()
+    names = [value.constant for _, value in asked.items or ()] if asked.kind is Kind.CONTAINER else []
+    return [str(name) for name in names] if names and all(isinstance(name, str) for name in names) else None
+
+
+def field(base: Value, name: str) -> Value | None:
+    """A field of such an object; None if its value is not known."""
+    if base.kind is Kind.CONTAINER and isinstance(base.constant, tuple) and name in base.constant:
+        place = base.constant.index(name)
+        return next((value for key, value in base.items or () if key == place), base.element)
+    if base.kind is not Kind.INSTANCE or base.items is None:
+        return None
+    value = dict(base.items).get(name, UNKNOWN)
+    return None if value.kind is Kind.UNKNOWN else value
+
+
+def after_method(
+    inference: ValueQuestions,
+    call: ast.Call,
+    base: Value,
+    method: FunctionInfo | None,
+    arguments: list[Value],
+    keywords: dict[str, Value],
+) -> Value:
+    """The object after one of its methods has run: fields that it moves have moved, others that it may set are unknown.
+
+    `batch.to(device)` moves the fields of which it says `self.x = self.x.to(device)`.
+    """
+    kept = _unchanged(inference, base)
+    if kept is base or method is None or method.name not in _MOVES:
+        return kept
+    moves = _moved_in(method)
+    fields = {str(name): value for name, value in kept.items or ()}
+    for name, value in base.items or ():
+        if str(name) in moves and value.holds_tensors:
+            fields[str(name)] = moved(call, value, method.name, arguments, keywords)
+    return with_fields(kept, fields) if fields else kept
+
+
+def _moved_in(method: FunctionInfo) -> frozenset[str]:
+    """The fields that a method moves, and sets in no other way."""
+    return method.index.note(("moved fields", method), lambda: frozenset(_find_moved(method)))
+
+
+def _find_moved(method: FunctionInfo) -> set[str]:
+    moves: set[str] = set()
+    others: set[str] = set()
+    for node in method.nodes:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            path = dotted(target) or ""
+            func = node.value.func if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) else None
+            is_move = isinstance(func, ast.Attribute) and func.attr == method.name and dotted(func.value) == path
+            (moves if is_move else others).add(path.partition(".")[2])
+    return moves - others
+
+
+def _unchanged(inference: ValueQuestions, base: Value) -> Value:
+    if base.cls is None or base.items is None:
+        return base
+    changed = {
+        name
+        for owner in inference.lineage(base.cls)
+        for name, stores in owner.attributes.items()
+        if any(store.function.cls is owner and store.function.name != "__init__" for store in stores)
+    }
+    if not changed.intersection(name for name, _ in base.items):
+        return base
+    kept = tuple((name, value) for name, value in base.items if name not in changed)
+    return base._replace(items=kept or None)
+
+
+def _object(
+    inference: ValueQuestions, instance: Value, cls: ClassInfo, arguments: list[Value], keywords: dict[str, Value]
+) -> Value:
+    if _is_dataclass(cls):
+        owners = [owner for owner in reversed(inference.lineage(cls)) if _is_dataclass(owner)]
+        declared = {name: default for owner in owners for name, default in _declared(owner)}
+        given = {**dict(zip(declared, arguments, strict=False)), **keywords}
+        fields = {name: given.get(name, UNKNOWN) for name in declared}
+    else:
+        init = inference.method(cls, "__init__")
+        if init is None or init.arguments is None:
+            return instance
+        parameters = [each.arg for each in (*init.arguments.posonlyargs, *init.arguments.args)][1:]
+        given = {**dict(zip(parameters, arguments, strict=False)), **keywords}
+        fields = {name: given.get(parameter, UNKNOWN) for name, parameter in _kept(init).items()}
+    held = {name: value for name, value in fields.items() if value.kind in _HELD}
+    if not any(map(_holds_tensors, held.values())) or len(held) > bounds.MOST_ITEMS:
+        return instance
+    return with_fields(instance, held)
+
+
+def _holds_tensors(value: Value) -> bool:
+    while value.kind is Kind.CONTAINER and value.element is not None:
+        value = value.element
+    return value.holds_tensors
+
+
+def _is_dataclass(cls: ClassInfo) -> bool:
+    called = [each.func if isinstance(each, ast.Call) else each for each in cls.node.decorator_list]
+    return any((dotted(each) or "") in _DATACLASSES for each in called)
+
+
+def _declared(cls: ClassInfo) -> list[tuple[str, ast.expr | None]]:
+    """The fields that the class body declares, in order, with their defaults."""
+    return [
+        (each.target.id, each.value)
+        for each in cls.node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and _is_field(each.annotation)
+    ]
+
+
+def _is_field(annotation: ast.expr) -> bool:
+    return last_name(annotation.value if isinstance(annotation, ast.Subscript) else annotation) != "ClassVar"
+
+
+def _kept(init: FunctionInfo) -> dict[str, str]:
+    """`self.x = x` of a constructor: the attributes that keep a parameter as it is, and are set once in it."""
+    return init.index.note(("kept", init), lambda: _find_kept(init))
+
+
+def _find_kept(init: FunctionInfo) -> dict[str, str]:
+    kept: dict[str, str] = {}
+    again: set[str] = set()
+    bound = init.index.bound_names(init)
+    for node in init.nodes:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            root, _, name = (dotted(target) or "").partition(".")
+            if root != init.self_name or not name.isidentifier():
+                continue
+            if name in kept or name in again:
+                kept.pop(name, None)
+            elif isinstance(node.value, ast.Name) and bound.count(node.value.id) == 1:
+                kept[name] = node.value.id
+            again.add(name)
+    return kept
