@@ -9,7 +9,7 @@ from torchperf_lint.idioms.aliases import memory_of
 from torchperf_lint.knowledge import pure_functions
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import dotted, last_name, names_bound_in
+from torchperf_lint.model.handles import dotted, given_to, last_name, names_bound_in
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def taken_back(model: Model, path: str, site: Site) -> bool:
         func = record.call.func
         if not isinstance(func, ast.Attribute) or dotted(func.value) != path:
             continue
-        to_host = any("cpu" in ast.unparse(argument) for argument in record.call.args)
+        to_host = any("cpu" in ast.unparse(argument) for argument in given_to(record.call))
         if func.attr == "cpu" or (func.attr == "to" and to_host):
             return True
     return False
@@ -181,7 +181,7 @@ def takes_models_away(model: Model, site: Site) -> bool:
         if isinstance(node, ast.Delete):
             taken = node.targets
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            to_host = any("cpu" in ast.unparse(argument) or "meta" in ast.unparse(argument) for argument in node.args)
+            to_host = any("cpu" in text or "meta" in text for text in map(ast.unparse, given_to(node)))
             taken = [node.func.value] if node.func.attr == "cpu" or (node.func.attr == "to" and to_host) else []
         for each in taken:
             is_module = model.value_in(function, each).kind is Kind.MODULE
