@@ -1,4 +1,4 @@
-"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain|rules|verify|profile`."""
+"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain|why|rules|verify|profile`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ _OF_STREAMS = (errno.EBADF, errno.EFBIG, errno.EINVAL, errno.EIO, errno.ENOSPC, 
 _MORE = """\
 other commands:
   torchperf-lint explain RULE   the page of a rule, by code or name
+  torchperf-lint why FILE:LINE  why a row is reported, or is not
   torchperf-lint rules          the list of all rules
   torchperf-lint verify RULE    run the rule's programs unfixed and fixed, and compare (needs torch)
   torchperf-lint profile TRACE  the waits that torch.profiler has recorded, line by line, beside the findings
@@ -61,7 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # file names and source lines need not fit the terminal's encoding
             stream.reconfigure(errors="backslashreplace")
     _replace_closed_streams()
-    commands = {"explain": _explain, "rules": _rules, "verify": _verify, "profile": _profile, "check": _check}
+    commands = {
+        "explain": _explain,
+        "why": _why,
+        "rules": _rules,
+        "verify": _verify,
+        "profile": _profile,
+        "check": _check,
+    }
     try:
         try:
             if arguments and arguments[0] in commands:
@@ -263,6 +271,12 @@ def _rules(arguments: Sequence[str]) -> int:
         fix = f"fix: {rule.fix.value}" if rule.fix else ""
         print(f"{rule.code}  {rule.name:<{width}}  {'on ' if rule.default else 'off'}  {fix:<11}  {rule.summary}")
     return CLEAN
+
+
+def _why(arguments: Sequence[str]) -> int:
+    from torchperf_lint.why import command
+
+    return command.main(arguments)
 
 
 def _verify(arguments: Sequence[str]) -> int:

@@ -55,6 +55,23 @@ def discover(
     return Discovery(tuple(sorted(search.shown())), tuple(sorted(search.failures)), tuple(search.leftovers))
 
 
+def left_out(path: str, exclude: Sequence[str] = DEFAULT_EXCLUDE, root: str = ".") -> str | None:
+    """The file, or the folder around it, that a search of `root` leaves out; None if it would find the file."""
+    top, place = os.path.abspath(root), os.path.abspath(path)
+    inside = os.path.relpath(place, top)
+    if inside.startswith(".."):
+        return None
+    exclusion, is_folder = _Exclusion(exclude, top), False
+    found = None
+    while place != top:
+        if exclusion.leaves_out(os.path.basename(place), place, is_folder) or _ignored(
+            _ignores_above(place), place, is_folder
+        ):
+            found = os.path.relpath(place, top)
+        place, is_folder = os.path.dirname(place), True
+    return found
+
+
 def _tidy(path: str) -> str:
     """Drop a leading `./` and trailing slashes, which would show in every reported path."""
     while path.startswith("./") and path.strip("./"):

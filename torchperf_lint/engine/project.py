@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.program import Program
 
 
 def check_paths(
@@ -83,7 +84,12 @@ def check_paths(
 
 def run_in_project(job: Job, data: bytes, cache: str | None) -> Result:
     """Run a job on bytes that replace the file at its path, in its project; `cache` is as for `gather`."""
-    return run_on(job, data, functools.cache(lambda: _gathered([job.path], job.hints, cache, Processes(1)).program()))
+    return run_on(job, data, functools.cache(lambda: program_around(job.path, job.hints, cache)))
+
+
+def program_around(path: str, hints: Hints, cache: str | None) -> Program:
+    """The project that a file belongs to, as a run on this file finds it; `cache` is as for `gather`."""
+    return _gathered([path], hints, cache, Processes(1)).program()
 
 
 def _gathered(paths: Sequence[str], hints: Hints, cache: str | None, workers: Workers) -> Snapshot:

@@ -73,7 +73,7 @@ def _checked(
     report_unused: bool,
 ) -> FileReport:
     """Implements `check_source`; raises RecursionError where this thread's stack is too small."""
-    enabled = [rule for rule in rules if _may_speak(rule, target)]
+    enabled = [rule for rule in rules if may_speak(rule, target)]
     triggered = rules_worth_running(data, enabled, accelerated=program is not None)
     around = program() if program is not None and triggered else None
     if around is not None:
@@ -116,7 +116,7 @@ def _checked(
             return FileReport((), _broken(path, {"the model": error}))
         for rule in triggered:
             try:
-                found.extend(_diagnostic(rule, finding, source) for finding in rule.check(model))
+                found.extend(diagnostic_of(rule, finding, source) for finding in rule.check(model))
             except Exception as error:
                 _give_up_without_room(error)
                 broken[rule.code] = error
@@ -132,14 +132,15 @@ def _give_up_without_room(error: Exception) -> None:
         raise error
 
 
-def _may_speak(rule: Rule, target: Target) -> bool:
+def may_speak(rule: Rule, target: Target) -> bool:
     """Whether the target may satisfy the rule's version gates."""
     if rule.torch is not None and target.torch_is(rule.torch) is False:
         return False
     return rule.torchmetrics is None or target.torchmetrics_is(rule.torchmetrics) is not False
 
 
-def _diagnostic(rule: Rule, finding: Finding, source: Source) -> Diagnostic:
+def diagnostic_of(rule: Rule, finding: Finding, source: Source) -> Diagnostic:
+    """The finding as plain data."""
     site = finding.site
     row, column = source.position(site.start)
     end_row, end_column = source.position(site.end)

@@ -110,6 +110,18 @@ class Suppressions:
             kept.extend(self._unused(used, enabled))
         return kept
 
+    def silencing(self, diagnostic: Diagnostic) -> tuple[int, str] | None:
+        """The row and text of the comment that silences the diagnostic; None if none does."""
+        first, last = diagnostic.noqa_rows
+        for each in self._directives:
+            applies = each.kind is _Kind.FILE or (each.kind is not _Kind.NONE and first <= each.row <= last)
+            names = each.items is None or any(
+                registry.covers(item.selector, diagnostic.code, diagnostic.name) for item in each.items
+            )
+            if applies and names:
+                return each.row, self._source.utf8[each.start : each.end].decode()
+        return None
+
     def _matter_to(self, found: Sequence[Diagnostic], report_unused: bool) -> bool:
         """Whether the comments can affect the result: reading them costs more than parsing the file."""
         if b"ignore-file" in self._lowered or (report_unused and _OURS.search(self._lowered)):

@@ -1,0 +1,1 @@
+"""`torchperf-lint why`: why a row is reported, or is not."""

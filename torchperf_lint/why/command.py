@@ -1,0 +1,105 @@
+"""`torchperf-lint why FILE:LINE`: why a row is reported, or is not."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from torchperf_lint.check import CLEAN, FINDINGS, complain
+from torchperf_lint.config import BadConfig
+from torchperf_lint.engine.files import unreadable
+from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.mishaps import one_line
+from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook, why_no_python
+from torchperf_lint.report import printable
+from torchperf_lint.syntax.recursion import with_room
+from torchperf_lint.syntax.source import Unreadable
+from torchperf_lint.why import text
+from torchperf_lint.why.answer import State
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from torchperf_lint.why.answer import Answer
+
+_DESCRIPTION = """\
+Tell why a row is reported, or is not: how often it runs, what is known of its values, and what each rule made of it."""
+
+_EPILOG = """\
+The file is judged as a part of its project, with its configuration, as `torchperf-lint FILE` judges it.
+
+Exit status: 0 nothing is reported in the row, 1 something is, 2 the file or the row cannot be looked at."""
+
+_PLACE = re.compile(r"(?P<path>.+?):(?P<row>\d+)(?::(?P<column>\d+))?")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {printable(message)}\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return the exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    place = _PLACE.fullmatch(options.place)
+    if place is None:
+        parser.error(f"`{options.place}` names no row: FILE:LINE or FILE:LINE:COLUMN is needed")
+    path, row = place["path"], int(place["row"])
+    column = None if place["column"] is None else int(place["column"])
+    try:
+        answer = _answer(path, row, column, options)
+    except BadConfig as error:
+        return complain(str(error.failure))
+    except Unreadable as error:
+        return complain(str(Failure(path, error.row, error.column, one_line(error.reason))))
+    except OSError as error:
+        return complain(str(unreadable(path, error)))
+    if options.output_format == "json":
+        from torchperf_lint.why import json
+
+        print(json.render(answer))
+    else:
+        for line in text.render(answer):
+            print(line)
+    return FINDINGS if any(each.state is State.REPORTED for each in answer.verdicts) else CLEAN
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="torchperf-lint why",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("place", metavar="FILE:LINE[:COLUMN]", help="the row, and the place in it, as findings print them")
+    add("--output-format", choices=("text", "json"), default="text", help="how it is printed")
+    add("--config", metavar="FILE", help="read [tool.torchperf-lint] from this file")
+    add("--isolated", action="store_true", help="read no configuration and no requirement files")
+    add("--no-cache", action="store_true", help="keep nothing of what was learnt of the project for the next run")
+    add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
+    # As for `check`, whose settings these are.
+    parser.set_defaults(select=None, ignore=[], extend_select=[], exclude=[], target_torch=None)
+    parser.set_defaults(target_torchmetrics=None)
+    return parser
+
+
+def _answer(path: str, row: int, column: int | None, options: argparse.Namespace) -> Answer:
+    """The answer; raise OSError, Unreadable or BadConfig where there is none."""
+    if is_notebook(path):
+        raise Unreadable(NO_NOTEBOOKS)
+    with open(path, "rb") as file:
+        data = file.read()
+    reason = why_no_python(path)
+    if reason is not None:
+        raise Unreadable(reason)
+    from torchperf_lint.why.asking import ask
+
+    try:
+        return ask(path, data, row, column, options)
+    except RecursionError:
+        return with_room(lambda: ask(path, data, row, column, options))

@@ -1,0 +1,218 @@
+"""How often a statement runs, and where that is not known, the first link of the way to a loop that is missing."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.reveal import describe
+from torchperf_lint.why.answer import HowOften
+from torchperf_lint.why.inside import is_batch_loop, is_epoch_loop
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.frequency import Loop
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.why.inside import Inside
+
+_MOST_FUNCTIONS = 60
+"""Functions that the search looks at; a person follows no longer way."""
+
+_MOST_SHOWN = 4
+"""Calls of a function that are named where all of them are alike."""
+
+Way = tuple["CallRecord", ...]
+
+
+class _End(NamedTuple):
+    """A way upwards that ends before a loop; of several, the one with the highest rank is told."""
+
+    rank: int
+    steps: tuple[Because, ...]
+    missing: Because
+
+
+# The ranks: how near the way came to a loop over batches.
+_ONCE, _NO_CALLER, _OTHER_LOOP, _LEFT, _NOT_SHOWN, _GUARDED = range(6)
+
+
+def how_often(inside: Inside, statement: ast.stmt) -> HowOften:
+    """How often a statement of the file runs, with the evidence."""
+    hot_path = inside.hot_path(statement)
+    if hot_path is not None:
+        return HowOften(True, f"In every step: {hot_path.where}.", hot_path.because)
+    end = _nearest_end(inside, statement)
+    return HowOften(False, "Not known to run in every step.", (*end.steps, end.missing))
+
+
+def _nearest_end(inside: Inside, statement: ast.stmt) -> _End:
+    """The best of the ways upwards, by rank, then by length."""
+    function = inside.place(statement).function
+    within = _end_within(inside, statement, function, (), ())
+    if within is not None:
+        return within
+    ends: list[_End] = []
+    pending: deque[tuple[FunctionInfo, tuple[tuple[CallRecord, bool], ...], tuple[Because, ...]]] = deque(
+        [(function, (), ())]
+    )
+    seen = {function}
+    while pending and len(seen) <= _MOST_FUNCTIONS:
+        current, way, steps = pending.popleft()
+        found, above = _ends_above(inside, statement, function, current, way, steps)
+        ends += found
+        for record, shows, step in above:
+            if record.function not in seen:
+                seen.add(record.function)
+                pending.append((record.function, (*way, (record, shows)), (*steps, step)))
+    return max(ends, key=lambda end: (end.rank, -len(end.steps))) if ends else _unknown(inside, statement)
+
+
+def _unknown(inside: Inside, statement: ast.stmt) -> _End:
+    return _End(_ONCE, (), _at(inside.place(statement).function, statement.lineno, "the way to a loop is not known"))
+
+
+def _ends_above(
+    inside: Inside,
+    statement: ast.stmt,
+    function: FunctionInfo,
+    current: FunctionInfo,
+    way: tuple[tuple[CallRecord, bool], ...],
+    steps: tuple[Because, ...],
+) -> tuple[list[_End], list[tuple[CallRecord, bool, Because]]]:
+    """The ways that end at the calls of a function, and the calls at which a way goes on."""
+    own = _end_of_function(inside, current, steps)
+    if own is not None:
+        return [own], []
+    calls = [each for each in inside.calls_of(current) if each[0].function is not current]
+    if not calls:
+        missing = _at(current, _row(current), f"no call of {_named(current)} is known")
+        return [_End(_NO_CALLER, steps, missing)], []
+    ends: list[_End] = []
+    above: list[tuple[CallRecord, bool, Because]] = []
+    for record, says, reaches in calls:
+        step = _at(record.function, record.call.lineno, says or f"`{current.name}` is called here")
+        if not reaches:
+            ends += _by_name_only(inside, record, current, steps)
+            continue
+        if not inside.arrives(statement, function, (*way, (record, not says))):
+            text = f"the arguments of this call of `{current.name}` exclude the row"
+            ends.append(_End(_GUARDED, steps, _at(record.function, record.call.lineno, text)))
+            continue
+        blocked = _end_within(inside, record.statement, record.function, steps, (step,))
+        if blocked is not None:
+            ends.append(blocked)
+        elif inside.runs_in_loop(record.statement, record.function):
+            ends.append(_End(_GUARDED, steps, step._replace(text=f"{step.text}, but not in every step")))
+        else:
+            in_no_loop = step._replace(text=f"{step.text}, in no loop over batches")
+            above.append((record, not says, in_no_loop if not says else step))
+    return ends, above
+
+
+def _end_of_function(inside: Inside, current: FunctionInfo, steps: tuple[Because, ...]) -> _End | None:
+    """Why nothing above a function is asked: it is the module, or a framework calls it now and then."""
+    if isinstance(current.node, ast.Module):
+        return _End(_ONCE, steps, _at(current, 1, "the top level of the file runs once"))
+    promise = inside.promise(current)
+    if promise is not None:
+        return _End(_LEFT, steps, _at(current, _row(current), promise))
+    return None
+
+
+def _by_name_only(inside: Inside, record: CallRecord, current: FunctionInfo, steps: tuple[Because, ...]) -> list[_End]:
+    """A call that may mean the function by its name, where nothing shows that it does."""
+    func = record.call.func
+    text = f"`{_short(record.call.func)}(...)` may mean {_named(current)} by its name"
+    if isinstance(func, ast.Attribute):
+        receiver = inside.value(record.function, func.value)
+        if receiver.kind is not Kind.UNKNOWN and receiver.cls is not None:
+            return []  # it is a method of another class
+        text += f", but what `{_short(func.value)}` is is not known"
+    elif not isinstance(func, ast.Name):
+        text += ", but what is called is not known"
+    else:
+        text += ", but nothing shows that it does"
+    rank = _NOT_SHOWN if inside.hot_path_of_call(record) is not None else _NO_CALLER
+    return [_End(rank, steps, _at(record.function, record.call.lineno, text))]
+
+
+def _end_within(
+    inside: Inside, statement: ast.stmt, function: FunctionInfo, steps: tuple[Because, ...], last: tuple[Because, ...]
+) -> _End | None:
+    """What, within its own function, keeps a statement from running in every step; None if nothing does.
+
+    `last` is the call that the statement makes, if it is one on the way.
+    """
+    if not inside.arrives(statement, function, ()):
+        missing = _at(function, statement.lineno, "no arguments lead to this branch")
+        return _End(_GUARDED, (*steps, *last), missing)
+    if inside.runs_in_loop(statement, function):
+        return None
+    steps = (*steps, *last)
+    guard = inside.guard(statement, function)
+    if guard is not None:
+        text = "it runs only where an error is handled"
+        if guard.text != "except":
+            text = f"`{guard.text}` is a sampling guard: it holds in few steps"
+        return _End(_GUARDED, steps, _at(function, guard.row, text))
+    loops = inside.loops_around(statement, function)
+    for loop, info in loops:
+        if is_batch_loop(info):
+            jump = inside.leaves(statement, function)
+            text = "the branch is left at once" if jump is None else f"`{jump.text}` leaves the loop after it"
+            return _End(_LEFT, steps, _at(function, loop.lineno if jump is None else jump.row, text))
+        if is_epoch_loop(info):
+            text = "it runs once per pass of this loop over epochs: the loops over batches are inside it"
+            return _End(_LEFT, steps, _at(function, loop.lineno, text))
+    if inside.runs_as_its_function(statement, function) and not (loops and _is_at_top(function)):
+        if loops and not [each for each in inside.calls_of(function) if each[2]] and inside.promise(function) is None:
+            return _End(_OTHER_LOOP, steps, _no_batch_loop(inside, loops[0][0], function))
+        return None
+    if loops:
+        return _End(_OTHER_LOOP, steps, _no_batch_loop(inside, loops[0][0], function))
+    jump = inside.leaves(statement, function)
+    if jump is not None and not _is_at_top(function):
+        return _End(_LEFT, steps, _at(function, jump.row, f"`{jump.text}` ends the run, or the call, after it"))
+    return None
+
+
+def _no_batch_loop(inside: Inside, loop: Loop, function: FunctionInfo) -> Because:
+    """Why a loop is none that takes a batch per pass."""
+    if isinstance(loop.body[-1], ast.Break):
+        text = "it makes one pass: it ends in `break`"
+    elif isinstance(loop, ast.While):
+        text = "nothing in it shows a training step, such as `loss.backward()`"
+    else:
+        value = inside.value(function, loop.iter)
+        iterable = _short(loop.iter)
+        called = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+        if isinstance(called, ast.Name) and called.id in ("range", "trange"):
+            text = "it only counts, and nothing in it shows a training step, such as `loss.backward()`"
+        elif value.kind is Kind.UNKNOWN:
+            text = f"`{iterable}` is not shown to be a loader"
+        else:
+            text = f"`{iterable}` is no loader: {describe(value)}"
+    return _at(function, loop.lineno, f"this loop is no loop over batches: {text}")
+
+
+def _is_at_top(function: FunctionInfo) -> bool:
+    return isinstance(function.node, ast.Module)
+
+
+def _at(function: FunctionInfo, row: int, text: str) -> Because:
+    return Because(row, text, function.index.path)
+
+
+def _row(function: FunctionInfo) -> int:
+    return 1 if isinstance(function.node, ast.Module) else function.node.lineno
+
+
+def _named(function: FunctionInfo) -> str:
+    return f"`{function.cls.name}.{function.name}`" if function.cls is not None else f"`{function.name}`"
+
+
+def _short(node: ast.expr) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= 50 else f"{text[:47]}..."
