@@ -24,6 +24,7 @@ class Cause(enum.Enum):
     FREQUENCY = "frequency"  # how often the row runs
     DEVICE = "device"  # where a value is
     MEANING = "meaning"  # what the code around it means
+    USE = "use"  # what becomes of the value: another rule is about that
     FORM = "form"  # how the code is written
 
 
@@ -69,6 +70,7 @@ class Verdict(NamedTuple):
     section: str
     asked: tuple[str, ...]
     cause: Cause | None = None
+    even_then: str = ""  # where it is silent for the frequency: what else would keep it silent
     finding: Diagnostic | None = None
 
 

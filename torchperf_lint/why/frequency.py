@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 _MOST_FUNCTIONS = 60
 """Functions that the search looks at; a person follows no longer way."""
 
-_MOST_SHOWN = 4
-"""Calls of a function that are named where all of them are alike."""
-
-Way = tuple["CallRecord", ...]
+_NO_BATCHES = "this loop is no loop over batches"
 
 
 class _End(NamedTuple):
@@ -35,7 +32,7 @@ class _End(NamedTuple):
 
 
 # The ranks: how near the way came to a loop over batches.
-_ONCE, _NO_CALLER, _OTHER_LOOP, _LEFT, _NOT_SHOWN, _GUARDED = range(6)
+_BY_NAME, _ONCE, _NO_CALLER, _OTHER_LOOP, _LEFT, _NOT_SHOWN, _GUARDED = range(7)
 
 
 def how_often(inside: Inside, statement: ast.stmt) -> HowOften:
@@ -43,8 +40,16 @@ def how_often(inside: Inside, statement: ast.stmt) -> HowOften:
     hot_path = inside.hot_path(statement)
     if hot_path is not None:
         return HowOften(True, f"In every step: {hot_path.where}.", hot_path.because)
-    end = _nearest_end(inside, statement)
+    end = _at_loop(_nearest_end(inside, statement))
     return HowOften(False, "Not known to run in every step.", (*end.steps, end.missing))
+
+
+def _at_loop(end: _End) -> _End:
+    """A way that ends where code runs once, cut at the first loop on it that is none over batches."""
+    loops = [position for position, step in enumerate(end.steps) if _NO_BATCHES in step.text]
+    return (
+        end._replace(steps=end.steps[: loops[0]], missing=end.steps[loops[0]]) if loops and end.rank == _ONCE else end
+    )
 
 
 def _nearest_end(inside: Inside, statement: ast.stmt) -> _End:
@@ -54,8 +59,9 @@ def _nearest_end(inside: Inside, statement: ast.stmt) -> _End:
     if within is not None:
         return within
     ends: list[_End] = []
+    loop = _loop_around(inside, statement, function)
     pending: deque[tuple[FunctionInfo, tuple[tuple[CallRecord, bool], ...], tuple[Because, ...]]] = deque(
-        [(function, (), ())]
+        [(function, (), loop)]
     )
     seen = {function}
     while pending and len(seen) <= _MOST_FUNCTIONS:
@@ -65,7 +71,8 @@ def _nearest_end(inside: Inside, statement: ast.stmt) -> _End:
         for record, shows, step in above:
             if record.function not in seen:
                 seen.add(record.function)
-                pending.append((record.function, (*way, (record, shows)), (*steps, step)))
+                around = _loop_around(inside, record.statement, record.function)
+                pending.append((record.function, (*way, (record, shows)), (*steps, step, *around)))
     return max(ends, key=lambda end: (end.rank, -len(end.steps))) if ends else _unknown(inside, statement)
 
 
@@ -82,7 +89,7 @@ def _ends_above(
     steps: tuple[Because, ...],
 ) -> tuple[list[_End], list[tuple[CallRecord, bool, Because]]]:
     """The ways that end at the calls of a function, and the calls at which a way goes on."""
-    own = _end_of_function(inside, current, steps)
+    own = _end_of_function(inside, statement, current, steps)
     if own is not None:
         return [own], []
     calls = [each for each in inside.calls_of(current) if each[0].function is not current]
@@ -111,10 +118,13 @@ def _ends_above(
     return ends, above
 
 
-def _end_of_function(inside: Inside, current: FunctionInfo, steps: tuple[Because, ...]) -> _End | None:
+def _end_of_function(
+    inside: Inside, statement: ast.stmt, current: FunctionInfo, steps: tuple[Because, ...]
+) -> _End | None:
     """Why nothing above a function is asked: it is the module, or a framework calls it now and then."""
     if isinstance(current.node, ast.Module):
-        return _End(_ONCE, steps, _at(current, 1, "the top level of the file runs once"))
+        row = steps[-1].row if steps else statement.lineno
+        return _End(_ONCE, steps, _at(current, row, "the top level of a file runs once"))
     promise = inside.promise(current)
     if promise is not None:
         return _End(_LEFT, steps, _at(current, _row(current), promise))
@@ -134,7 +144,7 @@ def _by_name_only(inside: Inside, record: CallRecord, current: FunctionInfo, ste
         text += ", but what is called is not known"
     else:
         text += ", but nothing shows that it does"
-    rank = _NOT_SHOWN if inside.hot_path_of_call(record) is not None else _NO_CALLER
+    rank = _NOT_SHOWN if inside.hot_path_of_call(record) is not None else _BY_NAME
     return [_End(rank, steps, _at(record.function, record.call.lineno, text))]
 
 
@@ -166,9 +176,8 @@ def _end_within(
         if is_epoch_loop(info):
             text = "it runs once per pass of this loop over epochs: the loops over batches are inside it"
             return _End(_LEFT, steps, _at(function, loop.lineno, text))
-    if inside.runs_as_its_function(statement, function) and not (loops and _is_at_top(function)):
-        if loops and not [each for each in inside.calls_of(function) if each[2]] and inside.promise(function) is None:
-            return _End(_OTHER_LOOP, steps, _no_batch_loop(inside, loops[0][0], function))
+    is_called = any(reaches for _, _, reaches in inside.calls_of(function)) or inside.promise(function) is not None
+    if inside.runs_as_its_function(statement, function) and (is_called or not loops):
         return None
     if loops:
         return _End(_OTHER_LOOP, steps, _no_batch_loop(inside, loops[0][0], function))
@@ -194,7 +203,13 @@ def _no_batch_loop(inside: Inside, loop: Loop, function: FunctionInfo) -> Becaus
             text = f"`{iterable}` is not shown to be a loader"
         else:
             text = f"`{iterable}` is no loader: {describe(value)}"
-    return _at(function, loop.lineno, f"this loop is no loop over batches: {text}")
+    return _at(function, loop.lineno, f"{_NO_BATCHES}: {text}")
+
+
+def _loop_around(inside: Inside, statement: ast.stmt, function: FunctionInfo) -> tuple[Because, ...]:
+    """The innermost loop around a statement in its function, if there is one."""
+    loops = inside.loops_around(statement, function)
+    return (_no_batch_loop(inside, loops[0][0], function),) if loops else ()
 
 
 def _is_at_top(function: FunctionInfo) -> bool:

@@ -60,6 +60,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "state": verdict.state.value,
         "says": verdict.says,
         "cause": None if verdict.cause is None else verdict.cause.value,
+        "even_if_hot": verdict.even_then or None,
         "section": verdict.section,
         "asked": list(verdict.asked),
         "message": None if verdict.finding is None else verdict.finding.message,

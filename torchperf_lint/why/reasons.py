@@ -70,7 +70,7 @@ _KINDS = {
 _SAYS = re.compile(r"^Whether\s+(.*)$", re.DOTALL)
 _NONE_IF = re.compile(r"(?:^|[;,]\s*)None (?:if|where)\s+(.*?)(?:[;,] \S+ if .*)?$", re.DOTALL)
 _EMPTY_IF = re.compile(r"(?:^|[;,]\s*)(?:empty|\(\)|\[\]) (?:if|where)\s+(.*?)(?:[;,] \S+ if .*)?$", re.DOTALL)
-_NO_CLAUSE = re.compile(r"^(unknown|unclear|there (is|are) none|none|it has none|nothing|not|neither|any)\b")
+_NO_CLAUSE = re.compile(r"^(unknown|unclear|there (is|are) none|none|it has none|nothing|not|neither|any|it|one)\b")
 _FEWEST = 3
 """Words of a clause that can stand alone; a shorter one, such as `if it is none`, says nothing."""
 
@@ -152,6 +152,9 @@ class Reasons:
         known = _QUESTIONS.get(name)
         if known is not None and _alike(known[0], value):
             return known[1]._replace(says=known[1].says.format(subject=self._subject(part, node)))
+        if name == "is_constant":
+            given = " or ".join(f"`{ast.unparse(each)}`" for each in node.args if isinstance(each, ast.Constant))
+            return Reason(Cause.MEANING, f"the argument is {'' if value else 'not '}written as {given}")
         called = part.evaluate(node.func)
         if called is None or not _is_ours(called):
             return None
@@ -225,7 +228,7 @@ class Reasons:
         if isinstance(value, Kind):
             return Reason(Cause.MEANING, f"{self._owner(part, left)} {_kind_in_words(value)}")
         if isinstance(value, enum.Enum) and isinstance(value.value, str):
-            return Reason(Cause.MEANING, f"the rule is not about this use: {value.value}")
+            return Reason(Cause.USE, f"the rule is not about this use: {value.value}")
         return None
 
     def _not_there(self, part: Part, node: ast.Attribute) -> Reason:

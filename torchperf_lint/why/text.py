@@ -8,12 +8,13 @@ from torchperf_lint.report import opening, printable
 from torchperf_lint.why.answer import Cause, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.why.answer import Answer, Known, StatementAnswer, Verdict
 
 _MOST_VALUES = 8
+_NOT_HOT = "since the row is not known to run in every step"
 _MOST_SHOWN_BY = 2
 """Rows of evidence for one value."""
 
@@ -77,22 +78,29 @@ def _rules(answer: Answer) -> Iterator[str]:
     yield "Rules:"
     cold = [each for each in answer.verdicts if each.cause is Cause.FREQUENCY]
     formal = [each for each in answer.verdicts if each.cause is Cause.FORM]
+    others = [each for each in answer.verdicts if each.cause is not Cause.USE and each not in formal]
     alike: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in answer.verdicts:
         if verdict.state is not State.SILENT:
             yield from _found(verdict)
-        elif verdict not in cold and verdict not in formal:
+        elif verdict not in cold and verdict not in formal and not (verdict.cause is Cause.USE and others):
             alike.setdefault((verdict.text, verdict.says), []).append(verdict)
     for (text, says), verdicts in alike.items():
         yield from _silent(text, says, verdicts)
     if answer.if_hot:
-        are = "is" if len(answer.if_hot) == 1 else "are"
-        yield f"  {', '.join(answer.if_hot)} {are} silent, since the row is not known to run in every step."
-        yield "  If it ran in every step, there would be a finding."
-    rest = sorted({f"{each.code} {each.name}" for each in cold} - {*answer.if_hot})
-    if rest and not answer.if_hot:
-        yield f"  silent, since the row is not known to run in every step: {', '.join(rest)}."
-        yield "  If it ran in every step, they would be silent as well."
+        yield f"  {_are_silent(answer.if_hot)}, {_NOT_HOT}."
+        yield "    If it ran in every step, there would be a finding."
+    even_then: dict[str, list[str]] = {}
+    for verdict in () if answer.if_hot else cold:
+        name = f"{verdict.code} {verdict.name}"
+        if verdict.even_then and name not in even_then.setdefault(verdict.even_then, []):
+            even_then[verdict.even_then].append(name)
+    for says, names in even_then.items():
+        yield f"  {_are_silent(names)}, {_NOT_HOT}."
+        yield printable(f"    If it ran in every step, there would still be none: {says}")
+    rest = sorted({f"{each.code} {each.name}" for each in cold})
+    if rest and len(cold) == len(answer.verdicts) and not answer.if_hot and not even_then:
+        yield f"  The row is not known to run in every step, so these look no further: {', '.join(rest)}."
     if formal and len(formal) == len(answer.verdicts):
         names = sorted({f"{each.code} {each.name}" for each in formal})
         yield f"  looked at it, and its form is not what they are about: {', '.join(names)}"
@@ -100,10 +108,14 @@ def _rules(answer: Answer) -> Iterator[str]:
         yield "  No rule has anything to judge in this row."
 
 
+def _are_silent(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} silent"
+
+
 def _silent(text: str, says: str, verdicts: list[Verdict]) -> Iterator[str]:
     """The rules that are silent about a place for the same reason, which the first one's page states."""
-    names = ", ".join(f"{each.code} {each.name}" for each in verdicts)
-    yield printable(f"  {names} {'is' if len(verdicts) == 1 else 'are'} silent about `{text}`:")
+    names = [f"{each.code} {each.name}" for each in verdicts]
+    yield printable(f"  {_are_silent(names)} about `{text}`:")
     section = f' (see "{verdicts[0].section}" on its page)' if verdicts[0].section else ""
     yield printable(f"    {says}{section}")
 

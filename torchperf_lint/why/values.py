@@ -26,7 +26,7 @@ _LONGEST = 50
 """Characters of an expression that are quoted."""
 
 _NAMED = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
-_CARRIES = (Kind.TENSOR, Kind.PYTREE, Kind.UNKNOWN, Kind.MODULE, Kind.METRIC, Kind.CONTAINER, Kind.LOADER, Kind.METHOD)
+_CARRIES = (Kind.TENSOR, Kind.PYTREE, Kind.UNKNOWN, Kind.MODULE, Kind.METRIC, Kind.LOADER)
 """Kinds whose device matters."""
 
 _NOTHING_TO_SAY = (Kind.NONE, Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS, Kind.STRING)
@@ -51,16 +51,18 @@ def known_values(inside: Inside, statement: ast.stmt, row: int = 0, column: int 
         is_object = isinstance(node, ast.Name) and value.kind is not Kind.UNKNOWN
         if id(node) in called and (value.kind is Kind.METHOD or not is_object):
             continue  # what is called: its object, or the call, has a line of its own
+        if value.kind is Kind.UNKNOWN and isinstance(statement, ast.Expr) and node is statement.value:
+            continue  # its value is dropped
         shown.add(text)
-        matters = value.kind in _CARRIES
+        matters = _innermost(value).kind in _CARRIES
         placed = _innermost(value).device
-        unknown = placed is Device.UNKNOWN and matters and value.kind is not Kind.METHOD
+        unknown = placed is Device.UNKNOWN and matters
         lost = Losses(inside).of(function, node) if unknown else None
         yield Known(
             text,
             node.lineno,
             node.col_offset + 1,
-            describe(value),
+            "attribute, not known" if value.kind is Kind.METHOD else describe(value),
             None if placed is Device.UNKNOWN else placed.value,
             matters,
             tuple(step._replace(path=step.path or inside.index.path) for step in _innermost(value).because),

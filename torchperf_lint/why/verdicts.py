@@ -69,19 +69,41 @@ class Judge:
             if any(each.verdict.cause is Cause.FREQUENCY and self._is_asked(each.span) for each in found):
                 cold.append(rule)
             verdicts += [each.verdict for each in found if self._is_asked(each.span)]
-        if_hot = [rule for rule in cold if self._would_report(rule)]
+        if_hot: list[Rule] = []
+        for rule in cold:
+            reports, reason = self._if_hot(rule)
+            if reports:
+                if_hot.append(rule)
+            elif reason is not None:
+                verdicts = [
+                    each._replace(even_then=reason)
+                    if each.code == rule.code and each.cause is Cause.FREQUENCY
+                    else each
+                    for each in verdicts
+                ]
         verdicts.sort(key=lambda each: (each.row, each.column, each.state is State.SILENT, each.code))
         return Judged(tuple(verdicts), tuple(f"{rule.code} {rule.name}" for rule in if_hot), tuple(broken))
 
-    def _would_report(self, rule: Rule) -> bool:
+    def _if_hot(self, rule: Rule) -> tuple[bool, str | None]:
+        """Whether the rule would find something if the row ran in every step; if not, what else keeps it silent."""
         model = self._inside.as_if_hot(self._statements)
+        recorder = Recorder(about_of(self._inside, model, self._statements))
         try:
-            return any(
-                self._stands_here(finding.site, model) and self._is_asked((finding.site.start, finding.site.end))
-                for finding in rule.check(model)
-            )
+            findings = recorder.watch(lambda: list(rule.check(model)))
         except Exception:
-            return False
+            return False, None
+        spans = [(each.site.start, each.site.end) for each in findings if self._stands_here(each.site, model)]
+        if any(map(self._is_asked, spans)):
+            return True, None
+        of_row = [each for each in recorder.decisions if each.place is not None]
+        reasons = Reasons(model, short)
+        for span, decisions in self._by_place(of_row).items():
+            told = reasons.last(decisions) if self._is_asked(span) else None
+            if told is not None and told[0].cause in (Cause.DEVICE, Cause.MEANING):
+                return False, told[0].says
+            if told is not None and told[0] is NOT_HOT:
+                return False, NOT_THERE.says
+        return False, None
 
     def _is_asked(self, span: tuple[int, int]) -> bool:
         return self._offset is None or span[0] <= self._offset < span[1]
@@ -110,7 +132,7 @@ class Judge:
             if any(_holds(each, span) or _holds(span, each) for each in reported):
                 continue
             told = reasons.last(decisions)
-            if told is None:
+            if told is None or (reported and all(isinstance(each.place, _PARTS) for each in decisions)):
                 continue
             row, column = self._source.position(span[0])
             reason = NOT_THERE if told[0] is NOT_HOT and self._is_hot else told[0]
@@ -176,7 +198,7 @@ class Judge:
     def _by_place(self, decisions: list[Decision]) -> dict[tuple[int, int], list[Decision]]:
         """The decisions by the place that they are about; those about a name or the like belong to the call around."""
         spans = [self._span(each.place) for each in decisions if each.place is not None]
-        whole = {span for span, each in zip(spans, decisions, strict=True) if isinstance(each.place, (Site, ast.Call))}
+        whole = {span for span, each in zip(spans, decisions, strict=True) if not isinstance(each.place, _PARTS)}
         groups: dict[tuple[int, int], list[Decision]] = {}
         for span, decision in zip(spans, decisions, strict=True):
             around = [each for each in whole if _holds(each, span)]
@@ -202,6 +224,10 @@ class Judge:
     def _text(self, span: tuple[int, int]) -> str:
         text = " ".join(self._source.utf8[span[0] : span[1]].decode().split())
         return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_PARTS = (ast.Name, ast.Attribute, ast.Starred, ast.Tuple, ast.List)
+"""Expressions that a rule asks about only as parts of others."""
 
 
 class _Found(NamedTuple):
