@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
+WHY = "why.md"
 PAGES = {
     "README.md": HOME,
     "rules/README.md": RULES,
     "CONTRIBUTING.md": CONTRIBUTING,
     "docs/architecture.md": ARCHITECTURE,
+    "docs/why.md": WHY,
 }
 """By the path in the repository, what the site calls a document that is no page of a rule."""
 
@@ -43,6 +45,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     ]
     config.nav = [
         {"Start": HOME},
+        {"Why a row is reported": WHY},
         {"Rules": [{"All rules": RULES}, *rules]},
         {"Contributing": [{"Contributing": CONTRIBUTING}, {"Architecture": ARCHITECTURE}]},
     ]

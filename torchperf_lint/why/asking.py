@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
-from torchperf_lint.check import settings_for
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, left_out
 from torchperf_lint.engine.runner import LARGEST
@@ -25,12 +23,22 @@ if TYPE_CHECKING:
     from torchperf_lint.why.opening import Opened
 
 
-def ask(path: str, data: bytes, row: int, column: int | None, options: argparse.Namespace) -> Answer:
-    """All that is known of a row of a file with these bytes; raise Unreadable where there is no such row or tree."""
+def ask(
+    path: str,
+    data: bytes,
+    row: int,
+    column: int | None,
+    settings: Settings,
+    cache: str | None = None,
+    own_versions: bool = True,
+) -> Answer:
+    """All that is known of a row of a file with these bytes; raise Unreadable where there is no such row or tree.
+
+    With `column`, only what stands there; `cache` and `own_versions` are as for `open_file`.
+    """
     if len(data) > LARGEST:
         raise Unreadable(f"larger than {LARGEST // 1_000_000} MB, not checked")
-    settings = settings_for(argparse.Namespace(**{**vars(options), "paths": [path]}))
-    opened = open_file(path, data, settings, options)
+    opened = open_file(path, data, settings, cache, own_versions)
     _refuse_outside(opened, row, column)
     inside = Inside(opened.analyzed, opened.target)
     statements = inside.statements_at(row)

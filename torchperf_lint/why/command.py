@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_lint.check import CLEAN, FINDINGS, complain
+from torchperf_lint.check import CLEAN, FINDINGS, complain, settings_for
 from torchperf_lint.config import BadConfig
-from torchperf_lint.engine.files import unreadable
+from torchperf_lint.engine.files import CACHE_FOLDER, unreadable
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.mishaps import one_line
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook, why_no_python
@@ -99,7 +101,10 @@ def _answer(path: str, row: int, column: int | None, options: argparse.Namespace
         raise Unreadable(reason)
     from torchperf_lint.why.asking import ask
 
+    settings = settings_for(argparse.Namespace(**{**vars(options), "paths": [path]}))
+    cache = None if options.no_cache else os.path.abspath(options.cache_dir) if options.cache_dir else CACHE_FOLDER
+    asked = functools.partial(ask, path, data, row, column, settings, cache, not options.isolated)
     try:
-        return ask(path, data, row, column, options)
+        return asked()
     except RecursionError:
-        return with_room(lambda: ask(path, data, row, column, options))
+        return with_room(asked)

@@ -89,13 +89,10 @@ def _ends_above(
     steps: tuple[Because, ...],
 ) -> tuple[list[_End], list[tuple[CallRecord, bool, Because]]]:
     """The ways that end at the calls of a function, and the calls at which a way goes on."""
-    own = _end_of_function(inside, statement, current, steps)
-    if own is not None:
-        return [own], []
+    if isinstance(current.node, ast.Module):
+        row = steps[-1].row if steps else statement.lineno
+        return [_End(_ONCE, steps, _at(current, row, "the top level of a file runs once"))], []
     calls = [each for each in inside.calls_of(current) if each[0].function is not current]
-    if not calls:
-        missing = _at(current, _row(current), f"no call of {_named(current)} is known")
-        return [_End(_NO_CALLER, steps, missing)], []
     ends: list[_End] = []
     above: list[tuple[CallRecord, bool, Because]] = []
     for record, says, reaches in calls:
@@ -115,20 +112,12 @@ def _ends_above(
         else:
             in_no_loop = step._replace(text=f"{step.text}, in no loop over batches")
             above.append((record, not says, in_no_loop if not says else step))
+    if not ends and not above:
+        text = f"no call of {_named(current)} is known"
+        if inside.may_be_hook(current):
+            text += ", nor a framework that calls it in every step"
+        ends = [_End(_NO_CALLER, steps, _at(current, _row(current), text))]
     return ends, above
-
-
-def _end_of_function(
-    inside: Inside, statement: ast.stmt, current: FunctionInfo, steps: tuple[Because, ...]
-) -> _End | None:
-    """Why nothing above a function is asked: it is the module, or a framework calls it now and then."""
-    if isinstance(current.node, ast.Module):
-        row = steps[-1].row if steps else statement.lineno
-        return _End(_ONCE, steps, _at(current, row, "the top level of a file runs once"))
-    promise = inside.promise(current)
-    if promise is not None:
-        return _End(_LEFT, steps, _at(current, _row(current), promise))
-    return None
 
 
 def _by_name_only(inside: Inside, record: CallRecord, current: FunctionInfo, steps: tuple[Because, ...]) -> list[_End]:
@@ -176,7 +165,7 @@ def _end_within(
         if is_epoch_loop(info):
             text = "it runs once per pass of this loop over epochs: the loops over batches are inside it"
             return _End(_LEFT, steps, _at(function, loop.lineno, text))
-    is_called = any(reaches for _, _, reaches in inside.calls_of(function)) or inside.promise(function) is not None
+    is_called = any(reaches for _, _, reaches in inside.calls_of(function))
     if inside.runs_as_its_function(statement, function) and (is_called or not loops):
         return None
     if loops:

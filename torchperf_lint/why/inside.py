@@ -11,6 +11,7 @@ from torchperf_lint.model.callgraph import calling
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind
 from torchperf_lint.model.frequency.branches import Step, demands
 from torchperf_lint.model.frequency.execution import _AS_THE_FUNCTION, ExecutionFrequency
+from torchperf_lint.model.project.exports import Imported, Variable
 from torchperf_lint.syntax.site import first_row
 from torchperf_lint.syntax.tree import children
 
@@ -98,10 +99,9 @@ class Inside:
         """What runs a function in every step, whoever calls it."""
         return self._home(function).own_hot_path(function)
 
-    def promise(self, function: FunctionInfo) -> str | None:
-        """When a framework calls the function, if it does so less often than in every step."""
-        contract = self._home(function).inference.contract(function)
-        return None if contract is None or contract.hot else contract.says
+    def may_be_hook(self, function: FunctionInfo) -> bool:
+        """Whether a library may call the function: a method of a class that inherits from one of a library."""
+        return function.cls is not None and bool(self._home(function).inference.library_bases(function.cls))
 
     def guard(self, statement: ast.stmt, function: FunctionInfo) -> Guard | None:
         """The condition around or before a statement that holds in few steps."""
@@ -179,6 +179,15 @@ class Inside:
         """The calls that are shown to reach a function of any file."""
         home = self.inference.home(function.index)
         return () if home is None else home.callers(function)
+
+    def home_of_variable(self, function: FunctionInfo, name: str) -> FunctionInfo | None:
+        """The top level of the other file of the project from which the function's file imports a variable."""
+        program = self.analyzed.program
+        found = None if program is None else program.file_of(function.index).exports.meanings.get(name)
+        meant = (
+            program.meaning(found.ref, function.index) if program is not None and isinstance(found, Imported) else None
+        )
+        return meant.home.module if isinstance(meant, Variable) and meant.name == name else None
 
     def stores(self, cls: ClassInfo, name: str) -> list[AttributeStore]:
         """The statements that set the attribute of an object, in the class and its bases."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.files import CACHE_FOLDER
 from torchperf_lint.engine.jobs import completed
 from torchperf_lint.engine.project import program_around
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
-    import argparse
-
     from torchperf_lint.config import Settings
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.knowledge.versions import Target
@@ -33,18 +30,20 @@ class Opened(NamedTuple):
     accelerated: bool  # whether the file, or one that uses it, speaks of an accelerator
 
 
-def open_file(path: str, data: bytes, settings: Settings, options: argparse.Namespace) -> Opened:
-    """The file at a path with these bytes; raise Unreadable where Python cannot read it."""
+def open_file(path: str, data: bytes, settings: Settings, cache: str | None, own_versions: bool = True) -> Opened:
+    """The file at a path with these bytes; raise Unreadable where Python cannot read it.
+
+    `cache` is as for `gather`, `own_versions` as in Job.
+    """
     source = Source(path, data)
     source.parse()
-    cache = None if options.no_cache else options.cache_dir or CACHE_FOLDER
     program = program_around(path, settings.hints, cache)
     program.recorder.begin()
     program.make_room()
     rules = registry.all_rules()
     accelerated = program.reached(path)
     triggered = rules_worth_running(data, rules, accelerated=accelerated, metrics=program.may_have_metrics(path))
-    target = settings.target if options.isolated else completed(settings.target, path, data, rules)
+    target = completed(settings.target, path, data, rules) if own_versions else settings.target
     analyzed = program.open(path, data, source)
     selected = frozenset(rule.code for rule in settings.rules_for(path))
     return Opened(source, program, analyzed, target, tuple(triggered), selected, accelerated)

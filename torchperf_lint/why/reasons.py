@@ -31,7 +31,7 @@ NOT_HOT = Reason(Cause.FREQUENCY, "the row is not known to run in every step")
 NOT_THERE = Reason(Cause.DEVICE, "nothing in the statement is shown to be on an accelerator")
 _ONLY_SOMETIMES = Reason(Cause.FREQUENCY, "a condition in the same statement holds in few steps, or excludes it")
 
-_BY_FORM = Reason(Cause.FORM, "its form is not what the rule is about")
+BY_FORM = Reason(Cause.FORM, "its form is not what the rule is about")
 
 _QUESTIONS: dict[str, tuple[object, Reason]] = {
     "may_be_hot": (False, NOT_HOT),
@@ -91,11 +91,11 @@ class Reasons:
             decision = decisions[position]
             if not decision.refuses or decision.level:
                 if isinstance(decision.place, Site):
-                    formal = formal or (_BY_FORM, decision)
+                    formal = formal or (BY_FORM, decision)
                 continue
             reason = self._of(decision, decisions[:position])
             if reason is None and (isinstance(decision.place, Site) or decision.function.name == "sites"):
-                reason = _BY_FORM
+                reason = BY_FORM
             if reason is None:
                 continue
             if reason.cause is not Cause.FORM:

@@ -79,14 +79,17 @@ def _rules(answer: Answer) -> Iterator[str]:
     cold = [each for each in answer.verdicts if each.cause is Cause.FREQUENCY]
     formal = [each for each in answer.verdicts if each.cause is Cause.FORM]
     others = [each for each in answer.verdicts if each.cause is not Cause.USE and each not in formal]
-    alike: dict[tuple[str, str], list[Verdict]] = {}
+    alike: dict[tuple[str, str], dict[str, Verdict]] = {}  # by place and reason, then by rule
     for verdict in answer.verdicts:
         if verdict.state is not State.SILENT:
             yield from _found(verdict)
         elif verdict not in cold and verdict not in formal and not (verdict.cause is Cause.USE and others):
-            alike.setdefault((verdict.text, verdict.says), []).append(verdict)
-    for (text, says), verdicts in alike.items():
-        yield from _silent(text, says, verdicts)
+            alike.setdefault((verdict.text, verdict.says), {})[verdict.code] = verdict
+    places: dict[tuple[tuple[str, ...], str], list[str]] = {}  # by rules and reason
+    for (text, says), by_rule in alike.items():
+        places.setdefault((tuple(by_rule), says), []).append(f"`{text}`")
+    for (codes, says), texts in places.items():
+        yield from _silent(texts, [alike[texts[0][1:-1], says][code] for code in codes])
     if answer.if_hot:
         yield f"  {_are_silent(answer.if_hot)}, {_NOT_HOT}."
         yield "    If it ran in every step, there would be a finding."
@@ -112,12 +115,12 @@ def _are_silent(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} silent"
 
 
-def _silent(text: str, says: str, verdicts: list[Verdict]) -> Iterator[str]:
-    """The rules that are silent about a place for the same reason, which the first one's page states."""
+def _silent(texts: list[str], verdicts: list[Verdict]) -> Iterator[str]:
+    """The rules that are silent about some places for the same reason, which the first one's page states."""
     names = [f"{each.code} {each.name}" for each in verdicts]
-    yield printable(f"  {_are_silent(names)} about `{text}`:")
+    yield printable(f"  {_are_silent(names)} about {' and '.join(texts)}:")
     section = f' (see "{verdicts[0].section}" on its page)' if verdicts[0].section else ""
-    yield printable(f"    {says}{section}")
+    yield printable(f"    {verdicts[0].says}{section}")
 
 
 def _found(verdict: Verdict) -> Iterator[str]:

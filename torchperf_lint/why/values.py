@@ -43,6 +43,8 @@ def known_values(inside: Inside, statement: ast.stmt, row: int = 0, column: int 
     for node in inside.expressions(statement):
         if not isinstance(node, _NAMED) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             continue
+        if isinstance(node, ast.Name) and node.id == function.self_name and column is None:
+            continue
         if column is not None and not inside.stands_at(node, row, column):
             continue
         value, text = inside.value(function, node), short(node)
@@ -56,7 +58,8 @@ def known_values(inside: Inside, statement: ast.stmt, row: int = 0, column: int 
         shown.add(text)
         matters = _innermost(value).kind in _CARRIES
         placed = _innermost(value).device
-        unknown = placed is Device.UNKNOWN and matters
+        is_own = isinstance(node, ast.Attribute) and inside.value(function, node.value).cls is not None
+        unknown = placed is Device.UNKNOWN and (matters or (value.kind is Kind.METHOD and is_own))
         lost = Losses(inside).of(function, node) if unknown else None
         yield Known(
             text,
@@ -64,7 +67,7 @@ def known_values(inside: Inside, statement: ast.stmt, row: int = 0, column: int 
             node.col_offset + 1,
             "attribute, not known" if value.kind is Kind.METHOD else describe(value),
             None if placed is Device.UNKNOWN else placed.value,
-            matters,
+            unknown or matters,
             tuple(step._replace(path=step.path or inside.index.path) for step in _innermost(value).because),
             () if lost is None else (lost,),
         )
@@ -139,6 +142,10 @@ class Losses:
 
     def _of_name(self, function: FunctionInfo, node: ast.Name) -> Because | None:
         name = node.id
+        walked = _walked_by(function, node)
+        if walked is not None:
+            text = f"`{name}` is an element of `{short(walked)}`: its device is not known from there on"
+            return self._first(function, [walked]) or self._here(function, node, text)
         scope: FunctionInfo | None = function
         while scope is not None:
             bound = self._bindings(scope, name, node if scope is function else None)
@@ -159,12 +166,17 @@ class Losses:
             found = before or found
         for target, source, how in reversed(found):
             if isinstance(target, ast.alias):
+                home = self._inside.home_of_variable(function, name)
+                if home is not None:
+                    return self._bindings(home, name, None)
                 return self._here(function, target, f"what `{name}` stands for is not known: {how}")
             lost = self._first(function, [source.node])
             if lost is not None:
                 return lost
             if self._is_lost(function, target) or read is not None:
-                says = f"`{name}` is {how} `{short(source.node)}`" if how else f"what `{name}` gets is not known"
+                given = self._inside.value(function, source.node)
+                known = "" if given.kind is Kind.UNKNOWN else f" ({describe(given)})"
+                says = f"`{name}` is {how or 'bound to'} `{short(source.node)}`{known}"
                 return self._here(function, target, f"{says}: its device is not known from there on")
         return None
 
@@ -231,25 +243,34 @@ class Losses:
     def _of_call(self, function: FunctionInfo, node: ast.Call) -> Because | None:
         callee = self._inside.value(function, node.func)
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        given = [each.value if isinstance(each, ast.Starred) else each for each in node.args]
+        given += [keyword.value for keyword in node.keywords]
+        takes_device = any(self._inside.value(function, each).device.on_accelerator for each in given)
+        if callee.function is not None and takes_device:
+            return self._in_returns(callee.function) or self._at_call(function, node, callee)
+        if takes_device:
+            return self._at_call(function, node, callee)
         if owner is not None and callee.function is None and callee.kind is not Kind.LIBRARY:
             found = self._first(function, [owner])
             if found is not None:
                 return found
-        if callee.function is None and callee.kind is Kind.MODULE and callee.device is Device.UNKNOWN:
+        if callee.kind is Kind.MODULE and callee.device is Device.UNKNOWN:
             found = self.of(function, node.func)
             if found is not None:
                 return found
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        found = self._first(function, [each.value if isinstance(each, ast.Starred) else each for each in given])
-        if found is not None and callee.kind is not Kind.UNKNOWN:
-            return found
-        if callee.function is not None:
-            found = self._in_returns(callee.function) or found
+        if callee.function is not None or (callee.ref or "").startswith("torch."):
+            found = self._first(function, given)
             if found is not None:
                 return found
+        in_returns = None if callee.function is None else self._in_returns(callee.function)
+        return in_returns or self._at_call(function, node, callee)
+
+    def _at_call(self, function: FunctionInfo, node: ast.Call, callee: Value) -> Because:
         if callee.kind is Kind.UNKNOWN:
             return self._here(function, node, f"`{short(node)}`: what is called is not known, nor what it returns")
-        return self._here(function, node, f"`{short(node)}`: what it returns is not known")
+        value = self._inside.value(function, node)
+        what = "what it returns" if value.kind is Kind.UNKNOWN else "the device of what it returns"
+        return self._here(function, node, f"`{short(node)}`: {what} is not known")
 
     def _in_returns(self, callee: FunctionInfo) -> Because | None:
         """Where the values that a function returns lose their device."""
@@ -262,6 +283,18 @@ class Losses:
 
     def _here(self, function: FunctionInfo, node: ast.expr | ast.alias, text: str) -> Because:
         return Because(node.lineno, text, function.index.path)
+
+
+def _walked_by(function: FunctionInfo, node: ast.Name) -> ast.expr | None:
+    """What the comprehension around a name walks over, if it binds the name."""
+    around: ast.AST | None = function.parents.get(node)
+    while around is not None and not isinstance(around, ast.stmt):
+        for each in getattr(around, "generators", ()):
+            if any(isinstance(inner, ast.Name) and inner.id == node.id for inner in subtree(each.target)):
+                walked: ast.expr = each.iter
+                return walked
+        around = function.parents.get(around)
+    return None
 
 
 _Binding = tuple["ast.expr | ast.alias", _Source, str]

@@ -10,7 +10,7 @@ from torchperf_lint.engine.suppress import Suppressions
 from torchperf_lint.syntax.site import Site
 from torchperf_lint.why.answer import Cause, State, Verdict
 from torchperf_lint.why.places import about_of
-from torchperf_lint.why.reasons import NOT_HOT, NOT_THERE, Reasons
+from torchperf_lint.why.reasons import BY_FORM, NOT_HOT, NOT_THERE, Reasons
 from torchperf_lint.why.recorder import Recorder
 from torchperf_lint.why.sections import section_for
 from torchperf_lint.why.values import short
@@ -49,7 +49,7 @@ class Judge:
         self._statements = statements
         self._source = opened.source
         self._suppressions = Suppressions(opened.source)
-        self._is_hot = any(inside.hot_path(each) is not None for each in statements)
+        self._is_hot = all(inside.hot_path(each) is not None for each in statements)
         self._offset: int | None = None
         if column is not None:
             before = opened.source.line(row)[: column - 1]
@@ -126,14 +126,14 @@ class Judge:
                 found.append(_Found(self._reported(rule, diagnostic), reported[-1]))
         reasons = Reasons(model, short)
         decisions_of_row = [each for each in recorder.decisions if each.place is not None]
-        if not found and not decisions_of_row:
-            found += self._silent_in_file(rule, recorder.decisions, reasons)
         for span, decisions in self._by_place(decisions_of_row).items():
             if any(_holds(each, span) or _holds(span, each) for each in reported):
                 continue
             told = reasons.last(decisions)
             if told is None or (reported and all(isinstance(each.place, _PARTS) for each in decisions)):
                 continue
+            if isinstance(told[1].place, ast.expr) and any(isinstance(each.place, ast.stmt) for each in decisions):
+                span = self._span(told[1].place)
             row, column = self._source.position(span[0])
             reason = NOT_THERE if told[0] is NOT_HOT and self._is_hot else told[0]
             says = reason.says
@@ -150,25 +150,26 @@ class Judge:
                 reason.cause,
             )
             found.append(_Found(verdict, span))
-        return found
+        if not found and self._statements:
+            found += self._of_whole(rule, recorder.decisions, reasons)
+        return [each for each in found if not any(_says_more(other, each) for other in found)]
 
-    def _silent_in_file(self, rule: Rule, decisions: list[Decision], reasons: Reasons) -> Iterator[_Found]:
-        """The condition that keeps a rule silent in the whole file, if the row has a word that wakes the rule."""
-        rows = {
-            row for each in self._statements for row in range(each.lineno, self._source.row(self._span(each)[1]) + 1)
-        }
-        text = "\n".join(self._source.line(row) for row in rows).encode()
-        told = reasons.last(decisions)
-        if told is None or told[0].cause is Cause.FORM or not any(word in text for word in rule.triggers[0]):
+    def _of_whole(self, rule: Rule, decisions: list[Decision], reasons: Reasons) -> Iterator[_Found]:
+        """Why a rule that no expression of the row has reached is silent, if the row has a word that wakes the rule."""
+        first = self._statements[0]
+        rows = range(first.lineno, self._source.row(self._span(first)[1]) + 1)
+        code = "\n".join(self._source.line(row) for row in rows).encode()
+        if not any(word in code for word in rule.triggers[0]):
             return
-        span = self._span(self._statements[0])
+        of_file = [each for each in decisions if each.place is None]
+        told = reasons.last(of_file)
+        reason = BY_FORM if told is None or told[0].cause is Cause.FORM else told[0]
+        says = reason.says if reason is BY_FORM else f"in the whole file: {reason.says}"
+        span = self._span(first)
         row, column = self._source.position(span[0])
-        says, section = f"in the whole file: {told[0].says}", section_for(rule, told[0].says)
-        asked = tuple(reasons.asked(decisions))
-        name = (rule.code, rule.name)
-        yield _Found(
-            Verdict(*name, row, column, self._text(span), State.SILENT, says, section, asked, told[0].cause), span
-        )
+        name, section = (rule.code, rule.name), section_for(rule, reason.says)
+        asked, text = tuple(reasons.asked(of_file)), self._text(span)
+        yield _Found(Verdict(*name, row, column, text, State.SILENT, says, section, asked, reason.cause), span)
 
     def _reported(self, rule: Rule, diagnostic: Diagnostic) -> Verdict:
         state, says = State.REPORTED, diagnostic.message
@@ -233,6 +234,11 @@ _PARTS = (ast.Name, ast.Attribute, ast.Starred, ast.Tuple, ast.List)
 class _Found(NamedTuple):
     verdict: Verdict
     span: tuple[int, int]
+
+
+def _says_more(other: _Found, each: _Found) -> bool:
+    """Whether the same is said of a place around this one."""
+    return other is not each and other.verdict.says == each.verdict.says and _holds(other.span, each.span)
 
 
 def _holds(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
