@@ -20,15 +20,41 @@ if TYPE_CHECKING:
 _MOST_FUNCTIONS = 60
 """Functions that the search looks at; a person follows no longer way."""
 
-_NO_BATCHES = "this loop is no loop over batches"
+
+class _Way(NamedTuple):
+    """Calls that lead outwards from a function, each with whether its arguments are those of the called function.
+
+    `steps` says them for people; `loop` is the position of the first loop among them that is none over batches.
+    """
+
+    calls: tuple[tuple[CallRecord, bool], ...] = ()
+    steps: tuple[Because, ...] = ()
+    loop: int | None = None
+
+    def with_step(self, step: Because) -> _Way:
+        """The way with one more step that is said of it."""
+        return self._replace(steps=(*self.steps, step))
+
+    def with_loop(self, around: Because | None) -> _Way:
+        """The way through a loop, if there is one."""
+        if around is None:
+            return self
+        return self.with_step(around)._replace(loop=len(self.steps) if self.loop is None else self.loop)
 
 
 class _End(NamedTuple):
     """A way upwards that ends before a loop; of several, the one with the highest rank is told."""
 
     rank: int
-    steps: tuple[Because, ...]
+    way: _Way
     missing: Because
+
+    @property
+    def steps(self) -> tuple[Because, ...]:
+        """The steps of the way and the missing link. Where code runs once, that is a loop which takes no batches."""
+        if self.rank == _ONCE and self.way.loop is not None:
+            return self.way.steps[: self.way.loop + 1]
+        return (*self.way.steps, self.missing)
 
 
 # The ranks: how near the way came to a loop over batches.
@@ -40,87 +66,69 @@ def how_often(inside: Inside, statement: ast.stmt) -> HowOften:
     hot_path = inside.hot_path(statement)
     if hot_path is not None:
         return HowOften(True, f"In every step: {hot_path.where}.", hot_path.because)
-    end = _at_loop(_nearest_end(inside, statement))
-    return HowOften(False, "Not known to run in every step.", (*end.steps, end.missing))
-
-
-def _at_loop(end: _End) -> _End:
-    """A way that ends where code runs once, cut at the first loop on it that is none over batches."""
-    loops = [position for position, step in enumerate(end.steps) if _NO_BATCHES in step.text]
-    return (
-        end._replace(steps=end.steps[: loops[0]], missing=end.steps[loops[0]]) if loops and end.rank == _ONCE else end
-    )
+    return HowOften(False, "Not known to run in every step.", _nearest_end(inside, statement).steps)
 
 
 def _nearest_end(inside: Inside, statement: ast.stmt) -> _End:
     """The best of the ways upwards, by rank, then by length."""
     function = inside.place(statement).function
-    within = _end_within(inside, statement, function, (), ())
+    within = _end_within(inside, statement, function, _Way())
     if within is not None:
         return within
     ends: list[_End] = []
-    loop = _loop_around(inside, statement, function)
-    pending: deque[tuple[FunctionInfo, tuple[tuple[CallRecord, bool], ...], tuple[Because, ...]]] = deque(
-        [(function, (), loop)]
-    )
+    pending = deque([(function, _Way().with_loop(_loop_around(inside, statement, function)))])
     seen = {function}
     while pending and len(seen) <= _MOST_FUNCTIONS:
-        current, way, steps = pending.popleft()
-        found, above = _ends_above(inside, statement, function, current, way, steps)
+        found, above = _ends_above(inside, statement, *pending.popleft())
         ends += found
-        for record, shows, step in above:
-            if record.function not in seen:
-                seen.add(record.function)
-                around = _loop_around(inside, record.statement, record.function)
-                pending.append((record.function, (*way, (record, shows)), (*steps, step, *around)))
-    return max(ends, key=lambda end: (end.rank, -len(end.steps))) if ends else _unknown(inside, statement)
-
-
-def _unknown(inside: Inside, statement: ast.stmt) -> _End:
-    return _End(_ONCE, (), _at(inside.place(statement).function, statement.lineno, "the way to a loop is not known"))
+        for caller, way in above:
+            if caller not in seen:
+                seen.add(caller)
+                pending.append((caller, way))
+    unknown = _End(_ONCE, _Way(), _at(function, statement.lineno, "the way to a loop is not known"))
+    return max(ends, key=lambda end: (end.rank, -len(end.way.steps)), default=unknown)
 
 
 def _ends_above(
-    inside: Inside,
-    statement: ast.stmt,
-    function: FunctionInfo,
-    current: FunctionInfo,
-    way: tuple[tuple[CallRecord, bool], ...],
-    steps: tuple[Because, ...],
-) -> tuple[list[_End], list[tuple[CallRecord, bool, Because]]]:
-    """The ways that end at the calls of a function, and the calls at which a way goes on."""
+    inside: Inside, statement: ast.stmt, current: FunctionInfo, way: _Way
+) -> tuple[list[_End], list[tuple[FunctionInfo, _Way]]]:
+    """The ways that end at the calls of a function, and the functions with calls at which a way goes on."""
     if isinstance(current.node, ast.Module):
-        row = steps[-1].row if steps else statement.lineno
-        return [_End(_ONCE, steps, _at(current, row, "the top level of a file runs once"))], []
-    calls = [each for each in inside.calls_of(current) if each[0].function is not current]
+        row = way.steps[-1].row if way.steps else statement.lineno
+        return [_End(_ONCE, way, _at(current, row, "the top level of a file runs once"))], []
     ends: list[_End] = []
-    above: list[tuple[CallRecord, bool, Because]] = []
-    for record, says, reaches in calls:
+    above: list[tuple[FunctionInfo, _Way]] = []
+    function = inside.place(statement).function
+    for record, says, reaches in inside.calls_of(current):
+        if record.function is current:
+            continue
         step = _at(record.function, record.call.lineno, says or f"`{current.name}` is called here")
         if not reaches:
-            ends += _by_name_only(inside, record, current, steps)
+            ends += _by_name_only(inside, record, current, way)
             continue
-        if not inside.arrives(statement, function, (*way, (record, not says))):
+        calls = (*way.calls, (record, not says))
+        if not inside.arrives(statement, function, calls):
             text = f"the arguments of this call of `{current.name}` exclude the row"
-            ends.append(_End(_GUARDED, steps, _at(record.function, record.call.lineno, text)))
+            ends.append(_End(_GUARDED, way, step._replace(text=text)))
             continue
-        blocked = _end_within(inside, record.statement, record.function, steps, (step,))
+        blocked = _end_within(inside, record.statement, record.function, way.with_step(step))
         if blocked is not None:
             ends.append(blocked)
         elif inside.runs_in_loop(record.statement, record.function):
-            ends.append(_End(_GUARDED, steps, step._replace(text=f"{step.text}, but not in every step")))
+            ends.append(_End(_GUARDED, way, step._replace(text=f"{step.text}, but not in every step")))
         else:
-            in_no_loop = step._replace(text=f"{step.text}, in no loop over batches")
-            above.append((record, not says, in_no_loop if not says else step))
+            here = step if says else step._replace(text=f"{step.text}, in no loop over batches")
+            around = _loop_around(inside, record.statement, record.function)
+            above.append((record.function, way._replace(calls=calls).with_step(here).with_loop(around)))
     if not ends and not above:
         text = f"no call of {_named(current)} is known"
         if inside.may_be_hook(current):
             text += ", nor a framework that calls it in every step"
-        ends = [_End(_NO_CALLER, steps, _at(current, _row(current), text))]
+        ends = [_End(_NO_CALLER, way, _at(current, current.node.lineno, text))]
     return ends, above
 
 
-def _by_name_only(inside: Inside, record: CallRecord, current: FunctionInfo, steps: tuple[Because, ...]) -> list[_End]:
+def _by_name_only(inside: Inside, record: CallRecord, current: FunctionInfo, way: _Way) -> list[_End]:
     """A call that may mean the function by its name, where nothing shows that it does."""
     func = record.call.func
     text = f"`{_short(record.call.func)}(...)` may mean {_named(current)} by its name"
@@ -134,45 +142,39 @@ def _by_name_only(inside: Inside, record: CallRecord, current: FunctionInfo, ste
     else:
         text += ", but nothing shows that it does"
     rank = _NOT_SHOWN if inside.hot_path_of_call(record) is not None else _BY_NAME
-    return [_End(rank, steps, _at(record.function, record.call.lineno, text))]
+    return [_End(rank, way, _at(record.function, record.call.lineno, text))]
 
 
-def _end_within(
-    inside: Inside, statement: ast.stmt, function: FunctionInfo, steps: tuple[Because, ...], last: tuple[Because, ...]
-) -> _End | None:
-    """What, within its own function, keeps a statement from running in every step; None if nothing does.
-
-    `last` is the call that the statement makes, if it is one on the way.
-    """
+def _end_within(inside: Inside, statement: ast.stmt, function: FunctionInfo, way: _Way) -> _End | None:
+    """What, within its own function, keeps a statement from running in every step; None if nothing does."""
     if not inside.arrives(statement, function, ()):
         missing = _at(function, statement.lineno, "no arguments lead to this branch")
-        return _End(_GUARDED, (*steps, *last), missing)
+        return _End(_GUARDED, way, missing)
     if inside.runs_in_loop(statement, function):
         return None
-    steps = (*steps, *last)
     guard = inside.guard(statement, function)
     if guard is not None:
         text = "it runs only where an error is handled"
         if guard.text != "except":
             text = f"`{guard.text}` is a sampling guard: it holds in few steps"
-        return _End(_GUARDED, steps, _at(function, guard.row, text))
+        return _End(_GUARDED, way, _at(function, guard.row, text))
     loops = inside.loops_around(statement, function)
     for loop, info in loops:
         if is_batch_loop(info):
             jump = inside.leaves(statement, function)
             text = "the branch is left at once" if jump is None else f"`{jump.text}` leaves the loop after it"
-            return _End(_LEFT, steps, _at(function, loop.lineno if jump is None else jump.row, text))
+            return _End(_LEFT, way, _at(function, loop.lineno if jump is None else jump.row, text))
         if is_epoch_loop(info):
             text = "it runs once per pass of this loop over epochs: the loops over batches are inside it"
-            return _End(_LEFT, steps, _at(function, loop.lineno, text))
+            return _End(_LEFT, way, _at(function, loop.lineno, text))
     is_called = any(reaches for _, _, reaches in inside.calls_of(function))
     if inside.runs_as_its_function(statement, function) and (is_called or not loops):
         return None
     if loops:
-        return _End(_OTHER_LOOP, steps, _no_batch_loop(inside, loops[0][0], function))
+        return _End(_OTHER_LOOP, way, _no_batch_loop(inside, loops[0][0], function))
     jump = inside.leaves(statement, function)
     if jump is not None and not _is_at_top(function):
-        return _End(_LEFT, steps, _at(function, jump.row, f"`{jump.text}` ends the run, or the call, after it"))
+        return _End(_LEFT, way, _at(function, jump.row, f"`{jump.text}` ends the run, or the call, after it"))
     return None
 
 
@@ -192,13 +194,13 @@ def _no_batch_loop(inside: Inside, loop: Loop, function: FunctionInfo) -> Becaus
             text = f"`{iterable}` is not shown to be a loader"
         else:
             text = f"`{iterable}` is no loader: {describe(value)}"
-    return _at(function, loop.lineno, f"{_NO_BATCHES}: {text}")
+    return _at(function, loop.lineno, f"this loop is no loop over batches: {text}")
 
 
-def _loop_around(inside: Inside, statement: ast.stmt, function: FunctionInfo) -> tuple[Because, ...]:
-    """The innermost loop around a statement in its function, if there is one."""
+def _loop_around(inside: Inside, statement: ast.stmt, function: FunctionInfo) -> Because | None:
+    """The innermost loop around a statement in its function."""
     loops = inside.loops_around(statement, function)
-    return (_no_batch_loop(inside, loops[0][0], function),) if loops else ()
+    return _no_batch_loop(inside, loops[0][0], function) if loops else None
 
 
 def _is_at_top(function: FunctionInfo) -> bool:
@@ -207,10 +209,6 @@ def _is_at_top(function: FunctionInfo) -> bool:
 
 def _at(function: FunctionInfo, row: int, text: str) -> Because:
     return Because(row, text, function.index.path)
-
-
-def _row(function: FunctionInfo) -> int:
-    return 1 if isinstance(function.node, ast.Module) else function.node.lineno
 
 
 def _named(function: FunctionInfo) -> str:

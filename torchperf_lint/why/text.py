@@ -101,9 +101,8 @@ def _rules(answer: Answer) -> Iterator[str]:
     for says, names in even_then.items():
         yield f"  {_are_silent(names)}, {_NOT_HOT}."
         yield printable(f"    If it ran in every step, there would still be none: {says}")
-    rest = sorted({f"{each.code} {each.name}" for each in cold})
-    if rest and len(cold) == len(answer.verdicts) and not answer.if_hot and not even_then:
-        yield f"  The row is not known to run in every step, so these look no further: {', '.join(rest)}."
+    if cold and len(cold) == len(answer.verdicts) and not answer.if_hot and not even_then:
+        yield "  No rule would find anything in this row if it ran in every step."
     if formal and len(formal) == len(answer.verdicts):
         names = sorted({f"{each.code} {each.name}" for each in formal})
         yield f"  looked at it, and its form is not what they are about: {', '.join(names)}"
