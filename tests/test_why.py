@@ -12,8 +12,11 @@ import pytest
 from linting import few, fixture_paths, label, load_fixture
 from torchperf_lint.cli import main
 from torchperf_lint.config import Settings
+from torchperf_lint.engine import registry
 from torchperf_lint.why.answer import Cause, State
 from torchperf_lint.why.asking import ask
+from torchperf_lint.why.reasons import in_words
+from torchperf_lint.why.sections import section_for
 
 if TYPE_CHECKING:
     from torchperf_lint.why.answer import Answer
@@ -656,6 +659,31 @@ def test_configuration_is_honoured(project: Path, capsys: pytest.CaptureFixture[
     assert main(["why", "train.py:9"]) == 0
     assert "would report it, but it is off" in capsys.readouterr().out
     assert main(["why", "--isolated", "train.py:9"]) == 1
+
+
+# -- words ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("document", "answer", "says"),
+    [
+        ("Whether the copy is needed at once.", True, "the copy is needed at once"),
+        ("Whether the copy is needed at once; else unknown.", False, "it is not shown that the copy is needed at once"),
+        ("The parsed move; None if a star may hold anything.", None, "a star may hold anything"),
+        ("The parsed move; None if unknown.", None, "the rule looks for the parsed move, and finds none"),
+        ("The calls that make it; () if all of it is host data, None if one is not.", (), "all of it is host data"),
+        ("`x.f()` of `x`.", None, "the rule looks for `x.f()` of `x`, and finds none"),
+    ],
+)
+def test_docstring_of_a_question_says_what_its_answer_means(document: str, answer: object, says: str) -> None:
+    assert in_words(document, answer) == says
+
+
+def test_section_of_the_page_states_the_condition() -> None:
+    rule = registry.find_rule("TPL107")
+    assert rule is not None
+    assert section_for(rule, "the copy goes to text that is decoded, or to files that are written") == "What it does"
+    assert section_for(rule, "what is collected does not fit on the device beside the model") == "When to leave it"
 
 
 # -- laws -----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.frequency import Loop, LoopInfo
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, Place
+    from torchperf_lint.syntax.site import Site
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
@@ -57,6 +58,11 @@ class Inside:
     def accelerated_by_itself(self) -> bool:
         """Whether the file's own bytes speak of an accelerator."""
         return any(word in self.analyzed.source.utf8 for word in ACCELERATOR_TRIGGERS)
+
+    @staticmethod
+    def statement_of(model: Model, site: Site) -> ast.stmt:
+        """The statement that a site of the model stands in."""
+        return model.statement_of(site.node)
 
     # -- statements ------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def about_of(inside: Inside, model: Model, statements: list[ast.stmt]) -> About:
 
     def about(thing: object, deep: bool = True) -> Place | None:
         if isinstance(thing, Site):
-            return thing if model.statement_of(thing.node) in statements else None
+            return thing if inside.statement_of(model, thing) in statements else None
         if isinstance(thing, ast.stmt):
             return thing if thing in statements else None
         if isinstance(thing, ast.AST):

@@ -74,6 +74,7 @@ _NO_CLAUSE = re.compile(r"^(unknown|unclear|there (is|are) none|none|it has none
 _FEWEST = 3
 """Words of a clause that can stand alone; a shorter one, such as `if it is none`, says nothing."""
 
+_LOOKS_FOR = "the rule looks for"
 _LONGEST = 200
 
 
@@ -182,23 +183,19 @@ class Reasons:
     def _by_docstring(
         self, part: Part, node: ast.Call, called: Any, value: object, before: Sequence[Decision]
     ) -> Reason | None:
-        says = _first_sentence(inspect.getdoc(called) or "")
-        whether = _SAYS.match(says)
-        if whether is not None:
-            clause = whether[1].partition(";")[0] + _constants(node)
-            return Reason(Cause.MEANING, _cut(clause if value else f"it is not shown that {clause}"))
+        document = inspect.getdoc(called) or ""
+        if value and not document.startswith("Whether"):
+            inner = self._inside_of(getattr(called, "__name__", ""), before)
+            plain = _lowered(_first_sentence(document)) if isinstance(value, bool) else ""
+            return inner or (Reason(Cause.MEANING, _cut(plain)) if plain else None)
+        says = in_words(document, value, _constants(node))
+        if document.startswith("Whether") or (says and not says.startswith(_LOOKS_FOR)):
+            return Reason(Cause.MEANING, _cut(says))
         inner = self._inside_of(getattr(called, "__name__", ""), before)
-        if value:
-            return inner or (Reason(Cause.MEANING, _cut(_lowered(says))) if says and isinstance(value, bool) else None)
-        clause = (_NONE_IF if value is None else _EMPTY_IF).search(says)
-        if clause is not None and len(clause[1].split()) > _FEWEST and not _NO_CLAUSE.match(clause[1]):
-            return Reason(Cause.MEANING, _cut(clause[1]))
-        if inner is not None:
+        if inner is not None or not says:
             return inner
-        if not says or isinstance(value, bool):
-            return None
-        text = f"the rule looks for {_lowered(says.partition(';')[0])}, and finds none"
-        return Reason(Cause.FORM if says.startswith("`") else Cause.MEANING, _cut(text))
+        # A docstring that begins with code tells of a form.
+        return Reason(Cause.FORM if document.startswith("`") else Cause.MEANING, _cut(says))
 
     def _inside_of(self, name: str, before: Sequence[Decision]) -> Reason | None:
         """The last reason for which a function of that name has returned nothing."""
@@ -264,6 +261,24 @@ class Reasons:
             return self._model.brief(thing)  # type: ignore[arg-type]
         except (KeyError, AttributeError, TypeError):
             return None
+
+
+def in_words(document: str, answer: object, given: str = "") -> str:
+    """What the answer of a question means, by the question's docstring; empty where that does not tell.
+
+    `given` stands behind a clause: what else was asked about.
+    """
+    says = _first_sentence(document)
+    whether = _SAYS.match(says)
+    if whether is not None:
+        clause = whether[1].partition(";")[0] + given
+        return clause if answer else f"it is not shown that {clause}"
+    if not says or isinstance(answer, bool):
+        return ""
+    clause_of = (_NONE_IF if answer is None else _EMPTY_IF).search(says)
+    if clause_of is not None and len(clause_of[1].split()) > _FEWEST and not _NO_CLAUSE.match(clause_of[1]):
+        return clause_of[1]
+    return f"{_LOOKS_FOR} {_lowered(says.partition(';')[0])}, and finds none"
 
 
 def _alike(silences: object, value: object) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     Place = Site | ast.expr | ast.stmt
     About = Callable[[object], "Place | None"]
 
-_WATCHED = ("/torchperf_lint/rules/", "/torchperf_lint/idioms/", "/torchperf_lint/model/sites.py")
+_WATCHED = re.compile(r"/torchperf_lint/(rules/|idioms/|model/(sites|questions)\b)")
 _CHANGES = frozenset("next pop add append remove update setdefault discard".split())
 """Names of calls that are not evaluated again: they change what they are asked about."""
 
@@ -258,7 +259,7 @@ def _holds_site(thing: object) -> bool:
 
 
 def _is_watched(path: str) -> bool:
-    return any(part in path.replace("\\", "/") for part in _WATCHED)
+    return _WATCHED.search(path.replace("\\", "/")) is not None
 
 
 def _yields(frame: FrameType) -> bool:

@@ -109,7 +109,7 @@ class Judge:
         return self._offset is None or span[0] <= self._offset < span[1]
 
     def _stands_here(self, site: Site, model: Model) -> bool:
-        return model.statement_of(site.node) in self._statements
+        return self._inside.statement_of(model, site) in self._statements
 
     # -- one rule --------------------------------------------------------------------------------------------------
 
