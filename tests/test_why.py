@@ -459,7 +459,7 @@ SILENT = {
     "an argument": (
         f"import torch\nloader = torch.utils.data.DataLoader([], num_workers=2)  {HERE}\nmodel.cuda()\n",
         "TPL401",
-        "the argument is not written as `0`",
+        "`num_workers` is not written as `0`",
     ),
 }
 

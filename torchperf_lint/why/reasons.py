@@ -155,11 +155,21 @@ class Reasons:
             return known[1]._replace(says=known[1].says.format(subject=self._subject(part, node)))
         if name == "is_constant":
             given = " or ".join(f"`{ast.unparse(each)}`" for each in node.args if isinstance(each, ast.Constant))
-            return Reason(Cause.MEANING, f"the argument is {'' if value else 'not '}written as {given}")
+            named = self._argument(part, node.func)
+            return Reason(Cause.MEANING, f"{named} is {'' if value else 'not '}written as {given}")
         called = part.evaluate(node.func)
         if called is None or not _is_ours(called):
             return None
         return self._by_docstring(part, node, called, value, before)
+
+    @staticmethod
+    def _argument(part: Part, func: ast.expr) -> str:
+        """The argument that `given(model, call, "name")` has looked up, quoted."""
+        asked = func.value if isinstance(func, ast.Attribute) else func
+        if isinstance(asked, ast.Name):
+            asked = part.function.assigned.get(asked.id, asked)
+        names = [part.evaluate(each) for each in asked.args] if isinstance(asked, ast.Call) else []
+        return next((f"`{name}`" for name in names if isinstance(name, str)), "the argument")
 
     def _is_cold(self, part: Part, node: ast.Call) -> Reason:
         """The statement is not hot, or nothing in it is on an accelerator."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.runner import diagnostic_of, may_speak
 from torchperf_lint.engine.suppress import Suppressions
-from torchperf_lint.syntax.site import Site
+from torchperf_lint.syntax.site import Site, first_row
 from torchperf_lint.why.answer import Cause, State, Verdict
 from torchperf_lint.why.places import about_of
 from torchperf_lint.why.reasons import BY_FORM, NOT_HOT, NOT_THERE, Reasons
@@ -157,7 +157,7 @@ class Judge:
     def _of_whole(self, rule: Rule, decisions: list[Decision], reasons: Reasons) -> Iterator[_Found]:
         """Why a rule that no expression of the row has reached is silent, if the row has a word that wakes the rule."""
         first = self._statements[0]
-        rows = range(first.lineno, self._source.row(self._span(first)[1]) + 1)
+        rows = range(first_row(first), self._source.row(self._span(first)[1]) + 1)
         code = "\n".join(self._source.line(row) for row in rows).encode()
         if not any(word in code for word in rule.triggers[0]):
             return
