@@ -172,7 +172,7 @@ class Inside:
     def as_if_hot(self, statements: list[ast.stmt]) -> Model:
         """A model that takes these statements for ones that run in every step."""
         model = self.model()
-        model.frequency = _AsIfHot(self.frequency, statements)
+        model._frequency = _AsIfHot(self.frequency, statements)
         return model
 
     # -- values ----------------------------------------------------------------------------------------------------
