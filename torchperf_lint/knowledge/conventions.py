@@ -45,6 +45,11 @@ MOVING_HELPERS = re.compile(r"(?:^|_)to_(cuda|gpu|device)$")
 CLIPPING_METHODS = ("clip_grad_norm", "clip_grad_norm_")
 """Methods of optimizer wrappers: they return the norm of all gradients, some as a number."""
 
+COUNTS_OR_NAMES = re.compile(
+    r"(?:^|_)(?:num|count|counts|length|lengths|size|sizes|name|names|text|texts|str|has|is)(?:_|$)"
+)
+"""Methods that no tensor has and that ask an object for a number or a text."""
+
 ACCUMULATION_WORDS = ("accum", "accumulate", "grad_acc", "acc_steps", "iter_size", "update_freq", "cumulative")
 """A modulus over one of these is true once per optimizer step, so it is no sampling guard."""
 

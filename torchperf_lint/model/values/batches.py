@@ -52,6 +52,9 @@ def as_batches(item: Value, target: ast.expr, moved: frozenset[str]) -> Value:
         return item
     if item == UNKNOWN:
         return _BATCH
+    if item.kind is Kind.CONTAINER and isinstance(item.constant, tuple) and isinstance(target, ast.Name):
+        fields = [(place, _BATCH if value == UNKNOWN else value) for place, value in item.items or ()]
+        return item._replace(element=join_all([value for _, value in fields]), items=tuple(fields))
     if item.kind is Kind.CONTAINER and item.items is not None and isinstance(target, (ast.Tuple, ast.List)):
         parts = [
             (place, as_batches(value, part, moved))

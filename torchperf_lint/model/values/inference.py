@@ -12,7 +12,15 @@ from torchperf_lint.model.domain.frames import Env, Frame, Outcome
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.syntax.slices import slices_of
-from torchperf_lint.model.values import batches, class_hierarchy, host_uses, metrics, optimizers, parameters
+from torchperf_lint.model.values import (
+    attribute_lists,
+    batches,
+    class_hierarchy,
+    host_uses,
+    metrics,
+    optimizers,
+    parameters,
+)
 from torchperf_lint.model.values.devices import default_device, filled_since, moved_since
 from torchperf_lint.model.values.evaluate import Evaluator
 from torchperf_lint.model.values.name_heuristics import conventional
@@ -221,6 +229,8 @@ class ValueInference:
             stores = owner.attributes.get(name)
             if stores:
                 value = join_all([self._stored(store) for store in stores if _is_bound(store, owner)])
+                if value.kind is Kind.CONTAINER and value.element is None:
+                    value = attribute_lists.filled(self, value, self.lineage(cls), name)
                 if value.kind is Kind.UNKNOWN or holds_unknown(value):
                     value = parameters.declared(self, stores) or value
                 if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:

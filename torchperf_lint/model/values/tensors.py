@@ -190,7 +190,7 @@ def tensor_method(
     if name == "type_as" and arguments and arguments[0].device is Device.UNKNOWN and base.device is Device.CPU:
         base = base._replace(device=Device.UNKNOWN, dtype=None, because=())  # it moves to the other tensor's device
     if base.kind is Kind.PYTREE and name not in TENSOR_METHODS:
-        return Value(device=base.device, because=base.because)  # a method of the object's own, which may give anything
+        return Value() if conventions.COUNTS_OR_NAMES.search(name) else derived(base)._replace(ref=None)
     if name in torch_api.TAKE_SHAPES and base.device is Device.CPU:
         return tensor._replace(scalar=None, vector=None)
     given = computed(name, tensor_from([base, *(a for a in arguments if a.holds_tensors)]), arguments, keywords)
@@ -215,7 +215,8 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
     """The shape and dtype of a computed tensor. `arguments` do not include the tensor itself."""
     with_dim = bool(arguments) or any(key in keywords for key in ("dim", "axis", "keepdim"))
     if name in torch_api.EXTRAS_GIVE_SEVERAL and not _gives_extras(name, arguments, keywords):
-        return tensor._replace(scalar=None, vector=None, origin=None)
+        has_dim = "dim" in keywords or len(arguments) > torch_api.EXTRAS_GIVE_SEVERAL[name]
+        return tensor._replace(scalar=None, vector=None if has_dim else True, origin=None)
     if (
         name in torch_api.SEVERAL_TENSORS
         or name in torch_api.EXTRAS_GIVE_SEVERAL
