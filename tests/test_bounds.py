@@ -54,6 +54,7 @@ IN_PROJECTS = [
         "",
     ),
     ("MOST_FILES", 0, "called_by_default", "TPL201", ""),
+    ("MOST_FILES_DEFINING", 0, "by_hierarchy", "TPL101 x2", ""),
     ("MOST_BYTES", 10, "alternative_imports", "TPL101", ""),
     ("MOST_BYTES_LOADED", 0, "containers", "", ""),
     ("MOST_CALLERS_OF_CALLERS", 0, "alternative_imports", "TPL101", ""),

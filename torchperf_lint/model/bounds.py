@@ -55,6 +55,9 @@ MOST_IMPORTS_TO_METRICS = 3
 MOST_FILES_CALLING = 3
 """If more files call a method's name, only files that import a file of its class are searched."""
 
+MOST_FILES_DEFINING = 16
+"""If more files define a method's name, its calls on receivers of unknown class are not followed: it tells nothing."""
+
 MOST_FILES = 16
 """Files that one search reads, e.g. for calls that are handed a function, or for a file's neighbours."""
 

@@ -219,6 +219,20 @@ class Program(LoadedFiles):
         importing = {key for file in sorted(known_by) for key in self._ask(own, "importers", file)}
         return [key for key in files if key in family or key in importing]
 
+    def methods_named(self, name: str, index: Index) -> list[FunctionInfo] | None:
+        """The methods of that name, except in tests; None if a file cannot be read, or too many may have one."""
+        keys = self._ask(self._key(index), "defining", name)
+        analyzed_files = list(map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES_DEFINING else []))
+        if None in analyzed_files or len(keys) > bounds.MOST_FILES_DEFINING:
+            return None
+        classes = [cls for analyzed in analyzed_files if analyzed is not None for cls in analyzed.index.classes]
+        return [cls.methods[name] for cls in classes if name in cls.methods]
+
+    def is_in_program(self, index: Index, other: Index) -> bool:
+        """Whether the two files may be parts of one program: imports or a package connect them, over any number."""
+        key = self._key(index)
+        return index is other or bool(self._ask(key, "is_in_program", key, self._key(other)))
+
     def _imports(self, key: str, name: str, meant: FunctionInfo | ClassInfo) -> bool:
         """Whether the file at `key` imports the function or class, or a module that has it under one of its names."""
         home = self._key(meant.index)

@@ -7,7 +7,8 @@ import builtins
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import hooks
-from torchperf_lint.model.callgraph import class_unions
+from torchperf_lint.model.callgraph import class_unions, hierarchy
+from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.project.exports import Imported, LibraryName
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted, given_to, last_name, names_in
@@ -126,6 +127,15 @@ def is_another(inference: ValueQuestions, record: CallRecord, function: Function
     """Whether the syntax of a call shows that it means something other than the function."""
     scout = inference.scout(record.function.index)
     return scout is not None and _by_syntax(scout, record, function) is False
+
+
+def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> Grade | None:
+    """What shows that the call calls the function; None if something shows that it does not."""
+    if reaches(inference, record, function):
+        return Grade.PROVEN
+    if is_another(inference, record, function):
+        return None
+    return Grade.BY_HIERARCHY if hierarchy.may_mean(inference, record, function) else Grade.BY_NAME
 
 
 def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:

@@ -407,6 +407,12 @@ class ProjectQuestions(Protocol):
     def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
         """The calls in other files that may mean the function; none of them if there are more than `most`."""
 
+    def methods_named(self, name: str, index: Index) -> list[FunctionInfo] | None:
+        """The methods of that name; None if a file cannot be read, or too many may have one."""
+
+    def is_in_program(self, index: Index, other: Index) -> bool:
+        """Whether the two files may be parts of one program."""
+
     def handing_on(self, function: FunctionInfo) -> Sequence[FileQuestions]:
         """The other files that import the function by its name and pass it as an argument."""
 

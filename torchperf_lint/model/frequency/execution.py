@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.callgraph import calling, hierarchy
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
+from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.frequency import following, may_reach
 from torchperf_lint.model.frequency.branches import Step, asks_types, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
@@ -38,6 +39,20 @@ class _Where(NamedTuple):
     statement: ast.stmt
     leaves: type | None
     ignores_sampling: bool
+
+
+class _Way(NamedTuple):
+    """A function on the way from a statement up to what repeats it: the calls so far, the last one first to last."""
+
+    function: FunctionInfo
+    steps: tuple[Step, ...] = ()
+    because: tuple[Because, ...] = ()
+
+
+class Unproven(Because):
+    """A step on a path that is not proven; its text says what speaks for it."""
+
+    __slots__ = ()
 
 
 def _targets(target: ast.expr) -> list[ast.expr]:
@@ -236,28 +251,40 @@ class ExecutionFrequency:
         shorter one from evaluation.
         """
         evaluation: HotPath | None = None
-        pending: deque[tuple[FunctionInfo, tuple[Step, ...], tuple[Because, ...]]] = deque([(function, (), ())])
+        pending: deque[_Way] = deque([_Way(function)])
+        unproven: deque[tuple[_Way, CallRecord]] = deque()
         seen: set[tuple[FunctionInfo, frozenset[Formula], CallRecord | None]] = {(function, asked, None)}
-        while pending and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
-            current, steps, path = pending.popleft()
+        while (pending or (unproven and evaluation is None)) and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
+            only = None
+            if pending:
+                current, steps, path = pending.popleft()
+            else:
+                (current, steps, path), only = unproven.popleft()
             home = self.home(current)
-            own = home.own_hot_path(current)
+            own = home.own_hot_path(current) if only is None else None
             if own is not None:
                 found = own._replace(because=_shortened((*path, *own.because)))
                 if not found.evaluates:
                     return found
                 evaluation = evaluation or found
-            for record, says in home.calls_of(current):
+            for record, says in home.calls_of(current) if only is None else [(only, "")]:
                 there = self.home(record.function)
                 may_be_hot = there.entry_points.may_be_hot(record.statement)
                 hot_path = there.within(record.statement, ignore_sampling) if may_be_hot else None
                 if hot_path is None:
                     continue
                 way = (*steps, Step(record, shows=not says))
-                if not says and not calling.reaches(home.inference, record, current):
+                is_proven = says != "" or (only is None and calling.reaches(home.inference, record, current))
+                if only is None and not is_proven and not hierarchy.is_telling(current):
                     continue
                 left = demands(statement, function, way, node)
                 if left is None:
+                    continue
+                if only is not None:
+                    if calling.grade(home.inference, record, current) is not Grade.BY_HIERARCHY:
+                        continue
+                elif not is_proven:
+                    unproven.append((_Way(current, steps, path), record))
                     continue
                 if not ignore_sampling and there.guarded_in_expression(record.statement, record.call):
                     continue
@@ -265,9 +292,12 @@ class ExecutionFrequency:
                 if typed and not following.arrives(self._inference_of, statement, function, way, node):
                     continue
                 text = says or f"`{current.name}` is called here in every step"
-                step = Because(record.call.lineno, text, record.function.index.path)
+                shown = (*path, Because(record.call.lineno, text, record.function.index.path))
+                if only is not None:
+                    text = hierarchy.says(home.inference, current)
+                    shown = (*shown, Unproven(record.call.lineno, text, record.function.index.path))
                 if hot_path is not _AS_THE_FUNCTION:
-                    found = hot_path._replace(loop=None, because=_shortened((*path, step, *hot_path.because)))
+                    found = hot_path._replace(loop=None, because=_shortened((*shown, *hot_path.because)))
                     if not found.evaluates:
                         return found
                     evaluation = evaluation or found
@@ -275,7 +305,7 @@ class ExecutionFrequency:
                 question = (record.function, left, record if typed else None)
                 if question not in seen:
                     seen.add(question)
-                    pending.append((record.function, way, (*path, step)))
+                    pending.append(_Way(record.function, way, shown))
         return evaluation
 
     def home(self, function: FunctionInfo) -> FrequencyQuestions:
@@ -379,7 +409,11 @@ class ExecutionFrequency:
 
 
 def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
-    return path if len(path) <= bounds.MOST_STEPS_SHOWN else (*path[: bounds.MOST_STEPS_SHOWN - 2], *path[-2:])
+    """The evidence without the middle of a long path; what is not proven stays."""
+    if len(path) <= bounds.MOST_STEPS_SHOWN:
+        return path
+    middle = (step for step in path[bounds.MOST_STEPS_SHOWN - 2 : -2] if isinstance(step, Unproven))
+    return (*path[: bounds.MOST_STEPS_SHOWN - 2], *middle, *path[-2:])
 
 
 def _simple_bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:

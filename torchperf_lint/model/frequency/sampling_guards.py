@@ -24,7 +24,7 @@ _COUNTER = re.compile(
 )
 _FLAG = re.compile(
     r"^(should_|do_|need_|need|is_log|is_print|time_to_|to_log|will_|must_|log_now|log_this|print_)"
-    r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|is_last_batch|last_batch|should_log|should_stop)$"
+    r"|every_n|_every$|(^|_)(verbose|debug|debugging|debug_loss|visualize|end_of_epoch|is_last_batch|last_batch|should_log|should_stop)$"
     r"|(^|_)(onnx_trace|onnx_export|exporting)$"
     r"|^(log|logging|do_log|display|visualise|plot|profile|profiling|dump|save_now)$"
 )

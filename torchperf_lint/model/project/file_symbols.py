@@ -67,7 +67,8 @@ class FileSymbols(NamedTuple):
     through another function of the file; `bound` are the names that the top level may bind other than by an import,
     `handed` the imported names that may be passed as arguments; `callers` are functions that may call one of their
     parameters; `links` are the imported names, each with its target at the top level, or an empty text if that is not
-    certain; `topics` are the topics of `knowledge/topics.py` that the file mentions.
+    certain; `topics` are the topics of `knowledge/topics.py` that the file mentions; `defined` are the functions and
+    methods that it defines anywhere.
     """
 
     digest: str
@@ -81,12 +82,14 @@ class FileSymbols(NamedTuple):
     links: tuple[tuple[str, str], ...] = ()
     accelerated: bool = False  # it mentions an accelerator, or a framework that would use one
     topics: frozenset[str] = frozenset()
+    defined: frozenset[str] = frozenset()
 
     def plain(self) -> list[Any]:
         """The symbols as JSON data."""
         pairs = [[list(pair) for pair in each] for each in (self.renamed, self.links)]
         names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed, self.callers)]
-        return [self.digest, list(self.imports), *names, *pairs, self.accelerated, sorted(self.topics)]
+        last = [self.accelerated, sorted(self.topics), sorted(self.defined)]
+        return [self.digest, list(self.imports), *names, *pairs, *last]
 
     @classmethod
     def from_plain(cls, plain: Any) -> FileSymbols:
@@ -104,15 +107,16 @@ class FileSymbols(NamedTuple):
                 [*linked],
                 bool() as accelerated,
                 [*topics],
+                [*defined],
             ]:
                 renamed = tuple((old, new) for old, new in old_and_new)
                 links = tuple((name, ref) for name, ref in linked)
                 in_pairs = (name for pair in (*renamed, *links) for name in pair)
-                listed = (called, steps, bound, handed, callers, topics)
+                listed = (called, steps, bound, handed, callers, topics, defined)
                 if all(isinstance(each, str) for names in (imports, *listed, in_pairs) for each in names):
-                    calls, makes, binds, hands, gives, speaks = map(frozenset, listed)
+                    calls, makes, binds, hands, gives, speaks, defines = map(frozenset, listed)
                     names = (calls, makes, binds, hands, gives)
-                    return cls(digest, tuple(imports), *names, renamed, links, accelerated, speaks)
+                    return cls(digest, tuple(imports), *names, renamed, links, accelerated, speaks, defines)
         raise ValueError("these are no facts")
 
 
@@ -134,6 +138,7 @@ def symbols_of(data: bytes) -> FileSymbols:
         root = name.partition(".")[0]
         _link(links, new_name or root, (name if new_name else root) if at_top else "", bound)
     called = {name.decode() for name in set(_CALLED.findall(data)) if name and name.isascii()}
+    heads = list(_FUNCTION.finditer(data))
     return FileSymbols(
         digest_of(data),
         tuple(imports),
@@ -141,11 +146,12 @@ def symbols_of(data: bytes) -> FileSymbols:
         frozenset(_steps(data)),
         frozenset(bound),
         frozenset(given & {name.rpartition(".")[2] for name in imports}),
-        frozenset(_callers(data, called)),
+        frozenset(_callers(data, heads, called)),
         tuple(renamed),
         tuple(links.items()),
         _occurs((_ACCELERATOR,), data),
         topics_of(data, imports),
+        frozenset(head.group(1).decode(errors="replace") for head in heads),
     )
 
 
@@ -244,13 +250,13 @@ def _bound(data: bytes) -> set[str]:
     return {name.decode() for name in found if name and name.isascii()}
 
 
-def _callers(data: bytes, called: set[str]) -> set[str]:
+def _callers(data: bytes, heads: list[re.Match[bytes]], called: set[str]) -> set[str]:
     """Names of the functions with a parameter whose name is called in the file.
 
     Functions whose parameters cannot be read by this scan are included.
     """
     found = set()
-    for head in _FUNCTION.finditer(data):
+    for head in heads:
         parameters = _parameters(data, head.end())
         if parameters is not None and parameters.isascii():
             names = _PARAMETER.findall(parameters)

@@ -29,6 +29,7 @@ QUESTIONS = {
     "calls_given": 1,
     "calling_imported": 2,
     "calling_objects": 2,
+    "defining": 1,
     "files_calling": 1,
     "handing_imported": 2,
     "hop": 2,
@@ -36,6 +37,7 @@ QUESTIONS = {
     "importers": 1,
     "importing_name": 2,
     "imports": 1,
+    "is_in_program": 2,
     "is_known_beyond": 2,
     "is_near_metrics": 1,
     "is_reached": 1,
@@ -204,6 +206,14 @@ class SymbolIndex:
         """The files that may call something of the name."""
         return sorted(self._calling.get(name, ()))
 
+    def defining(self, name: str) -> list[str]:
+        """The files, except tests, that may define a function or method of the name."""
+        return [key for key in self._defining.get(name, ()) if not self.is_test(key)]
+
+    def is_in_program(self, key: str, other: str) -> bool:
+        """Whether the two files may be parts of one program: imports or a package connect them, over any number."""
+        return self._group_of.get(key, key) == self._group_of.get(other, other)
+
     def calls_given(self, name: str) -> bool:
         """Whether some function of that name may call one of its parameters."""
         return not name.isascii() or name in self._calling_given
@@ -348,6 +358,26 @@ class SymbolIndex:
         return own.union(*(self._renamed.get(name, ()) for name in own))
 
     @functools.cached_property
+    def _defining(self) -> dict[str, list[str]]:
+        """Name -> the files that define a function or method of that name."""
+        return _inverted((key, sorted(facts.defined)) for key, facts in sorted(self._facts.items()))
+
+    @functools.cached_property
+    def _group_of(self) -> dict[str, str]:
+        """File -> the first of the files that imports or a package connect with it; tests connect none."""
+        tied: dict[str, set[str]] = {}
+        for key in self._facts:
+            package = self.modules.package_of(key)
+            for other in () if self.is_test(key) else (*self.imported_files(key), *filter(None, (package,))):
+                tied.setdefault(key, set()).add(other)
+                tied.setdefault(other, set()).add(key)
+        found: dict[str, str] = {}
+        for key in sorted(tied):
+            if key not in found:
+                found.update(dict.fromkeys(_connected(key, tied), key))
+        return found
+
+    @functools.cached_property
     def _renamed(self) -> dict[str, list[str]]:
         """Name -> the `as` names under which files import it."""
         pairs = sorted({pair for facts in self._facts.values() for pair in facts.renamed})
@@ -389,12 +419,7 @@ class SymbolIndex:
         for key in self._facts:
             if key in found:
                 continue
-            group, pending = {key}, [key]
-            while pending:
-                new = tied.get(pending.pop(), set()) - group
-                group |= new
-                pending += new
-            files = [each for each in group if each in self._facts]
+            files = [each for each in _connected(key, tied) if each in self._facts]
             topics = frozenset().union(*(self._facts[each].topics for each in files))
             found.update(dict.fromkeys(files, topics))
         return found
@@ -433,6 +458,16 @@ class SymbolIndex:
                     found.add(key)
                     pending.append(key)
         return found
+
+
+def _connected(key: str, tied: Mapping[str, set[str]]) -> set[str]:
+    """The file, and the files that are tied to it over any number of others."""
+    group, pending = {key}, [key]
+    while pending:
+        new = tied.get(pending.pop(), set()) - group
+        group |= new
+        pending += new
+    return group
 
 
 def _inverted(table: Iterator[tuple[str, Iterable[str]]]) -> dict[str, list[str]]:

@@ -1,0 +1,144 @@
+"""Calls by class hierarchy: a receiver of unknown class, and a method name with one meaning in the project."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge.common_names import COMMON_METHODS
+from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.project.exports import LibraryName
+from torchperf_lint.model.syntax.index import dotted
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.domain.interfaces import ProjectQuestions, ValueQuestions
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo
+
+
+def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether the call is on a receiver of unknown class, and its name has no other meaning in the project."""
+    program, cls, func = inference.program, function.cls, record.call.func
+    if program is None or cls is None or not isinstance(func, ast.Attribute) or func.attr != function.name:
+        return False
+    if not is_telling(function) or not takes(function, record.call):
+        return False
+    if topmost(inference, function) is None or not program.is_in_program(record.function.index, function.index):
+        return False
+    home = inference.home(record.function.index)
+    if home is None:
+        return False
+    callee, receiver = home.parts(record, func, func.value)
+    if callee.function is not None or not _is_open(inference, receiver, cls):
+        return False
+    return not _is_of_library(program, func.value, record)
+
+
+def is_telling(function: FunctionInfo) -> bool:
+    """Whether the method's name is not one that unrelated classes have in common."""
+    return function.cls is not None and function.name not in COMMON_METHODS and not function.name.startswith("__")
+
+
+def topmost(inference: ValueQuestions, function: FunctionInfo) -> ClassInfo | None:
+    """The class whose method all methods of the function's name in the project override; None if there are several."""
+    program, cls = inference.program, function.cls
+    methods = None if program is None else program.methods_named(function.name, function.index)
+    if methods is None or function not in methods or cls is None:
+        return None
+    found: set[ClassInfo] = set()
+    for method in methods:
+        assert method.cls is not None
+        definers = [each for each in inference.lineage(method.cls) if function.name in each.methods]
+        found.update(each for each in definers if not any(_is_below(inference, each, other) for other in definers))
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_below(inference: ValueQuestions, cls: ClassInfo, other: ClassInfo) -> bool:
+    return cls is not other and other in inference.lineage(cls)
+
+
+def says(inference: ValueQuestions, function: FunctionInfo) -> str:
+    """What a finding says of such a call."""
+    top = topmost(inference, function)
+    assert top is not None
+    assert function.cls is not None
+    start = f"no proof that this calls `{function.cls.name}.{function.name}`, but"
+    methods = () if inference.program is None else inference.program.methods_named(function.name, function.index)
+    if methods is not None and len(methods) == 1:
+        return f"{start} it is the only method of that name in the project"
+    return f"{start} all methods of that name in the project are of `{top.name}` and its subclasses"
+
+
+def takes(function: FunctionInfo, call: ast.Call) -> bool:
+    """Whether the function accepts the call's arguments, as far as their number and names show."""
+    arguments = function.arguments
+    assert arguments is not None
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        return True
+    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
+    if len(call.args) > len(positional) and arguments.vararg is None:
+        return False
+    given = {*positional[: len(call.args)], *(each.arg for each in call.keywords)}
+    named = {*positional, *(each.arg for each in arguments.kwonlyargs)}
+    if not given <= named and arguments.kwarg is None:
+        return False
+    return named <= given | set(function.defaults)
+
+
+def _is_open(inference: ValueQuestions, receiver: Value, cls: ClassInfo) -> bool:
+    """Whether nothing is known of the receiver, or only that it is a module as the class is."""
+    if receiver.kind is Kind.METHOD and receiver.function is None:
+        return _is_open_attribute(inference, receiver)
+    if receiver.among or receiver.cls is not None or receiver.created is not None:
+        return False
+    if receiver.kind is Kind.MODULE:
+        return inference.instance(cls).kind is Kind.MODULE
+    return receiver.kind is Kind.UNKNOWN and receiver.device is Device.UNKNOWN and not receiver.ref
+
+
+def _is_open_attribute(inference: ValueQuestions, receiver: Value) -> bool:
+    """Whether it is an attribute of unknown value: of an unknown module, or one that a class of the project sets."""
+    owner = receiver.element
+    if owner is None or owner.kind not in (Kind.INSTANCE, Kind.MODULE):
+        return False
+    if owner.cls is None:
+        return owner.kind is Kind.MODULE and not owner.ref and owner.created is None
+    return any(receiver.ref in each.attributes for each in inference.lineage(owner.cls))
+
+
+def _is_of_library(program: ProjectQuestions, node: ast.expr, record: CallRecord) -> bool:
+    """Whether the receiver is made by a class of a library, as far as the assignments in reach show."""
+    return any(_makes_library_object(program, made, record) for made in _bindings(node, record.function))
+
+
+def _bindings(node: ast.expr, function: FunctionInfo) -> list[ast.expr]:
+    """The expressions that are assigned to a name in its function, or to `self.x` in its class."""
+    if isinstance(node, ast.Call):
+        return [node]
+    path = dotted(node)
+    if path is None:
+        return []
+    places = [function]
+    if function.cls is not None and path.startswith(f"{function.self_name}."):
+        places = [*function.cls.methods.values()]
+    return [
+        statement.value
+        for place in places
+        for statement in place.statements
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+        if dotted(target) == path
+    ]
+
+
+def _makes_library_object(program: ProjectQuestions, node: ast.expr, record: CallRecord) -> bool:
+    path = dotted(node.func) if isinstance(node, ast.Call) else None
+    if path is None:
+        return False
+    root = path.partition(".")[0]
+    index = record.function.index
+    found = program.file_of(index).exports.meanings.get(root)
+    ref = getattr(found, "ref", None)
+    if ref is None or not isinstance(program.meaning(ref, index), LibraryName):
+        return False
+    return any(part.lstrip("_")[:1].isupper() for part in path.split("."))
