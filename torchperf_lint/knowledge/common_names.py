@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-COMMON_METHODS = frozenset(
+TENSOR_METHODS = frozenset(
+    "abs all allclose any argmax argmin argsort astype backward bool byte ceil clamp clip contiguous cpu cuda "
+    "cumsum detach device diag dim divide dot double equal exp expand expand_as fill flatten flip float floor "
+    "gather half inner int item long max mean median min multiply nonzero norm normalize numel numpy ones permute "
+    "pow prod ravel repeat requires_grad_ reshape round sample scatter select sigmoid sign sin softmax sqrt squeeze "
+    "stack std sub subtract tanh to tolist topk transpose unbind unfold unique unsqueeze var where zero zero_ "
+    "zeros".split()
+)
+"""Names of methods of tensors and arrays."""
+
+COMMON_METHODS = TENSOR_METHODS.union(
     # objects, containers, text and files
     "accept acquire add add_argument append apply as_dict as_posix build call cancel capitalize cast check clear "
     "clone close commit connect contains copy count create decode default delete describe difference disable "
@@ -21,12 +31,6 @@ COMMON_METHODS = frozenset(
     "tell terminate test to_dict to_file to_json to_list to_string to_yaml transform translate trigger unlock "
     "unregister update update_config upper use validate value values verify view visit wait walk watch wrap write "
     "writelines yield_ "
-    # arrays and tensors
-    "abs all allclose any argmax argmin argsort astype backward bool byte ceil clamp clip contiguous cpu cuda "
-    "cumsum detach device diag dim divide dot double equal exp expand expand_as fill flatten flip float floor "
-    "gather half inner int item long max mean median min multiply nonzero norm normalize numel numpy ones permute "
-    "pow prod ravel repeat requires_grad_ reshape round sample scatter select sigmoid sign sin softmax sqrt squeeze "
-    "stack std sub subtract tanh to tolist topk transpose unbind unfold unique unsqueeze var where zero zero_ zeros "
     # modules, optimizers, training and data
     "accumulate act add_module add_param_group add_scalar all_gather all_reduce attach augment average barrier "
     "batch batch_decode batch_encode buffers callback children compile compute compute_loss configure crop "

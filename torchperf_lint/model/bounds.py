@@ -44,6 +44,9 @@ MOST_BASES = 20
 MOST_CHOICES = 4
 """With more possible classes, a call or an attribute is not evaluated for each of them."""
 
+MOST_PLACES_OF_VALUE = 80
+"""Expressions over which a function or an object is followed as a value; what is found by then counts."""
+
 # -- the project -------------------------------------------------------------------------------------------------------
 
 MOST_HOPS = 20

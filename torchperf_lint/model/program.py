@@ -244,6 +244,18 @@ class Program(LoadedFiles):
                 return True
         return False
 
+    def names_elsewhere(self, name: str, index: Index) -> bool:
+        """Whether another file may name, without calling it, a function or method of that name."""
+        key = self._key(index)
+        return bool(self._ask(key, "naming", name, key))
+
+    def calling_class(self, cls: ClassInfo) -> list[AnalyzedFile]:
+        """The other files that import the class by its name and may call it; none if there are too many."""
+        own = self._key(cls.index)
+        keys = self._ask(own, "calling_imported", cls.name, own)
+        imported = [key for key in keys if self._imports(key, cls.name, cls)] if len(keys) <= bounds.MOST_FILES else []
+        return [analyzed for analyzed in map(self.analyzed, imported) if analyzed is not None]
+
     def handing_on(self, function: FunctionInfo) -> list[AnalyzedFile]:
         """The other files that import the function by its name and pass it as an argument."""
         keys = self.recorder.kept(self._handing, self._function_key(function), lambda: self._handing_on(function))

@@ -7,6 +7,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import hooks
+from torchperf_lint.knowledge.common_names import TENSOR_METHODS
 from torchperf_lint.model.callgraph import class_unions, hierarchy
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
@@ -39,7 +40,39 @@ def possible_callers(inference: ValueQuestions, function: FunctionInfo) -> list[
     """The calls in the program that could mean the function, by name or as a parameter; those of its own file first."""
     if isinstance(function.node, ast.Module):
         return []
-    return [*_own_calls(function), *_through_parameters(inference, function), *_calls_elsewhere(inference, function)]
+    found = [*_own_calls(function), *_through_parameters(inference, function), *_calls_elsewhere(inference, function)]
+    if may_be_value(inference, function):
+        found += (flow.record for flow in inference.flows(function) if not flow.shifted)
+        return list({id(record): record for record in found}.values())
+    return found
+
+
+def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
+    """Whether, by names, something names the function without calling it, or makes objects that are called."""
+    if function.name == "__call__":
+        # A module's own `__call__` is machinery around `forward`.
+        return function.cls is not None and inference.instance(function.cls).kind is not Kind.MODULE
+    if not _is_followed(function):
+        return False
+    index = function.index
+    if function.name in index.handed or function.name in index.held or index.also_called(function.name):
+        return True
+    return inference.program is not None and inference.program.names_elsewhere(function.name, index)
+
+
+def _is_followed(function: FunctionInfo) -> bool:
+    """Whether the function, or the objects whose method it is, may be worth following.
+
+    Most calls of a name of tensors' methods are on tensors, and frameworks call `forward` anyway.
+    """
+    if function.name == "__call__":
+        return function.cls is not None
+    if function.name.startswith("__") or isinstance(function.node, ast.Module):
+        return False
+    if function.cls is None:
+        return True
+    is_property = any(isinstance(each, ast.Name) and each.id == "property" for each in function.decorators)
+    return not is_property and function.name != "forward" and function.name not in TENSOR_METHODS
 
 
 def callers_by_name(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
@@ -83,10 +116,10 @@ def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:
 
 def _may_receive(record: CallRecord, function: FunctionInfo) -> bool:
     """Whether one of the call's arguments may be the function, by its name."""
-    return any(_may_name(given, record.function, function) for given in given_to(record.call))
+    return any(may_name(given, record.function, function) for given in given_to(record.call))
 
 
-def _named(program: ProjectQuestions, record: CallRecord) -> Meaning | None:
+def named(program: ProjectQuestions, record: CallRecord) -> Meaning | None:
     """The meaning of the called `f(...)` or `module.f(...)` by imports and definitions; None if that needs values."""
     path, index = dotted(record.call.func), record.function.index
     if path is None:
@@ -108,10 +141,10 @@ def _named(program: ProjectQuestions, record: CallRecord) -> Meaning | None:
 
 def _is_foreign(inference: ValueQuestions, record: CallRecord) -> bool:
     """Whether the call is of a builtin or of another library, whose code is not available."""
-    return inference.program is not None and isinstance(_named(inference.program, record), LibraryName)
+    return inference.program is not None and isinstance(named(inference.program, record), LibraryName)
 
 
-def _may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
+def may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
     """Whether an expression may be the function by its name alone: `self.f` for a method, else a non-local `f`."""
     if last_name(node) != function.name or isinstance(node, ast.Name) is (function.cls is not None):
         return False
@@ -141,31 +174,49 @@ def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo)
 def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether the call provably calls the function."""
     scout = inference.scout(record.function.index)
-    if scout is not inference:
-        return scout is not None and reaches(scout, record, function)
+    if scout is None:
+        return False
+    settled = _settled(scout, record, function)
+    if settled is not None:
+        return settled
+    func = record.call.func
+    is_parameter = isinstance(func, ast.Name) and func.id in record.function.parameter_names
+    if is_parameter and any(each is record for each in _through_parameters(scout, function)):
+        return True
+    return _is_followed(function) and any(flow.record is record for flow in inference.flows(function))
+
+
+def reaches_alone(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether names and values without any callers show that the call calls the function."""
+    scout = inference.scout(record.function.index)
+    return scout is not None and _settled(scout, record, function, is_alone=True) is True
+
+
+def _settled(
+    inference: ValueQuestions, record: CallRecord, function: FunctionInfo, is_alone: bool = False
+) -> bool | None:
+    """What names and values in the call's file show; None if they do not settle it."""
     by_syntax = _by_syntax(inference, record, function)
     if by_syntax is not None:
         return by_syntax
     func = record.call.func
     asked = (func, func.value) if isinstance(func, ast.Attribute) else (func,)
     callee, *receiver = inference.alone(lambda: inference.parts(record, *asked))
-    if callee.kind is Kind.UNKNOWN and rests_on_parameters(record):
+    if callee.kind is Kind.UNKNOWN and not is_alone and rests_on_parameters(record):
         callee, *receiver = inference.parts(record, *asked)
     if function.name == "__init__" and callee.kind is Kind.CLASS:
         return callee.cls is function.cls
     if callee.function is not None:
-        return callee.function is function or _is_overridden_by(inference, callee.function, function)
+        return callee.function is function or is_overridden_by(inference, callee.function, function)
     if receiver and receiver[0].among and function.cls is not None:
-        return class_unions.may_mean(inference, receiver[0], function, _is_overridden_by)
-    if isinstance(func, ast.Name) and func.id in record.function.parameter_names:
-        return any(each is record for each in _through_parameters(inference, function))
+        return class_unions.may_mean(inference, receiver[0], function, is_overridden_by) or None
     if callee.kind is Kind.FUNCTION and isinstance(func, ast.Name):
-        return any(value.function is function for value in _choices(inference, func.id, record.function))
+        return any(value.function is function for value in _choices(inference, func.id, record.function)) or None
     if callee.kind is Kind.INSTANCE and callee.cls is not None and function.name == "__call__":
         return inference.method(callee.cls, "__call__") is function
     if callee.kind is Kind.LIBRARY and callee.ref is not None and inference.program is not None:
         return inference.program.defines(callee.ref, function)
-    return False
+    return None
 
 
 def rests_on_parameters(record: CallRecord) -> bool:
@@ -183,7 +234,7 @@ def _by_syntax(inference: ValueQuestions, record: CallRecord, function: Function
         return named
     if isinstance(func, ast.Name):
         if function.cls is not None:
-            return False
+            return None if _is_local(func.id, caller) else False
         return True if inference.index.means_module_function(func.id, caller, function) else None
     if function.cls is None:
         # `helpers.accuracy(...)` calls another module's function.
@@ -197,11 +248,21 @@ def _by_syntax(inference: ValueQuestions, record: CallRecord, function: Function
     return None
 
 
+def _is_local(name: str, function: FunctionInfo) -> bool:
+    """Whether the function, or one around it, binds the name."""
+    scope: FunctionInfo | None = function
+    while scope is not None and scope.outer is not None:
+        if name in scope.index.bound_names(scope):
+            return True
+        scope = scope.outer
+    return False
+
+
 def _by_name(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool | None:
     """What the file's imports and definitions show about `f(...)` and `module.f(...)`; None if that needs values."""
     if inference.program is None:
         return None
-    meant = _named(inference.program, record)
+    meant = named(inference.program, record)
     if isinstance(meant, (FunctionInfo, ClassInfo)):
         return meant is (function.cls if function.name == "__init__" and function.cls is not None else function)
     return False if isinstance(meant, LibraryName) and not inference.program.defines(meant.name, function) else None
@@ -239,7 +300,7 @@ def _may_call(inference: ValueQuestions, record: CallRecord) -> bool:
 
 def _callee(inference: ValueQuestions, record: CallRecord) -> FunctionInfo | None:
     """The function that a call in this file calls."""
-    meant = None if inference.program is None else _named(inference.program, record)
+    meant = None if inference.program is None else named(inference.program, record)
     if isinstance(meant, (ClassInfo, LibraryName)):
         return None
     return (
@@ -289,7 +350,7 @@ def is_meant(inference: ValueQuestions, node: ast.expr, record: CallRecord, func
     if caller.cls is not None and function.cls is not None and dotted(node) == f"{caller.self_name}.{function.name}":
         meant = inference.method(caller.cls, function.name)
         return meant is function or caller.cls in inference.lineage(function.cls)
-    return _may_name(node, caller, function) and inference.frame_value(caller, node).function is function
+    return may_name(node, caller, function) and inference.frame_value(caller, node).function is function
 
 
 def _parameters_for(
@@ -326,7 +387,7 @@ def _inherited(inference: ValueQuestions, cls: ClassInfo, name: str) -> Function
     return next((owner.methods[name] for owner in inference.lineage(cls)[1:] if name in owner.methods), None)
 
 
-def _is_overridden_by(inference: ValueQuestions, abstract: FunctionInfo, function: FunctionInfo) -> bool:
+def is_overridden_by(inference: ValueQuestions, abstract: FunctionInfo, function: FunctionInfo) -> bool:
     """Whether the first function is an abstract method that the second one overrides."""
     if abstract.cls is None or function.cls is None or abstract.name != function.name:
         return False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.domain.contracts import Contract
+    from torchperf_lint.model.domain.flows import Flow
     from torchperf_lint.model.domain.frames import Env, Frame, Outcome
     from torchperf_lint.model.domain.frequency import HotPath, Loop, LoopInfo
     from torchperf_lint.model.domain.loaders import Route, Samples
@@ -157,6 +158,9 @@ class ValueQuestions(Protocol):
 
     def callers(self, function: FunctionInfo) -> tuple[CallRecord, ...]:
         """The calls in the program that reach the function."""
+
+    def flows(self, function: FunctionInfo) -> tuple[Flow, ...]:
+        """The calls that the function, or an object whose method it is, reaches as a value."""
 
     def may_be_hot(self, record: CallRecord) -> bool:
         """False if names alone show that the call is not made in every step."""
@@ -412,6 +416,12 @@ class ProjectQuestions(Protocol):
 
     def is_in_program(self, index: Index, other: Index) -> bool:
         """Whether the two files may be parts of one program."""
+
+    def names_elsewhere(self, name: str, index: Index) -> bool:
+        """Whether another file may name, without calling it, a function or method of that name."""
+
+    def calling_class(self, cls: ClassInfo) -> Sequence[FileQuestions]:
+        """The other files that import the class by its name and may call it."""
 
     def handing_on(self, function: FunctionInfo) -> Sequence[FileQuestions]:
         """The other files that import the function by its name and pass it as an argument."""

@@ -126,6 +126,8 @@ class EntryPoints:
             if function.name in self._named
             or function.name in handed
             or function.name in self._index.defaults
+            or function.name in self._index.held
+            or bool(self._index.also_called(function.called_as))
             or _maker_of(function) in handed
             or frameworks.takes_gradients(function)
             or frameworks.of_engine_and_batch(function) is not None

@@ -343,6 +343,9 @@ class ExecutionFrequency:
         for record in calling.possible_callers(self.inference, function):
             if record.function is not function:
                 yield record, ""
+        for flow in self.inference.flows(function) if calling.may_be_value(self.inference, function) else ():
+            if flow.shifted and flow.record.function is not function:
+                yield flow.record, f"`{function.name}` is called here in every step"
         for record in calling.handed_over(self.inference, function, calling.CALL_AT_ONCE):
             taker = last_name(record.call.func)
             if taker == "step":

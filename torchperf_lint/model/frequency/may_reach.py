@@ -73,4 +73,7 @@ def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallRecor
     if calling.is_given_away(home.inference, function):
         return [record for record, _ in home.calls_of(function)]
     by_name = calling.callers_by_name(home.inference, function)
-    return [record for record in by_name if not calling.is_another(home.inference, record, function)]
+    found = [record for record in by_name if not calling.is_another(home.inference, record, function)]
+    if calling.may_be_value(home.inference, function):
+        found += (flow.record for flow in home.inference.flows(function))
+    return found

@@ -6,6 +6,7 @@ Decided from syntax alone: literals that are passed or are defaults, and names b
 from __future__ import annotations
 
 import ast
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.model.syntax.index import FunctionInfo, last_name
@@ -208,6 +209,8 @@ def _names_usual_floats(choices: ast.Tuple | ast.List | ast.Set) -> bool:
 
 
 def _term(spot: _Spot) -> _Term:
+    if _is_infinity(spot.node, spot.scope.function):
+        return _Term(repr(math.inf), True, math.inf, True)
     found = _meant(spot)
     if isinstance(found, str):
         return _Term(found)
@@ -220,6 +223,10 @@ def _term(spot: _Spot) -> _Term:
             return _Term(repr(-value), True, -value, True)
     if isinstance(node, ast.Attribute):
         return _Term(f"{_term(found.at(node.value)).text}.{node.attr}")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
+        inner = _term(found.at(node.args[0]))
+        if isinstance(inner.literal, (int, float)):
+            return _Term(repr(float(inner.literal)), True, float(inner.literal), True)
     if isinstance(node, ast.Call) and not node.args and not node.keywords:
         func = node.func
         if isinstance(func, ast.Attribute) and func.attr in _TEXT_METHODS:
@@ -230,6 +237,15 @@ def _term(spot: _Spot) -> _Term:
             return _Term(f"{inner.text}.{func.attr}()", is_object=True)
     made = (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.Lambda, ast.ListComp, ast.DictComp, ast.BinOp)
     return _Term(_unique(found), is_object=isinstance(node, made))
+
+
+def _is_infinity(node: ast.AST, function: FunctionInfo) -> bool:
+    """`math.inf`, `torch.inf`, an imported `inf`, `float("inf")`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float":
+        return len(node.args) == 1 and isinstance(node.args[0], ast.Constant) and node.args[0].value == "inf"
+    if isinstance(node, ast.Name):
+        return node.id == "inf" and "inf" not in function.index.bound_names(function)
+    return isinstance(node, ast.Attribute) and node.attr == "inf" and isinstance(node.value, ast.Name)
 
 
 def _unique(spot: _Spot) -> str:

@@ -46,6 +46,9 @@ _BOUND = re.compile(
     rb"\b(?:def|class)[ \t]+(\w+)|\b(" + _NAME + rb")[\s\\]*(?:[-+*/%@&|^<>]{0,2}=(?!=)|[:,)\]\[]|in\b)"
 )
 _HANDED = re.compile(rb"[(,=]\s*(" + _NAME + rb")\s*(?=[,)#])")
+_BEFORE_VALUE = rb"(?:[(,=\[{]|['\"][ \t]*:|\b(?:or|return|else))[ \t]*"
+_AFTER_VALUE = rb"(?=[ \t]*(?:[,)\]}#\r\n]|(?:if|or)\b))"
+_NAMED = re.compile(_BEFORE_VALUE + rb"(?:\w+\.)*(" + _NAME + rb")" + _AFTER_VALUE)
 _FUNCTION = re.compile(rb"def(?<!\wdef)[\s\\]+(\w+)")
 _OPENS, _ENDS = re.compile(rb"[\s\\]*\("), re.compile(rb"[\s\\]*(?::|->)")
 _IN_HEAD = re.compile(
@@ -68,7 +71,8 @@ class FileSymbols(NamedTuple):
     `handed` the imported names that may be passed as arguments; `callers` are functions that may call one of their
     parameters; `links` are the imported names, each with its target at the top level, or an empty text if that is not
     certain; `topics` are the topics of `knowledge/topics.py` that the file mentions; `defined` are the functions and
-    methods that it defines anywhere.
+    methods that it defines anywhere, `named` the names of values that it assigns, passes, returns or puts into a
+    container.
     """
 
     digest: str
@@ -83,12 +87,13 @@ class FileSymbols(NamedTuple):
     accelerated: bool = False  # it mentions an accelerator, or a framework that would use one
     topics: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     def plain(self) -> list[Any]:
         """The symbols as JSON data."""
         pairs = [[list(pair) for pair in each] for each in (self.renamed, self.links)]
         names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed, self.callers)]
-        last = [self.accelerated, sorted(self.topics), sorted(self.defined)]
+        last = [self.accelerated, sorted(self.topics), sorted(self.defined), sorted(self.named)]
         return [self.digest, list(self.imports), *names, *pairs, *last]
 
     @classmethod
@@ -108,15 +113,16 @@ class FileSymbols(NamedTuple):
                 bool() as accelerated,
                 [*topics],
                 [*defined],
+                [*named],
             ]:
                 renamed = tuple((old, new) for old, new in old_and_new)
                 links = tuple((name, ref) for name, ref in linked)
                 in_pairs = (name for pair in (*renamed, *links) for name in pair)
-                listed = (called, steps, bound, handed, callers, topics, defined)
+                listed = (called, steps, bound, handed, callers, topics, defined, named)
                 if all(isinstance(each, str) for names in (imports, *listed, in_pairs) for each in names):
-                    calls, makes, binds, hands, gives, speaks, defines = map(frozenset, listed)
+                    calls, makes, binds, hands, gives, speaks, *last = map(frozenset, listed)
                     names = (calls, makes, binds, hands, gives)
-                    return cls(digest, tuple(imports), *names, renamed, links, accelerated, speaks, defines)
+                    return cls(digest, tuple(imports), *names, renamed, links, accelerated, speaks, *last)
         raise ValueError("these are no facts")
 
 
@@ -127,7 +133,8 @@ def symbols_of(data: bytes) -> FileSymbols:
     links: dict[str, str] = {}
     found = _imports_in(data)
     bound = _bound(_without(data, found))
-    given = {name.decode() for name in set(_HANDED.findall(data)) if name.isascii()}
+    named = {name.decode() for name in set(_NAMED.findall(data)) if name.isascii()}
+    given = named | {name.decode() for name in set(_HANDED.findall(data)) if name.isascii()}
     for name, new_name, at_top in _imported_from(found):
         imports[name] = None
         _link(links, new_name or name.rpartition(".")[2], name if at_top else "", bound)
@@ -152,6 +159,7 @@ def symbols_of(data: bytes) -> FileSymbols:
         _occurs((_ACCELERATOR,), data),
         topics_of(data, imports),
         frozenset(head.group(1).decode(errors="replace") for head in heads),
+        frozenset(named),
     )
 
 

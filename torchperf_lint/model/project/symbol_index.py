@@ -45,6 +45,7 @@ QUESTIONS = {
     "making_imported": 3,
     "name_of": 1,
     "names": 1,
+    "naming": 2,
     "programs_speaking_of": 2,
     "speaks_of": 2,
     "split": 2,
@@ -219,9 +220,13 @@ class SymbolIndex:
         return not name.isascii() or name in self._calling_given
 
     def is_known_beyond(self, name: str, key: str) -> bool:
-        """Whether another file calls or imports something of the name, or of an `as` name of it."""
-        tables = (self._calling, self._importing)
+        """Whether another file calls, imports or hands on something of the name, or of an `as` name of it."""
+        tables = (self._calling, self._importing, self._naming)
         return any(other != key for each in self.names(name) for table in tables for other in table.get(each, ()))
+
+    def naming(self, name: str, key: str) -> list[str]:
+        """The other files, except tests, that name something of the name without calling it."""
+        return [each for each in self._naming.get(name, ()) if each != key and not self.is_test(each)]
 
     def importing_name(self, name: str, key: str) -> list[str]:
         """The other files, except tests, that import something of the name."""
@@ -361,6 +366,13 @@ class SymbolIndex:
     def _defining(self) -> dict[str, list[str]]:
         """Name -> the files that define a function or method of that name."""
         return _inverted((key, sorted(facts.defined)) for key, facts in sorted(self._facts.items()))
+
+    @functools.cached_property
+    def _naming(self) -> dict[str, list[str]]:
+        """Name -> the files that name it without calling it, for names of functions and methods of the project."""
+        return _inverted(
+            (key, sorted(facts.named & self._defining.keys())) for key, facts in sorted(self._facts.items())
+        )
 
     @functools.cached_property
     def _group_of(self) -> dict[str, str]:

@@ -31,6 +31,9 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
 
 
+_HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp})
+
+
 class Place(NamedTuple):
     """The place of a statement: its parent statement (None at the top of a function), the block and its index."""
 
@@ -297,6 +300,7 @@ class Index:
         self.functions, self.classes = [self.module], list[ClassInfo]()
         self.calls: dict[str, list[CallRecord]] = {}
         self.handed: dict[str, list[CallRecord]] = {}  # name -> the calls with something of that name as an argument
+        self.held: set[str] = set()  # names in displays, in `a or b` and in `return a`
         self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}  # name -> the parameters whose default it is
         self.places: dict[ast.stmt, Place] = {}
         self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}
@@ -402,6 +406,8 @@ class Index:
                 self.rebound_elsewhere.update(statement.names)
             elif isinstance(statement, ast.AugAssign):
                 self.augmented.append((statement, function))
+            elif isinstance(statement, ast.Return) and isinstance(statement.value, (ast.Name, ast.Attribute)):
+                self.held.add(last_name(statement.value) or "")
             elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
                 self.loops.append((statement, function))
             self._parts(statement, statement, function, cls)
@@ -495,6 +501,8 @@ class Index:
                         self.handed.setdefault(handed, []).append(record)
             elif kind is ast.JoinedStr or (kind is ast.BinOp and isinstance(node.op, ast.Mod)):  # type: ignore[attr-defined]
                 self.texts[statement] = None
+            elif kind in _HOLDING:
+                self.held.update(name for name in map(last_name, children(node)) if name is not None)  # type: ignore[arg-type]
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
             pending += children(node)

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, frameworks, registries
+from torchperf_lint.model.callgraph import calling, frameworks, registries, value_flow
 from torchperf_lint.model.domain import provenance
 from torchperf_lint.model.domain.frames import Env, Frame, Outcome
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.domain.contracts import Contract
+    from torchperf_lint.model.domain.flows import Flow
     from torchperf_lint.model.domain.interfaces import FileQuestions, ProjectQuestions, ValueQuestions
     from torchperf_lint.model.project.exports import Exports
     from torchperf_lint.model.syntax.slices import Slice, Slices
@@ -359,6 +360,16 @@ class ValueInference:
     def callers(self, function: FunctionInfo) -> tuple[CallRecord, ...]:
         """The calls in the program that reach the function."""
         return self._ask_by_calls_up(("callers", function), lambda: tuple(calling.callers(self, function)), tuple)
+
+    def flows(self, function: FunctionInfo) -> tuple[Flow, ...]:
+        """The calls that the function reaches as a value, as the inference of its file at level 1 finds them."""
+        if self.level == 0:
+            return ()
+        home = self if self.program is None else self.program.inference(function.index, 1)
+        return home.flows(function) if home is not self else self._flows(function)
+
+    def _flows(self, function: FunctionInfo) -> tuple[Flow, ...]:
+        return self._cache.ask(("flows", function), lambda: value_flow.flows(self, function), tuple)
 
     def may_be_hot(self, record: CallRecord) -> bool:
         """Whether the call may run in every step, judged by names alone."""

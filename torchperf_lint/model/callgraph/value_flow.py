@@ -1,0 +1,414 @@
+"""Where functions and objects go as values: names, attributes, containers, arguments and results, in any file.
+
+A search begins where a function is named without being called, or where an object is made, and goes forward to the
+calls that use the value. It asks for values without callers only, so it never depends on itself.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.domain.flows import Flow
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, last_name
+from torchperf_lint.syntax.tree import children
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.domain.values import Value
+    from torchperf_lint.model.syntax.index import CallRecord, Index
+
+_HOLDERS = frozenset(
+    "list tuple set reversed sorted enumerate iter deque ModuleList ModuleDict OrderedDict dict".split()
+)
+_ADDERS = frozenset("append add insert appendleft extend update setdefault".split())
+_SAME = frozenset("to cuda cpu train eval requires_grad_".split())
+_PARTS = frozenset("values items copy".split())
+_ENTRIES = frozenset("get pop popleft".split())
+
+
+class _Spot(NamedTuple):
+    """An expression that may be the value, or a container that holds it."""
+
+    node: ast.AST
+    file: Index
+    held: bool = False
+    is_method: bool = False  # the value is the method itself, and no longer the object
+    shifted: bool = False
+
+
+class _Tables:
+    """The tree of one file upside down, and its loads of names and attributes."""
+
+    def __init__(self, index: Index) -> None:
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.names: dict[str, list[ast.Name]] = {}
+        self.attributes: dict[str, list[ast.Attribute]] = {}
+        self.records = {record.call: record for function in index.functions for record in function.calls_made}
+        pending: list[ast.AST] = [index.module.node]
+        while pending:
+            node = pending.pop()
+            for child in children(node):
+                self.parents[child] = node
+                pending.append(child)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self.names.setdefault(node.id, []).append(node)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self.attributes.setdefault(node.attr, []).append(node)
+
+
+def _tables(index: Index) -> _Tables:
+    return index.note("value flow", lambda: _Tables(index))
+
+
+def flows(inference: ValueQuestions, function: FunctionInfo) -> tuple[Flow, ...]:
+    """The calls that the function, or an object whose method it is, reaches as a value; none beyond the bound."""
+    return tuple(_Search(inference, function).run())
+
+
+class _Search:
+    """One search; `inference` is that of the function's file, at a level that knows little more than names."""
+
+    def __init__(self, inference: ValueQuestions, function: FunctionInfo) -> None:
+        self.inference = inference
+        self.function = function
+        self.found: dict[ast.Call, Flow] = {}
+        self.pending: list[_Spot] = []
+        self.seen: set[_Spot] = set()
+
+    def run(self) -> Iterator[Flow]:
+        self.pending += self._sources()
+        while self.pending:
+            spot = self.pending.pop(0)
+            if spot in self.seen:
+                continue
+            self.seen.add(spot)
+            if len(self.seen) > bounds.MOST_PLACES_OF_VALUE:
+                return
+            self._follow(spot)
+        yield from self.found.values()
+
+    def _home(self, index: Index) -> ValueQuestions:
+        """The inference of a file at the level of this one, which is enough to resolve callees."""
+        program = self.inference.program
+        return self.inference if program is None else program.inference(index, self.inference.level)
+
+    # -- where it begins -----------------------------------------------------------------------------------------
+
+    def _sources(self) -> Iterator[_Spot]:
+        function = self.function
+        if function.cls is None:
+            yield from self._named_function()
+            return
+        makers = [cls for cls in self._classes() if self.inference.method(cls, function.name) is function]
+        for cls in makers:
+            for index in self._files_naming(cls):
+                for record in index.calls_named(cls.name):
+                    if self._makes(record, cls):
+                        yield _Spot(record.call, index)
+        if not function.name.startswith("__"):
+            indexes = dict.fromkeys(cls.index for cls in (*self.inference.lineage(function.cls), *makers))
+            for index in indexes:
+                for node in _tables(index).attributes.get(function.name, ()):
+                    if not self._is_called(node, index) and self._is_of(node.value, index, function.cls):
+                        yield _Spot(node, index, is_method=True)
+
+    def _classes(self) -> list[ClassInfo]:
+        cls, program = self.function.cls, self.inference.program
+        assert cls is not None
+        return [cls, *(() if program is None else program.heirs(cls))]
+
+    def _files_naming(self, cls: ClassInfo) -> list[Index]:
+        program = self.inference.program
+        return [cls.index, *(() if program is None else (file.index for file in program.calling_class(cls)))]
+
+    def _makes(self, record: CallRecord, cls: ClassInfo) -> bool:
+        program = self.inference.program
+        meant = None if program is None else calling.named(program, record)
+        if meant is not None:
+            return meant is cls
+        home = self._home(record.function.index)
+        return home.seen_alone(record.function, record.call.func).cls is cls
+
+    def _named_function(self) -> Iterator[_Spot]:
+        function = self.function
+        for home in self.inference.handing_on(function):
+            for node in _tables(home.index).names.get(function.name, ()):
+                owner = self._owner(node, home.index)
+                if self._is_called(node, home.index) or not calling.may_name(node, owner, function):
+                    continue
+                if home.index is not function.index and home.seen_alone(owner, node).function is not function:
+                    continue
+                yield _Spot(node, home.index, is_method=True)
+
+    # -- one step ------------------------------------------------------------------------------------------------
+
+    def _follow(self, spot: _Spot) -> None:
+        node, index = spot.node, spot.file
+        tables = _tables(index)
+        parent = tables.parents.get(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            if not spot.held and (spot.is_method or self.function.name == "__call__"):
+                self._land(parent, spot)
+        elif isinstance(parent, ast.Call):
+            self._given(parent, parent.args.index(node), spot)  # type: ignore[arg-type]
+        elif isinstance(parent, ast.keyword):
+            call = tables.parents[parent]
+            if isinstance(call, ast.Call) and parent.arg is not None:
+                self._given(call, parent.arg, spot)
+        elif isinstance(parent, ast.Attribute):
+            self._attribute(parent, spot)
+        elif isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+            if parent.value is node:
+                for target in targets:
+                    self._bind(target, spot)
+            if isinstance(parent, ast.NamedExpr):
+                self._go(parent, spot)
+        elif isinstance(parent, (ast.IfExp, ast.BoolOp, ast.Starred, ast.Await)):
+            if not (isinstance(parent, ast.IfExp) and parent.test is node):
+                self._go(parent, spot)
+        elif isinstance(parent, (ast.List, ast.Tuple, ast.Set, ast.Dict)) or (
+            isinstance(parent, (ast.ListComp, ast.SetComp, ast.GeneratorExp)) and parent.elt is node
+        ):
+            self._go(parent, spot._replace(held=True))
+        elif isinstance(parent, ast.Subscript) and parent.value is node and spot.held:
+            if isinstance(parent.ctx, ast.Load):
+                self._go(parent, spot._replace(held=isinstance(parent.slice, ast.Slice)))
+        elif isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)) and parent.iter is node and spot.held:
+            self._loop(parent, spot)
+        elif isinstance(parent, ast.Return):
+            self._returned(parent, spot)
+
+    def _go(self, node: ast.AST, spot: _Spot) -> None:
+        self.pending.append(spot._replace(node=node))
+
+    def _land(self, call: ast.Call, spot: _Spot) -> None:
+        record = _tables(spot.file).records.get(call)
+        if record is not None and not self._is_other(call.func, spot):
+            self.found.setdefault(call, Flow(record, spot.shifted))
+
+    def _attribute(self, parent: ast.Attribute, spot: _Spot) -> None:
+        call = _tables(spot.file).parents.get(parent)
+        called = call if isinstance(call, ast.Call) and call.func is parent else None
+        if spot.held:
+            if called is not None and parent.attr in _PARTS | _ENTRIES:
+                self._go(called, spot._replace(held=parent.attr in _PARTS))
+        elif spot.is_method:
+            return
+        elif parent.attr == self.function.name:
+            if called is not None:
+                self._land(called, spot)
+            elif not self._is_other(parent, spot):
+                self._go(parent, spot._replace(is_method=True))
+        elif called is not None and parent.attr in _SAME:
+            self._go(called, spot)
+
+    def _loop(self, loop: ast.For | ast.AsyncFor | ast.comprehension, spot: _Spot) -> None:
+        targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+        inside = spot._replace(held=False)
+        for target in targets:
+            if isinstance(loop, ast.comprehension) and isinstance(target, ast.Name):
+                around = _tables(spot.file).parents[loop]
+                within = {id(each) for each in ast.walk(around)}
+                for use in _tables(spot.file).names.get(target.id, ()):
+                    if id(use) in within:
+                        self._go(use, inside)
+            else:
+                self._bind(target, inside)
+
+    def _given(self, call: ast.Call, place: int | str, spot: _Spot) -> None:
+        """The value is an argument of the call."""
+        name = last_name(call.func)
+        if name == "partial" and place == 0:
+            bound = {keyword.arg for keyword in call.keywords}
+            shifted = len(call.args) > 1 or None in bound or not bound.isdisjoint(self.function.defaults)
+            if spot.is_method and not spot.held:
+                self._go(call, spot._replace(shifted=spot.shifted or shifted))
+            return
+        if isinstance(call.func, ast.Attribute) and name in _ADDERS:
+            self._bind(call.func.value, spot._replace(held=True))
+            if not isinstance(call.func.value, ast.Name) or name in ("append", "extend", "appendleft", "insert"):
+                return
+        if name in _HOLDERS:
+            self._go(call, spot._replace(held=True))
+            return
+        record = _tables(spot.file).records.get(call)
+        callee = None if record is None else self._callee(record)
+        if callee is None or any(isinstance(each, ast.Starred) for each in call.args):
+            return
+        parameter = _parameter(callee, place)
+        if parameter is not None:
+            self._named(parameter, callee, spot._replace(file=callee.index))
+
+    def _callee(self, record: CallRecord) -> FunctionInfo | None:
+        """The function that gets the arguments of a call, as far as names and values without callers show."""
+        program, caller, func = self.inference.program, record.function, record.call.func
+        home = self._home(caller.index)
+        meant = None if program is None else calling.named(program, record)
+        if isinstance(meant, FunctionInfo):
+            return meant
+        if isinstance(meant, ClassInfo):
+            return home.method(meant, "__init__")
+        if meant is not None:
+            return None
+        if isinstance(func, ast.Attribute) and caller.cls is not None:
+            if isinstance(func.value, ast.Name) and func.value.id == caller.self_name:
+                return home.method(caller.cls, func.attr)
+            if isinstance(func.value, ast.Call) and last_name(func.value.func) == "super":
+                above = home.lineage(caller.cls)[1:]
+                return next((cls.methods[func.attr] for cls in above if func.attr in cls.methods), None)
+        value = home.seen_alone(caller, func)
+        if value.kind is Kind.CLASS and value.cls is not None:
+            return home.method(value.cls, "__init__")
+        return value.function
+
+    def _returned(self, node: ast.Return, spot: _Spot) -> None:
+        """The value is the result of a function: it goes on from this function's calls."""
+        function = self._owner(node, spot.file)
+        home = self._home(spot.file)
+        if function is spot.file.module or function.is_generator:
+            return
+        for record in calling.callers_by_name(home, function):
+            if calling.reaches_alone(home, record, function):
+                self._go(record.call, spot._replace(file=record.function.index))
+
+    # -- names and attributes ------------------------------------------------------------------------------------
+
+    def _bind(self, target: ast.expr, spot: _Spot) -> None:
+        owner = self._owner(target, spot.file)
+        if isinstance(target, ast.Subscript):
+            self._bind(target.value, spot._replace(held=True))
+        elif isinstance(target, ast.Name):
+            cls = self._class_body(target, spot.file)
+            if cls is None:
+                self._named(target.id, self._binder(target.id, owner), spot)
+            elif not spot.is_method:
+                self._stored(target.id, cls, spot)
+        elif isinstance(target, ast.Attribute):
+            cls = self._class_of(target.value, owner)
+            if cls is not None:
+                self._stored(target.attr, cls, spot)
+
+    def _named(self, name: str, function: FunctionInfo, spot: _Spot) -> None:
+        """The value is bound to a name of the function."""
+        if name in function.index.rebound_elsewhere:
+            return
+        is_rebound = function.index.bound_names(function).count(name) > 1
+        for use in _tables(function.index).names.get(name, ()):
+            owner = self._owner(use, function.index)
+            if self._binder(name, owner) is function and not (is_rebound and self._has_lost(use, owner, spot)):
+                self._go(use, spot)
+
+    def _stored(self, name: str, cls: ClassInfo, spot: _Spot) -> None:
+        """The value is bound to an attribute of the class's objects."""
+        program = self.inference.program
+        family = [*self.inference.lineage(cls), *(() if program is None else program.heirs(cls))]
+        for index in dict.fromkeys([*(each.index for each in family), *self._files_naming(cls)]):
+            for use in _tables(index).attributes.get(name, ()):
+                if self._is_of(use.value, index, cls):
+                    self._go(use, spot._replace(file=index))
+
+    def _is_of(self, node: ast.expr, index: Index, cls: ClassInfo) -> bool:
+        """Whether the expression is an object of the class, of a base or of a subclass."""
+        owner = self._owner(node, index)
+        own = self._class_of(node, owner)
+        if own is not None:
+            return self._are_related(own, cls)
+        if isinstance(node, ast.Name) and node.id == owner.self_name:
+            return False
+        value = self._home(index).seen_alone(owner, node)
+        classes = [value.cls, *value.among]
+        return any(isinstance(each, ClassInfo) and self._are_related(each, cls) for each in classes)
+
+    def _are_related(self, one: ClassInfo, other: ClassInfo) -> bool:
+        return one in self.inference.lineage(other) or other in self.inference.lineage(one)
+
+    def _class_of(self, node: ast.expr, owner: FunctionInfo) -> ClassInfo | None:
+        """The class whose object `self` is, also in a nested function."""
+        scope: FunctionInfo | None = owner
+        while isinstance(node, ast.Name) and scope is not None:
+            if scope.self_name == node.id:
+                return scope.cls
+            if node.id in scope.index.bound_names(scope):
+                return None
+            scope = scope.outer
+        return None
+
+    def _is_other(self, func: ast.expr, spot: _Spot) -> bool:
+        """Whether values show that the callee is something else: the name has been bound again."""
+        home = self._home(spot.file)
+        owner = self._owner(func, spot.file)
+        return _shows_another(home, home.seen_alone(owner, func), self.function)
+
+    def _has_lost(self, use: ast.expr, owner: FunctionInfo, spot: _Spot) -> bool:
+        """Whether a name that is bound several times has another value here."""
+        value = self._home(owner.index).seen_alone(owner, use)
+        if spot.held or value.among:
+            return False
+        if spot.is_method:
+            return value.cls is not None or value.function not in (None, self.function)
+        cls = self.function.cls
+        return value.cls is not None and cls is not None and not self._are_related(value.cls, cls)
+
+    def _binder(self, name: str, owner: FunctionInfo) -> FunctionInfo:
+        """The function whose name it is, as read in `owner`."""
+        scope = owner
+        while scope.outer is not None and name not in scope.index.bound_names(scope):
+            scope = scope.outer
+        return scope
+
+    def _is_called(self, node: ast.expr, index: Index) -> bool:
+        parent = _tables(index).parents.get(node)
+        return isinstance(parent, ast.Call) and parent.func is node
+
+    def _owner(self, node: ast.AST, index: Index) -> FunctionInfo:
+        """The function around a node; decorators and defaults belong to the function around theirs."""
+        parents = _tables(index).parents
+        inner: ast.AST = node
+        current = parents.get(node)
+        while current is not None:
+            info = index.info_of.get(current)
+            if isinstance(info, FunctionInfo) and isinstance(inner, ast.stmt):
+                return info
+            inner, current = current, parents.get(current)
+        return index.module
+
+    def _class_body(self, node: ast.AST, index: Index) -> ClassInfo | None:
+        """The class in whose body a name is bound."""
+        statement = _tables(index).parents.get(node)
+        around = None if statement is None else _tables(index).parents.get(statement)
+        info = None if around is None else index.info_of.get(around)
+        return info if isinstance(info, ClassInfo) else None
+
+
+def _makes_elements(node: ast.AST, part: ast.AST) -> bool:
+    """Whether it is a comprehension whose elements are the part."""
+    return isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)) and node.elt is part
+
+
+def _shows_another(inference: ValueQuestions, callee: Value, function: FunctionInfo) -> bool:
+    if callee.kind in (Kind.LIBRARY, Kind.CLASS, Kind.TENSOR, Kind.NUMBER):
+        return True
+    if callee.function is not None and callee.function is not function:
+        return not calling.is_overridden_by(inference, callee.function, function)
+    if callee.cls is not None and function.name == "__call__":
+        return inference.method(callee.cls, "__call__") not in (function, None)
+    return False
+
+
+def _parameter(callee: FunctionInfo, place: int | str) -> str | None:
+    """The callee's parameter for an argument by its position or name."""
+    arguments = callee.arguments
+    if arguments is None:
+        return None
+    positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    if isinstance(place, str):
+        return place if place in {*positional, *(each.arg for each in arguments.kwonlyargs)} else None
+    place += callee.self_name is not None
+    return positional[place] if place < len(positional) else None
