@@ -23,7 +23,7 @@ from torchperf_lint.model.domain.values import Kind, Value
 from torchperf_lint.model.frequency.branches import _can_hold
 from torchperf_lint.model.frequency.path_conditions import negated
 from torchperf_lint.model.project.file_symbols import symbols_of
-from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def found_in(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[
 
 def model_of(text: str) -> Model:
     source = Source("file.py", text.encode())
-    return Model(AnalyzedFile(source, Index(source.parse(), source.path), Hints()), Target())
+    return Model(AnalyzedFile(source, index_of(source.parse(), source.path), Hints()), Target())
 
 
 @pytest.mark.parametrize(("name", "low", "project", "lost", "gained"), IN_PROJECTS, ids=str)

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from torchperf_lint.model.syntax.code import Code
-from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.indexing import index_of
 
 SAID = '''"""Calls manual_seed() and cuda.graph."""
 x = 1  # manual_seed(0), cuda.graph, fp16, x.bias
@@ -16,7 +16,7 @@ print("no manual_seed here, nor fp16 or cuda.graph", f"{x} of fp16")
 
 
 def code_of(text: str) -> Code:
-    return Code(Index(ast.parse(text)), text)
+    return Code(index_of(ast.parse(text)), text)
 
 
 def test_what_is_said_is_not_named() -> None:

@@ -16,7 +16,7 @@ from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model import Model
 from torchperf_lint.model.analyzed_file import AnalyzedFile
-from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.syntax.source import Source
 
 PACKAGE = ROOT / "torchperf_lint"
@@ -91,7 +91,7 @@ def test_places_that_the_text_names_are_there() -> None:
 )
 def test_questions_are_those_of_the_model(document: str, header: str, column: int) -> None:
     source = Source("example.py", b"")
-    model = Model(AnalyzedFile(source, Index(source.parse(), source.path), Hints()), Target())
+    model = Model(AnalyzedFile(source, index_of(source.parse(), source.path), Hints()), Target())
     for row in rows(document, header):
         name = quoted(row[column])
         assert name
@@ -110,7 +110,7 @@ def test_questions_for_idioms_are_all_named() -> None:
 def test_a_model_has_nothing_but_questions() -> None:
     """What its answers are made of is private: idioms and rules cannot come to read it."""
     source = Source("example.py", b"")
-    model = Model(AnalyzedFile(source, Index(source.parse(), source.path), Hints()), Target())
+    model = Model(AnalyzedFile(source, index_of(source.parse(), source.path), Hints()), Target())
     assert {name for name in vars(model) if not name.startswith("_")} == {"source", "target"}
 
 

@@ -9,7 +9,7 @@ import pytest
 from linting import PROJECTS, ROOT, few, label, laid_out
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.analyzed_file import AnalyzedFile
-from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.syntax.source import Source
 
 PROGRAMS = sorted([*(ROOT / "fixtures").glob("model/*.py"), *(ROOT / "fixtures").glob("rules/*/*/*.py")])
@@ -43,7 +43,7 @@ def train(network, optimizers, data, epochs, steps):
 
 
 def file_of(source: Source) -> AnalyzedFile:
-    return AnalyzedFile(source, Index(source.parse(), source.path), Hints())
+    return AnalyzedFile(source, index_of(source.parse(), source.path), Hints())
 
 
 @pytest.mark.parametrize("path", few(PROGRAMS), ids=label)

@@ -18,7 +18,7 @@ from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model import Model
 from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.reveal import reveal_all
-from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.syntax.source import Source
 
 FILES = sorted((ROOT / "fixtures" / "model").rglob("*.py"))
@@ -31,7 +31,7 @@ def revealed_in(path: Path) -> dict[int, str]:
     directives = read_comments(path.read_text(encoding="utf-8")).directives
     hints = Hints(directives.options.get("hot-functions", ()), directives.options.get("loader-names", ()))
     source = Source(path.name, path.read_bytes())
-    return reveal_all(Model(AnalyzedFile(source, Index(source.parse(), source.path), hints), directives.target))
+    return reveal_all(Model(AnalyzedFile(source, index_of(source.parse(), source.path), hints), directives.target))
 
 
 @pytest.mark.parametrize("path", FILES, ids=label)
@@ -80,7 +80,7 @@ def train(model, loader, optimizer):
 """
     source = Source("train.py", code)
     model = Model(
-        AnalyzedFile(source, Index(source.parse(), source.path), Hints((), ())), read_comments("").directives.target
+        AnalyzedFile(source, index_of(source.parse(), source.path), Hints((), ())), read_comments("").directives.target
     )
     hot_path = model.hot_path_of(model.calls_named("reveal")[0].statement)
     assert hot_path is not None

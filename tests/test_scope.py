@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.model.syntax.scope import binds
 
 BINDING = """
@@ -45,7 +45,7 @@ f(iter=1)
 
 def is_bound(code: str) -> bool:
     text = code.replace("\\n", "\n") + "\n"
-    return binds(Index(ast.parse(text)), "iter", text)
+    return binds(index_of(ast.parse(text)), "iter", text)
 
 
 @pytest.mark.parametrize("code", BINDING)

@@ -12,7 +12,7 @@ from linting import few
 from torchperf_lint.knowledge.hints import Hints
 from torchperf_lint.model.analyzed_file import AnalyzedFile
 from torchperf_lint.model.domain.values import UNKNOWN
-from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.syntax.source import Source
 
@@ -28,7 +28,7 @@ PROGRAMS = sorted([*FIXTURES.glob("model/*.py"), *FIXTURES.glob("rules/*/*/*.py"
 
 def file_of(code: str) -> AnalyzedFile:
     source = Source("example.py", code.encode())
-    return AnalyzedFile(source, Index(source.parse(), source.path), Hints())
+    return AnalyzedFile(source, index_of(source.parse(), source.path), Hints())
 
 
 def named(path: Path) -> str:
@@ -146,7 +146,7 @@ class Two:
     """One file seen twice: where whole functions are run, and where nothing but the slices that are asked for."""
 
     def __init__(self, source: Source) -> None:
-        self.index = Index(source.parse(), source.path)
+        self.index = index_of(source.parse(), source.path)
         self._runs_all = AnalyzedFile(source, self.index, Hints()).inference()
         self._runs_slices = AnalyzedFile(source, self.index, Hints()).inference()
 

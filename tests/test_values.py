@@ -25,7 +25,7 @@ from torchperf_lint.model.domain.values import (
     located,
 )
 from torchperf_lint.model.frequency.numbers import is_certain
-from torchperf_lint.model.syntax.index import Index
+from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.model.values.inference import ValueInference
 from torchperf_lint.syntax.source import Source
 
@@ -146,10 +146,10 @@ def test_containers_are_known_to_a_bounded_depth() -> None:
 def test_answers_do_not_depend_on_the_order_of_questions(path: Path) -> None:
     source = Source(path.name, path.read_bytes())
     tree = source.parse()
-    index = Index(tree)
+    index = index_of(tree)
 
     def inference() -> ValueInference:
-        analyzed = AnalyzedFile(source, Index(tree, source.path), Hints())
+        analyzed = AnalyzedFile(source, index_of(tree, source.path), Hints())
         analyzed.index = index  # values name functions and classes, and are to be compared
         return analyzed.inference()
 
@@ -179,7 +179,7 @@ def test_calls_that_call_in_turn_are_followed_to_a_bound(monkeypatch: pytest.Mon
     again = "def f{0}(x):\n    return [f{1}([x, 1]), f{1}([x, 1.0]), f{1}([x, 'a'])]\n"
     code = "".join(again.format(number, number + 1) for number in range(6)) + "def f6(x):\n    return x\n"
     source = Source("example.py", code.encode())
-    inference = AnalyzedFile(source, Index(source.parse(), source.path), Hints()).inference()
+    inference = AnalyzedFile(source, index_of(source.parse(), source.path), Hints()).inference()
     followed: list[object] = []
     follow = ValueInference._followed
     monkeypatch.setattr(ValueInference, "_followed", lambda *given: (followed.append(given), follow(*given))[1])
@@ -193,6 +193,6 @@ def test_calls_that_call_in_turn_are_followed_to_a_bound(monkeypatch: pytest.Mon
 )
 def test_what_is_certain_to_be_a_number_is_one(text: str, certain: bool) -> None:
     source = Source("f.py", f"def f(x, loader):\n    n, text = 1, '2'\n    probe({text})\n".encode())
-    analyzed = AnalyzedFile(source, Index(source.parse(), "f.py"), Hints())
+    analyzed = AnalyzedFile(source, index_of(source.parse(), "f.py"), Hints())
     (record,) = analyzed.index.calls["probe"]
     assert is_certain(record.call.args[0], record.function, analyzed.inference(), analyzed.frequency) is certain

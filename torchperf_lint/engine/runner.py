@@ -94,9 +94,9 @@ def _checked(
             analyzed = None
         elif around is None:
             from torchperf_lint.model.analyzed_file import AnalyzedFile
-            from torchperf_lint.model.syntax.index import Index
+            from torchperf_lint.model.syntax.indexing import index_of
 
-            analyzed = AnalyzedFile(source, Index(source.parse(), source.path), hints)
+            analyzed = AnalyzedFile(source, index_of(source.parse(), source.path), hints)
         else:
             analyzed = around.open(path, data, source)
     except Unreadable as error:

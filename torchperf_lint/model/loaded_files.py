@@ -9,7 +9,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
 from torchperf_lint.model.project.symbol_index import SymbolIndex
-from torchperf_lint.model.syntax.index import FunctionInfo, Index
+from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.syntax.identity import digest_of, key_of
 from torchperf_lint.syntax.recursion import has_room
 from torchperf_lint.syntax.source import Source, Unreadable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.frequency.may_reach import Reachability
     from torchperf_lint.model.project.exports import Meaning
-    from torchperf_lint.model.syntax.index import CallRecord
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _Place = tuple[str, int, str]
 """A function by its file, row and name: identifies it as long as no file changes."""
@@ -130,7 +130,7 @@ class LoadedFiles(abc.ABC):
         if analyzed is None or analyzed.source.utf8 != source.utf8:
             held = self._indexed.get(key)
             if held is None or held[0].utf8 != source.utf8:
-                held = source, Index(source.parse(), source.path)
+                held = source, index_of(source.parse(), source.path)
             held[1].path = source.path
             analyzed = self._keep(key, *held)
         return analyzed
@@ -186,7 +186,7 @@ class LoadedFiles(abc.ABC):
                     source = Source(self._shown(key), data)
                     if len(source.utf8) > bounds.MOST_BYTES:
                         return None
-                    known = source, Index(source.parse(), source.path)
+                    known = source, index_of(source.parse(), source.path)
                 known[1].path = self._shown(key)  # it may have been opened under another name
                 self._keep(key, *known)
             except Unreadable:

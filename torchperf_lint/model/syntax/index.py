@@ -1,4 +1,4 @@
-"""The index of a file, from one pass over its `ast`: functions, classes, aliases, calls by name, statements' places."""
+"""The index of a file: functions, classes, aliases, calls by name, statements' places."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ __all__ = [
 _Answer = TypeVar("_Answer")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Block = list[ast.stmt]
-
-
-_HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp})
 
 
 class Place(NamedTuple):
@@ -307,12 +304,11 @@ class Index:
         self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
         self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
         self.texts: dict[ast.stmt, None] = {}  # the statements that format an f-string, or a text by `%`
-        self._aliases: dict[str, set[str]] = {}
+        self.aliases: dict[str, set[str]] = {}
         self._bound: dict[FunctionInfo, list[str]] = {}
         self._noted: dict[object, Any] = {}
         self._objects: dict[str, list[CallRecord]] | None = None
         self.rebound_elsewhere: set[str] = set()  # names that some function declares global or nonlocal
-        self._block(tree.body, self.module, None, "body", None)
 
     def take_apart(self) -> None:
         """Drop the tree at once; no query is allowed afterwards. The garbage collector alone would take far longer."""
@@ -330,7 +326,7 @@ class Index:
     def calls_named(self, name: str) -> list[CallRecord]:
         """Calls whose function ends in `name`, or in a name that the file binds to something of that name."""
         found = list(self.calls.get(name, ()))
-        for alias in sorted(self._aliases.get(name, ())):
+        for alias in sorted(self.aliases.get(name, ())):
             found += self.calls.get(alias, ())
         return found
 
@@ -352,7 +348,7 @@ class Index:
 
     def also_called(self, name: str) -> set[str]:
         """The other names that the file gives to what has this name."""
-        return self._aliases.get(name, set())
+        return self.aliases.get(name, set())
 
     def means_module_function(self, name: str, caller: FunctionInfo, function: FunctionInfo) -> bool:
         """Whether `name`, read in `caller`, can only mean this function of the module."""
@@ -377,132 +373,3 @@ class Index:
         if question not in self._noted:
             self._noted[question] = answer()
         return self._noted[question]  # type: ignore[no-any-return]
-
-    def _block(
-        self, block: Block, function: FunctionInfo, parent: ast.stmt | None, field: str, cls: ClassInfo | None
-    ) -> None:
-        for position, statement in enumerate(block):
-            self.places[statement] = Place(function, parent, field, block, position)
-            if cls is None:
-                function.statements.append(statement)
-            self._statement(statement, function, cls)
-
-    def _statement(self, statement: ast.stmt, function: FunctionInfo, cls: ClassInfo | None) -> None:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            self._function(statement, function, cls)
-        elif isinstance(statement, ast.ClassDef):
-            info = ClassInfo(statement, function)
-            self.info_of[statement] = info
-            self.classes.append(info)
-            for expression in (*statement.decorator_list, *statement.bases, *statement.keywords):
-                self._expression(expression, statement, function)
-            self._block(statement.body, function, statement, "body", info)
-        else:
-            if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                self._import(statement)
-            elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
-                self._assignment(statement, function, cls)
-            elif isinstance(statement, (ast.Global, ast.Nonlocal)):
-                self.rebound_elsewhere.update(statement.names)
-            elif isinstance(statement, ast.AugAssign):
-                self.augmented.append((statement, function))
-            elif isinstance(statement, ast.Return) and isinstance(statement.value, (ast.Name, ast.Attribute)):
-                self.held.add(last_name(statement.value) or "")
-            elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
-                self.loops.append((statement, function))
-            self._parts(statement, statement, function, cls)
-
-    def _parts(self, node: ast.AST, statement: ast.stmt, function: FunctionInfo, cls: ClassInfo | None) -> None:
-        """Visit the expressions and blocks of a statement (or of a handler or match case inside it)."""
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(value, list):
-                if value and isinstance(value[0], ast.stmt):
-                    self._block(value, function, statement, "handlers" if node is not statement else field, cls)
-                    continue
-                for item in value:
-                    if isinstance(item, (ast.excepthandler, ast.match_case)):
-                        self._parts(item, statement, function, cls)
-                    elif isinstance(item, ast.withitem):
-                        self._expression(item.context_expr, statement, function)
-                        if item.optional_vars is not None:
-                            self._expression(item.optional_vars, statement, function)
-                    elif isinstance(item, ast.expr):
-                        self._expression(item, statement, function)
-            elif isinstance(value, ast.expr):
-                self._expression(value, statement, function)
-
-    def _function(self, node: FunctionNode, outer: FunctionInfo, cls: ClassInfo | None) -> None:
-        info = FunctionInfo(node, cls, outer, self)
-        self.info_of[node] = info
-        self.functions.append(info)
-        if cls is not None:
-            cls.methods[node.name] = info
-        for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
-            if expression is not None:
-                self._expression(expression, node, outer)
-        for parameter, default in info.defaults.items():
-            if isinstance(default, (ast.Name, ast.Attribute)):
-                self.defaults.setdefault(last_name(default) or "", []).append((info, parameter))
-        self._block(node.body, info, None, "body", None)
-
-    def _assignment(self, statement: ast.Assign | ast.AnnAssign, function: FunctionInfo, cls: ClassInfo | None) -> None:
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        value = statement.value
-        annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
-        for target in targets:
-            self._alias(target, value)
-            self._attribute_stores(target, function, cls, annotation)
-
-    def _alias(self, target: ast.expr, value: ast.expr | None) -> None:
-        """Note `f = g`, `self.f = g`, `f = a if c else b`, `f = partial(g, x)`: another name of g."""
-        new = last_name(target)
-        if isinstance(value, ast.Call) and last_name(value.func) in ("partial", "partialmethod") and value.args:
-            value = value.args[0]
-        for given in (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,):
-            old = None if given is None else last_name(given)
-            if new is not None and old is not None and new != old:
-                self._aliases.setdefault(old, set()).add(new)
-
-    def _attribute_stores(
-        self, target: ast.expr, function: FunctionInfo, cls: ClassInfo | None, annotation: ast.expr | None
-    ) -> None:
-        store = AttributeStore(function, target, annotation)
-        if isinstance(target, (ast.Tuple, ast.List)):
-            for item in target.elts:
-                self._attribute_stores(item, function, cls, None)
-        elif isinstance(target, ast.Name) and cls is not None:
-            cls.attributes.setdefault(target.id, []).append(store)
-        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-            owner = function
-            if owner.cls is not None and target.value.id == owner.self_name:
-                owner.cls.attributes.setdefault(target.attr, []).append(store)
-
-    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
-        for alias in statement.names:
-            if alias.asname:
-                self._aliases.setdefault(alias.name.rpartition(".")[2], set()).add(alias.asname)
-
-    def _expression(self, expression: ast.AST, statement: ast.stmt, function: FunctionInfo) -> None:
-        pending = [expression]
-        while pending:
-            node = pending.pop()
-            kind = type(node)
-            if kind is ast.Name or kind is ast.Constant:
-                continue
-            if kind is ast.Call:
-                record = CallRecord(node, statement, function)  # type: ignore[arg-type]
-                name = last_name(node.func) or ""  # type: ignore[attr-defined]
-                self.calls.setdefault(name, []).append(record)
-                function.calls_made.append(record)
-                for given in given_to(node):  # type: ignore[arg-type]
-                    handed = last_name(given)
-                    if handed is not None:
-                        self.handed.setdefault(handed, []).append(record)
-            elif kind is ast.JoinedStr or (kind is ast.BinOp and isinstance(node.op, ast.Mod)):  # type: ignore[attr-defined]
-                self.texts[statement] = None
-            elif kind in _HOLDING:
-                self.held.update(name for name in map(last_name, children(node)) if name is not None)  # type: ignore[arg-type]
-            elif kind is ast.Yield or kind is ast.YieldFrom:
-                function.is_generator = True
-            pending += children(node)
