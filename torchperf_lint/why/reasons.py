@@ -37,6 +37,7 @@ _QUESTIONS: dict[str, tuple[object, Reason]] = {
     "may_be_hot": (False, NOT_HOT),
     "of": (None, NOT_HOT),
     "hot_path": (None, NOT_HOT),
+    "hot_path_of": (None, NOT_HOT),
     "guarded_in_expression": (True, _ONLY_SOMETIMES),
     "in_test": (True, Reason(Cause.MEANING, "it stands in a test")),
     "on_device": (None, Reason(Cause.DEVICE, "nothing shows that {subject} is a tensor on an accelerator")),

@@ -203,7 +203,7 @@ def _method(
         bound = [] if callee.function.is_static else [base]
         given = _given_by(evaluator, callee.function, [*bound, *arguments], keywords, starred)
         if given.kind is Kind.INSTANCE and given.items is not None and given.items == base.items:
-            return records.after_method(evaluator.inference, node, given, callee.function, arguments, keywords)
+            return records.after_method(node, given, callee.function, arguments, keywords)
         return given
     if base.kind in (Kind.PYTREE, Kind.UNKNOWN) and name in torch_api.MODULE_ONLY_METHODS:
         base = Value(Kind.MODULE, base.device, because=base.because)

@@ -60,7 +60,7 @@ def mutate(
     receiver = evaluator.frame.values.get(node.func.value, UNKNOWN)
     if receiver.kind is Kind.INSTANCE and receiver.items is not None and path in env:
         callee = evaluator.frame.values.get(node.func, UNKNOWN)
-        held = records.after_method(evaluator.inference, node, env[path], callee.function, arguments, keywords)
+        held = records.after_method(node, env[path], callee.function, arguments, keywords)
         env[path] = held
     if receiver.kind in (Kind.MODULE, Kind.METRIC) and name in _MOVES:
         hold(evaluator.frame, path, moved(node, receiver, name, arguments, keywords), env)

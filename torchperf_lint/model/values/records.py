@@ -65,26 +65,21 @@ def field(base: Value, name: str) -> Value | None:
 
 
 def after_method(
-    inference: ValueQuestions,
-    call: ast.Call,
-    base: Value,
-    method: FunctionInfo | None,
-    arguments: list[Value],
-    keywords: dict[str, Value],
+    call: ast.Call, base: Value, method: FunctionInfo | None, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
-    """The object after one of its methods has run: fields that it moves have moved, others that it may set are unknown.
-
-    `batch.to(device)` moves the fields of which it says `self.x = self.x.to(device)`.
+    """The object after one of its methods has run: `batch.to(device)` moves the fields that it sets by
+    `self.x = self.x.to(device)`. Fields that methods set in other ways are not known of the object at all.
     """
-    kept = _unchanged(inference, base)
-    if kept is base or method is None or method.name not in _MOVES:
-        return kept
+    if method is None or method.name not in _MOVES or base.items is None:
+        return base
     moves = _moved_in(method)
-    fields = {str(name): value for name, value in kept.items or ()}
-    for name, value in base.items or ():
-        if str(name) in moves and value.holds_tensors:
-            fields[str(name)] = moved(call, value, method.name, arguments, keywords)
-    return with_fields(kept, fields) if fields else kept
+    fields = {
+        str(name): moved(call, value, method.name, arguments, keywords)
+        if str(name) in moves and value.holds_tensors
+        else value
+        for name, value in base.items
+    }
+    return with_fields(base, fields)
 
 
 def _moved_in(method: FunctionInfo) -> frozenset[str]:
@@ -104,19 +99,19 @@ def _find_moved(method: FunctionInfo) -> set[str]:
     return moves - others
 
 
-def _unchanged(inference: ValueQuestions, base: Value) -> Value:
-    if base.cls is None or base.items is None:
-        return base
-    changed = {
+def _set_later(inference: ValueQuestions, cls: ClassInfo) -> set[str]:
+    """The fields that a method other than the constructor sets, unless it only moves them.
+
+    They are not followed: which calls set them is not known to the slices of a function.
+    """
+    return {
         name
-        for owner in inference.lineage(base.cls)
+        for owner in inference.lineage(cls)
         for name, stores in owner.attributes.items()
-        if any(store.function.cls is owner and store.function.name != "__init__" for store in stores)
+        for function in (store.function for store in stores)
+        if function.cls is owner and function.name != "__init__"
+        if function.name not in _MOVES or name not in _moved_in(function)
     }
-    if not changed.intersection(name for name, _ in base.items):
-        return base
-    kept = tuple((name, value) for name, value in base.items if name not in changed)
-    return base._replace(items=kept or None)
 
 
 def _object(
@@ -134,7 +129,8 @@ def _object(
         parameters = [each.arg for each in (*init.arguments.posonlyargs, *init.arguments.args)][1:]
         given = {**dict(zip(parameters, arguments, strict=False)), **keywords}
         fields = {name: given.get(parameter, UNKNOWN) for name, parameter in _kept(init).items()}
-    held = {name: value for name, value in fields.items() if value.kind in _HELD}
+    later = _set_later(inference, cls)
+    held = {name: value for name, value in fields.items() if value.kind in _HELD and name not in later}
     if not any(map(_holds_tensors, held.values())) or len(held) > bounds.MOST_ITEMS:
         return instance
     return with_fields(instance, held)
