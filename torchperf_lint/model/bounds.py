@@ -45,7 +45,7 @@ MOST_CHOICES = 4
 """With more possible classes, a call or an attribute is not evaluated for each of them."""
 
 MOST_PLACES_OF_VALUE = 80
-"""Expressions over which a function or an object is followed as a value; what is found by then counts."""
+"""Expressions over which a function or an object is followed as a value; beyond, it reaches no call."""
 
 # -- the project -------------------------------------------------------------------------------------------------------
 
