@@ -103,7 +103,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "profile.command",
         "why.command",
     ),
-    "check": ("config", "engine", "report", "syntax.source"),
+    "check": ("config", "engine", "pages", "report", "syntax.source"),
     "profile": (
         "profile",
         "config",

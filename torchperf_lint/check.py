@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,11 +12,11 @@ from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
-from torchperf_lint.engine.findings import Failure, Safety
+from torchperf_lint.engine.findings import Failure, Safety, Severity
 from torchperf_lint.engine.jobs import Action, Job, Result, broken, failed, run_on
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
-from torchperf_lint.report import Context, opening, paint, printable
+from torchperf_lint.report import FOR_PEOPLE, FORMATS, Context, opening, paint, printable
 from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff
 from torchperf_lint.syntax.source import Source
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.report import Described
 
 STANDARD_INPUT = "-"
 
@@ -40,6 +42,13 @@ def run(options: argparse.Namespace) -> int:
         return complain(str(error.failure))
     except registry.UnknownSelector as error:
         return complain(f"torchperf-lint: error: {error}")
+    if options.output_file is not None:
+        from torchperf_lint.engine.replacing import prepare_output
+
+        try:
+            prepare_output(options.output_file)
+        except (OSError, ValueError) as error:
+            return _complain_of_output(options.output_file, error)
     if STANDARD_INPUT not in options.paths:
         try:
             results = _results(options, settings)
@@ -120,13 +129,17 @@ def _cache(options: argparse.Namespace) -> str | None:
 
 
 def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO) -> int:
-    """Print the results' report; return the exit status."""
+    """Print the results' report, or write it where the options say; return the exit status."""
+    into_file = options.output_file is not None
+    out = io.StringIO() if into_file else out
     texts = {result.path: result.data for result in results}
-    context = Context(texts.__getitem__, colours_on(out, options), options.unsafe_fixes)
+    failures = [result.report.failure for result in results if result.report.failure is not None]
+    colour = not into_file and colours_on(out, options)
+    context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described)
     outcome = Outcome(
         [found for result in results for found in result.report.diagnostics],
         sum(len(result.applied) for result in results),
-        sum(result.report.failure is not None for result in results),
+        len(failures),
     )
     changed = [result for result in results if result.data != result.before]
     if options.diff:
@@ -139,17 +152,34 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
     else:
         report(outcome, options, context, out)
     out.flush()
-    failures = [result.report.failure for result in results if result.report.failure is not None]
+    unwritten = isinstance(out, io.StringIO) and not _write_output(options.output_file, out.getvalue())
     for result in results:
         for each in result.withdrawn:
             place = f"{opening(result.path)}:{each.row}"
             print(f"{place}: warning: the fix of {each.code} was withdrawn: {printable(each.reason)}", file=sys.stderr)
     for failure in failures:
         complain(str(failure))
-    if failures:
+    if failures or unwritten:
         return FAILED
     found = changed if options.diff else outcome.diagnostics
     return FINDINGS if found and not options.exit_zero else CLEAN
+
+
+def _write_output(path: str, text: str) -> bool:
+    """Write a report into its file; tell where that fails, and return whether it did not."""
+    from torchperf_lint.engine.replacing import write_output
+
+    try:
+        write_output(path, text.encode(errors="backslashreplace"))
+    except OSError as error:
+        _complain_of_output(path, error)
+        return False
+    return True
+
+
+def _complain_of_output(path: str, error: OSError | ValueError) -> int:
+    reason = (error.strerror if isinstance(error, OSError) else None) or error
+    return complain(f"torchperf-lint: error: the report cannot be written to {path}: {reason}")
 
 
 def _diff(result: Result, context: Context, for_people: bool) -> Iterator[str]:
@@ -206,7 +236,7 @@ def report(outcome: Outcome, options: argparse.Namespace, context: Context, out:
     """Print the findings, or their statistics, and a summary."""
     for line in _renderer(options)(outcome.diagnostics, context):
         print(line, file=out)
-    if not options.quiet and options.output_format != "json":
+    if not options.quiet and options.output_format in FOR_PEOPLE:
         for line in summary(outcome, context):
             print(line, file=out)
 
@@ -216,17 +246,32 @@ def _renderer(options: argparse.Namespace) -> Callable[[Iterable[Diagnostic], Co
         from torchperf_lint.report import statistics
 
         return statistics.render_json if options.output_format == "json" else statistics.render
-    if options.output_format == "json":
-        from torchperf_lint.report import json
+    import importlib
 
-        return json.render
-    if options.output_format == "concise":
-        from torchperf_lint.report import concise
+    module = importlib.import_module(f"torchperf_lint.report.{FORMATS[options.output_format]}")
+    render: Callable[[Iterable[Diagnostic], Context], Iterator[str]] = module.render
+    return render
 
-        return concise.render
-    from torchperf_lint.report import text
 
-    return text.render
+def described(code: str) -> Described | None:
+    """What the rule's declaration and page say; None where the code is of no rule, or no page is installed."""
+    from torchperf_lint import pages
+    from torchperf_lint.report import Described
+
+    if code == registry.UNUSED_SUPPRESSION:
+        text, severity, category, default = pages.UNUSED_SUPPRESSION_PAGE, Severity.WARNING, "suppressions", True
+    else:
+        rule = registry.find_rule(code)
+        if rule is None:
+            return None
+        severity, category, default = rule.severity, rule.category.name.lower(), rule.default
+        try:
+            text = pages.page_text(rule)
+        except (pages.BadPage, OSError):
+            return Described(rule.summary, "", "", category, severity.value, default)
+    page = pages.parse_page(text)
+    about = page.sections.get("What it does", "")
+    return Described(page.summary.rstrip("."), about, text, category, severity.value, default)
 
 
 def summary(outcome: Outcome, context: Context) -> Iterator[str]:

@@ -14,7 +14,7 @@ from torchperf_lint.check import CLEAN, FAILED, STANDARD_INPUT, complain, run
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
-from torchperf_lint.report import printable
+from torchperf_lint.report import COUNTABLE, FORMATS, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,6 +125,10 @@ def _check(arguments: Sequence[str]) -> int:
         parser.error("--isolated reads no configuration file: it cannot stand beside --config")
     if options.jobs is not None and options.executor not in (None, "processes"):
         parser.error("--jobs counts processes of this machine: it cannot stand beside --executor dask=...")
+    if options.statistics and options.output_format not in COUNTABLE:
+        parser.error(
+            f"--statistics is printed as {', '.join(COUNTABLE)}: it cannot stand beside {options.output_format}"
+        )
     return run(options)
 
 
@@ -171,7 +175,14 @@ def _check_parser() -> argparse.ArgumentParser:
     add("--isolated", action="store_true", help="read no configuration and no requirement files")
 
     add = parser.add_argument_group("output").add_argument
-    add("--output-format", choices=("text", "concise", "json"), default="text", help="how findings are printed")
+    add(
+        "--output-format",
+        choices=tuple(FORMATS),
+        default="text",
+        metavar="FORMAT",
+        help=f"how findings are printed: {', '.join(FORMATS)} (default text)",
+    )
+    add("-o", "--output-file", type=_file, metavar="FILE", help="write the report into this file, not to stdout")
     add("--statistics", action="store_true", help="print the number of findings per rule instead")
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add("-q", "--quiet", action="store_true", help="print the findings and nothing else")
@@ -189,6 +200,13 @@ def _selected(text: str) -> list[str]:
     if not selectors:
         raise argparse.ArgumentTypeError("no rule is named")
     return selectors
+
+
+def _file(text: str) -> str:
+    # As above.
+    if not text:
+        raise argparse.ArgumentTypeError("no file is named")
+    return text
 
 
 def _globs(text: str) -> list[str]:

@@ -25,7 +25,7 @@ from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.knowledge.hints import BadName, Hints, checked_names
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
-from torchperf_lint.report import printable
+from torchperf_lint.report import NOT_CHECKED, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.project_snapshot import Projects
 
 PREFIX = "TPL"
-
-NOT_CHECKED = "TPL000"
-"""Reported for a file that Python can parse and the linter cannot handle."""
 
 NO_FILE = ("-", "stdin")
 """flake8's names for standard input without a file name."""

@@ -39,8 +39,32 @@ def write_atomically(path: str, data: bytes) -> None:
     replace(target, data, was)
 
 
-def replace(target: str, data: bytes, was: os.stat_result | None = None) -> None:
-    """Create or replace `target` with these bytes.
+def prepare_output(path: str) -> None:
+    """Make the folders that an output file lies in; raise OSError where it certainly cannot be written."""
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+
+
+def write_output(path: str, data: bytes) -> None:
+    """Create or replace an output file atomically; raise OSError on failure, with an older file unchanged.
+
+    What is no file, such as a pipe or /dev/stdout, is written to.
+    """
+    prepare_output(path)
+    target = os.path.realpath(path)
+    if not os.path.exists(path):
+        replace(target, data, mode=0o666)
+    elif os.path.isfile(path) and os.path.isfile(target):
+        write_atomically(path, data)
+    else:
+        with open(path, "wb") as file:
+            file.write(data)
+
+
+def replace(target: str, data: bytes, was: os.stat_result | None = None, mode: int = 0o600) -> None:
+    """Create or replace `target` with these bytes; a new file has this mode, less what the process masks.
 
     With `was`, the new file has that mode and owner, and is flushed to disk before it replaces the old one.
     """
@@ -54,7 +78,7 @@ def replace(target: str, data: bytes, was: os.stat_result | None = None) -> None
                 _lock(ignore.fileno())
             ignore.write(b"*\n")
             new = os.path.join(folder, _NEW)
-            with open(new, "xb", opener=_private) as file:
+            with open(new, "xb", opener=lambda path, flags: os.open(path, flags, mode)) as file:
                 file.write(data)
                 if was is not None:
                     file.flush()
@@ -64,10 +88,6 @@ def replace(target: str, data: bytes, was: os.stat_result | None = None) -> None
     finally:
         with contextlib.suppress(OSError):
             _remove(folder)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _lock(handle: int) -> None:

@@ -8,9 +8,42 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.engine.findings import Safety
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.engine.findings import Diagnostic, Failure
+
+FORMATS = {
+    "text": "text",
+    "concise": "concise",
+    "json": "json",
+    "json-lines": "json_lines",
+    "github": "github",
+    "gitlab": "gitlab",
+    "junit": "junit",
+    "checkstyle": "checkstyle",
+    "sarif": "sarif",
+}
+"""The modules of the output formats, by the names that users give."""
+
+FOR_PEOPLE = ("text", "concise")
+"""Formats with a summary below the findings."""
+
+COUNTABLE = (*FOR_PEOPLE, "json")
+"""Formats that can also hold the number of findings per rule."""
+
+NOT_CHECKED, NOT_CHECKED_NAME = "TPL000", "not-checked"
+"""What a file that could not be checked is reported as, in formats that hold such files."""
+
+
+class Described(NamedTuple):
+    """What is said of a rule beside its findings."""
+
+    summary: str
+    about: str  # what it does, in some sentences
+    page: str  # all of it, as Markdown
+    category: str
+    severity: str
+    default: bool
 
 
 class Context(NamedTuple):
@@ -19,6 +52,8 @@ class Context(NamedTuple):
     read: Callable[[str], bytes]  # the bytes of a linted file; raises OSError where it is gone
     colour: bool = False
     unsafe: bool = False  # whether --unsafe-fixes is given
+    failures: Sequence[Failure] = ()  # the files that could not be checked
+    describe: Callable[[str], Described | None] = lambda code: None  # a rule by its code
 
     def fixable(self, diagnostic: Diagnostic) -> bool:
         """Whether `--fix` with the current options would fix it."""

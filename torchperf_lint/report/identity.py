@@ -1,0 +1,80 @@
+"""What names a finding and its file for other programs: paths below a folder, groups by file, fingerprints."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchperf_lint.engine.findings import Diagnostic, Failure
+    from torchperf_lint.report.sources import Sources
+
+STANDARD_INPUT = "-"
+
+
+class OfFile(NamedTuple):
+    """All that is said of one file."""
+
+    path: str
+    diagnostics: list[Diagnostic]
+    failures: list[Failure]
+
+
+def by_file(diagnostics: Iterable[Diagnostic], failures: Iterable[Failure]) -> list[OfFile]:
+    """Findings and failures by file, in the order of the findings; files with failures only come last."""
+    groups: dict[str, OfFile] = {}
+    for each in diagnostics:
+        groups.setdefault(each.path, OfFile(each.path, [], [])).diagnostics.append(each)
+    for failure in failures:
+        groups.setdefault(failure.path, OfFile(failure.path, [], [])).failures.append(failure)
+    return list(groups.values())
+
+
+def below(path: str, folder: str) -> str | None:
+    """The path relative to a folder, with slashes; None where it lies outside."""
+    try:
+        relative = os.path.relpath(path, folder)
+    except ValueError:  # another drive
+        return None
+    if relative == os.pardir or relative.startswith(os.pardir + os.sep):
+        return None
+    return relative.replace(os.sep, "/")
+
+
+def absolute(path: str) -> str:
+    """The absolute path; standard input has none and keeps its name."""
+    return path if path == STANDARD_INPUT else os.path.abspath(path)
+
+
+def well_formed(text: str) -> str:
+    """`text` with a replacement for each lone surrogate, which strict readers of JSON and XML refuse."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class Fingerprints:
+    """Names of findings that stay the same where lines move: rule, path, text of the rows, ordinal among equals."""
+
+    def __init__(self, sources: Sources) -> None:
+        """`sources` has the rows of the findings."""
+        self._sources = sources
+        self._equals: collections.Counter[str] = collections.Counter()
+
+    def of(self, diagnostic: Diagnostic, path: str) -> str:
+        """The fingerprint of the next finding, in a file that is called `path`; to be asked once for each."""
+        source = self._sources.get(diagnostic.path)
+        if source is not None and diagnostic.end_row <= len(source.line_starts):
+            rows = [source.line(row).strip() for row in range(diagnostic.row, diagnostic.end_row + 1)]
+        else:
+            rows = [diagnostic.message]
+        key = "\0".join((diagnostic.code, path, *rows))
+        self._equals[key] += 1
+        return digest(key, str(self._equals[key]))
+
+
+def digest(*parts: str) -> str:
+    """32 hexadecimal digits that stand for these texts."""
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
