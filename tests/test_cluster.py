@@ -503,14 +503,14 @@ def test_a_worker_that_comes_later_with_another_version_judges_nothing(here: Pat
     many(here, 1)
     snapshot = project_snapshot.gather(["m00.py"], HINTS)
     with pytest.raises(Unusable, match=r"a worker has torchperf-lint .* with libcst .*; this is another"):
-        judge([], Project("another", snapshot, {}, {}))
+        judge([], Project("another", snapshot, {}, {}, {}))
 
 
 def test_what_a_worker_has_worked_out_does_not_travel(here: Path) -> None:
     many(here, 1)
     snapshot = project_snapshot.gather(["m00.py"], HINTS)
     (key,) = snapshot.facts
-    project = Project("", snapshot, {key: ("digest", None)}, {})
+    project = Project("", snapshot, {key: ("digest", None)}, {}, {})
     small = len(pickle.dumps(project))
     project.unpack([{"digest": SUMS.encode()}])
     assert project.program().analyzed(key) is not None

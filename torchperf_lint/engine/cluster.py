@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.engine.executors import Unusable, calm_collector, drive
-from torchperf_lint.engine.jobs import FileSystem, requirements, run_job
+from torchperf_lint.engine.jobs import FileSystem, line_lengths, requirements, run_job
 from torchperf_lint.engine.store import settled, status_of
 from torchperf_lint.engine.tool_fingerprint import portable_stamp
 from torchperf_lint.syntax.identity import digest_of
@@ -55,13 +55,18 @@ class Project:
         snapshot: Snapshot,
         files: dict[str, tuple[str, Status | None]],
         targets: dict[str, Target],
+        lengths: dict[str, int],
     ) -> None:
-        """`files` maps keys to content digests and statuses; `targets` maps jobs' paths to completed targets."""
-        self._given = stamp, snapshot, files, targets
+        """`files` maps keys to content digests and statuses.
+
+        `targets` maps jobs' paths to completed targets, `lengths` to the lengths of lines.
+        """
+        self._given = stamp, snapshot, files, targets, lengths
         self.stamp = stamp
         self._snapshot = snapshot
         self._files = files
         self._targets = targets
+        self._lengths = lengths
         self._keys = {path: key for key, path in snapshot.layout.shown.items()}
         self._contents: Mapping[str, bytes] = {}
         self._program: Program | None = None
@@ -87,6 +92,10 @@ class Project:
     def complete(self, target: Target, path: str) -> Target:
         """Implements Workspace."""
         return self._targets[path]
+
+    def line_length(self, path: str) -> int:
+        """Implements Workspace."""
+        return self._lengths[path]
 
     def _content(self, key: str) -> bytes:
         if key not in self._files:
@@ -170,7 +179,7 @@ class Cluster:
         files = self._files(seen)
         keys = {path: key for key, path in seen.layout.shown.items()}
         sent = {job.path for job in work if keys[job.path] in files}
-        project = Project(portable_stamp(), seen._replace(statuses={}), files, _targets(work))
+        project = Project(portable_stamp(), seen._replace(statuses={}), files, _targets(work), _lengths(work))
         here = FileSystem(lambda: seen)
         with self._one_line():
             from distributed import KilledWorker
@@ -296,6 +305,10 @@ class Cluster:
 
 def _targets(work: Sequence[Job]) -> dict[str, Target]:
     return {job.path: requirements().complete(job.target, job.path) for job in work if job.own_versions}
+
+
+def _lengths(work: Sequence[Job]) -> dict[str, int]:
+    return {job.path: line_lengths().of(job.path) for job in work if job.own_versions}
 
 
 def _line(error: BaseException) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.edit_merge import compatible, moved
 from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import Rejected, edits_of, has_lessened, offered, written
 from torchperf_lint.syntax.source import Source
@@ -71,12 +72,13 @@ def fix_source(
     program: Callable[[], Program] | None = None,
     noqa: bool = True,
     report_unused: bool = True,
+    line_length: int = STANDARD_LENGTH,
 ) -> FixReport:
     """Fix the bytes of one file; never raises because of the file's content.
 
     SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as
     such, if its result does not parse or does not reduce its rule's findings. Where the passes do not converge,
-    the state with the fewest findings is returned.
+    the state with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns.
     """
 
     def check(text: bytes) -> FileReport:
@@ -84,7 +86,7 @@ def fix_source(
 
     def tried(report: FileReport, text: bytes) -> FileReport:
         subject = (report, path, text, rules, target, hints)
-        return offered(*subject, program=program, noqa=noqa, report_unused=report_unused)
+        return offered(*subject, program=program, noqa=noqa, report_unused=report_unused, line_length=line_length)
 
     def finished(state: _State) -> FixReport:
         remaining = tried(_remaining(state), state.data)
@@ -96,7 +98,7 @@ def fix_source(
         wanted = _wanted(state, unsafe)
         if not wanted:
             return finished(state)
-        state = _one_pass(path, state, wanted, check)
+        state = _one_pass(path, state, wanted, check, line_length)
         if len(state.report.diagnostics) < len(best.report.diagnostics):
             best = state
     unsettled = _wanted(state, unsafe)
@@ -126,7 +128,13 @@ def _wanted(state: _State, unsafe: bool) -> list[Diagnostic]:
     ]
 
 
-def _one_pass(path: str, state: _State, wanted: Sequence[Diagnostic], check: Callable[[bytes], FileReport]) -> _State:
+def _one_pass(
+    path: str,
+    state: _State,
+    wanted: Sequence[Diagnostic],
+    check: Callable[[bytes], FileReport],
+    line_length: int,
+) -> _State:
     source = Source(path, state.data)
     if not source.editable:
         return _barring(state, wanted, _withdraw(wanted, f"{source.encoding} text cannot be written back unchanged"))
@@ -134,18 +142,18 @@ def _one_pass(path: str, state: _State, wanted: Sequence[Diagnostic], check: Cal
     refused: list[Diagnostic] = []
     withdrawn: list[Withdrawn] = []
     try:
-        data, report = _attempt(source, state.report, accepted, check)
+        data, report = _attempt(source, state.report, accepted, check, line_length)
     except Rejected:
         chosen, accepted, data, report = accepted, [], state.data, state.report
         for each in chosen:
             try:
-                data, report = _attempt(source, state.report, [*accepted, each], check)
+                data, report = _attempt(source, state.report, [*accepted, each], check, line_length)
                 accepted.append(each)
             except Rejected as error:
                 refused.append(each)
                 withdrawn += _withdraw([each], str(error))
     state = _barring(state, refused, withdrawn)
-    edits = edits_of(accepted)
+    edits = laid_out(source, edits_of(accepted), line_length)
     return _State(
         data,
         report,
@@ -156,10 +164,14 @@ def _one_pass(path: str, state: _State, wanted: Sequence[Diagnostic], check: Cal
 
 
 def _attempt(
-    source: Source, before: FileReport, chosen: Sequence[Diagnostic], check: Callable[[bytes], FileReport]
+    source: Source,
+    before: FileReport,
+    chosen: Sequence[Diagnostic],
+    check: Callable[[bytes], FileReport],
+    line_length: int,
 ) -> tuple[bytes, FileReport]:
     """The file after these fixes and its report; raise Rejected if the result is not acceptable."""
-    data = written(source, edits_of(chosen))
+    data = written(source, laid_out(source, edits_of(chosen), line_length))
     after = check(data)
     has_lessened(before, after, chosen)
     return data, after

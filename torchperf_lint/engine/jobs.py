@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.fixer import Applied, Withdrawn
+    from torchperf_lint.engine.line_length import LineLengths
     from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.engine.requirements import Requirements
     from torchperf_lint.engine.store import Status
@@ -42,7 +43,8 @@ class Action(enum.Enum):
 class Job(NamedTuple):
     """One file and what to do with it: plain data that crosses processes, with rules named by their codes.
 
-    `own_versions`: versions that `target` leaves open are looked up in the project's own files.
+    `own_versions`: versions that `target` leaves open, and the length of lines, are looked up in the project's own
+    files.
     """
 
     path: str
@@ -84,6 +86,9 @@ class Workspace(Protocol):
     def complete(self, target: Target, path: str) -> Target:
         """`target` completed by the versions that the project around a file states."""
 
+    def line_length(self, path: str) -> int:
+        """The length of lines that the project around a file states, in columns."""
+
 
 class FileSystem:
     """The workspace of the machine that has the files."""
@@ -101,6 +106,10 @@ class FileSystem:
         """Implements Workspace."""
         return requirements().complete(target, path)
 
+    def line_length(self, path: str) -> int:
+        """Implements Workspace."""
+        return line_lengths().of(path)
+
 
 def run_job(job: Job, around: Workspace) -> Result:
     """Run one job in any process; errors become a failure of its file."""
@@ -109,7 +118,7 @@ def run_job(job: Job, around: Workspace) -> Result:
             data, status = around.read(job.path)
         except OSError as error:
             return failed(unreadable(job.path, error))
-        return run_on(job, data, around.program, status, around.complete)
+        return run_on(job, data, around.program, status, around.complete, around.line_length)
     except Exception as error:
         return broken(job, error)
 
@@ -125,21 +134,25 @@ def run_on(
     program: Callable[[], Program] | None = None,
     status: Status | None = None,
     complete: Callable[[Target, str], Target] | None = None,
+    line_length: Callable[[str], int] | None = None,
 ) -> Result:
     """Run a job on given bytes. Nothing is written: the fixed text is in the result.
 
-    `status` is the file's status when it was read, if that will show a later change; `complete` is as for `completed`.
+    `status` is the file's status when it was read, if that will show a later change. `complete` is as for `completed`,
+    and `line_length` tells the length of lines for a path; without it, the project's files are read here.
     """
     rules = _rules(job.codes)
     target = completed(job.target, job.path, data, rules, complete) if job.own_versions else job.target
+    known_length = line_lengths().of if line_length is None else line_length
+    length = functools.partial(known_length, job.path) if job.own_versions else _standard_length
     if job.action is Action.CHECK:
-        return _checked(job, data, rules, target, program, status)
+        return _checked(job, data, rules, target, program, status, length)
     from torchperf_lint.engine.fixer import fix_source
 
     subject = (job.path, data, rules, target, job.hints)
     fixed = None
     try:
-        fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused)
+        fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused, line_length=length())
     finally:
         if program is not None and (fixed is None or fixed.applied or fixed.withdrawn):
             program().close(job.path)  # trial contents must not affect other files
@@ -156,6 +169,7 @@ def _checked(
     target: Target,
     program: Callable[[], Program] | None,
     status: Status | None,
+    line_length: Callable[[], int],
 ) -> Result:
     asked: list[Program] = []
 
@@ -169,14 +183,15 @@ def _checked(
     subject = (job.path, data, rules, target, job.hints)
     around = None if program is None else noted
     report = check_source(*subject, program=around, report_unused=job.report_unused)
-    report = offered(report, *subject, program=around, report_unused=job.report_unused)
+    length = line_length() if any(each.fix for each in report.diagnostics) else None
+    if length is not None:
+        report = offered(report, *subject, program=around, report_unused=job.report_unused, line_length=length)
     dependencies = asked[0].recorder.dependencies() if asked else None
     fingerprint = None
     if dependencies is not None or not asked:
         # Versions that the job does not give were looked up in the project's files.
-        fingerprint = Fingerprint(
-            digest_of(data), status, name_of_target(target) if target is not job.target else None, dependencies
-        )
+        stated = name_of_target(target) if target is not job.target else None
+        fingerprint = Fingerprint(digest_of(data), status, stated, length if job.own_versions else None, dependencies)
     kept = data if report.diagnostics else b""
     return Result(job.path, report, kept, kept, fingerprint=fingerprint)
 
@@ -214,6 +229,20 @@ def requirements() -> Requirements:
     from torchperf_lint.engine.requirements import Requirements
 
     return Requirements()
+
+
+@functools.cache
+def line_lengths() -> LineLengths:
+    """The lengths of lines that projects' own files state, each file read once; `cache_clear` forgets them."""
+    from torchperf_lint.engine.line_length import LineLengths
+
+    return LineLengths()
+
+
+def _standard_length() -> int:
+    from torchperf_lint.engine.layout import STANDARD_LENGTH
+
+    return STANDARD_LENGTH
 
 
 @functools.cache

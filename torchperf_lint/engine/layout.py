@@ -318,9 +318,10 @@ class _Breaker:
         given = _arguments(call)
         if len(given) < 2 or any(not each.lineno == each.end_lineno == self._row for each in given):
             return None
-        text = self._line.decode().strip()
+        if b"#" in self._line[given[-1].end_col_offset or 0 :]:
+            return None
         parts = self._split(given, len(self._indent.encode()), len(self._line))
-        if parts is None or not self._opens_above(call) or text.count("#") != "".join(parts).count("#"):
+        if parts is None or not self._opens_above(call):
             return None
         return self._one_per_line(given, parts, self._indent)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.executors import PROCESSES, Processes, calm_collector, workers_of
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
 from torchperf_lint.engine.findings import Failure
-from torchperf_lint.engine.jobs import Action, Job, Result, failed, name_of_target, requirements, run_on
+from torchperf_lint.engine.jobs import Action, Job, Result, failed, line_lengths, name_of_target, requirements, run_on
 from torchperf_lint.engine.project_root import folder_left_out, layout_of, root_of
 from torchperf_lint.engine.replacing import remove_leftover, write_atomically
 from torchperf_lint.engine.results import Results
@@ -55,6 +55,7 @@ def check_paths(
     the executor fails, before anything is written.
     """
     requirements.cache_clear()
+    line_lengths.cache_clear()
     found = discover(paths, exclude, root)
     for folder in found.leftovers:
         remove_leftover(folder)
@@ -146,6 +147,8 @@ def _told(work: Sequence[Job], keys: dict[str, str], kept: Results) -> dict[str,
                 stated[place] = name_of_target(requirements().complete(job.target, job.path))
             if told.stated != stated[place]:
                 continue
+        if told.line_length is not None and told.line_length != line_lengths().of(job.path):
+            continue
         found[job.path] = Result(job.path, told.report, told.data, told.data)
     return found
 

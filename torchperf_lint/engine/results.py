@@ -1,8 +1,8 @@
 """Stored reports of earlier runs, reused where a new run would give the same report.
 
-A report depends on the file's bytes and path, its job, the versions that requirement files state, this
-program and its interpreter. Where a rule queried the project, it also depends on what `Program` returned: other files'
-bytes and their display paths, and answers of `SymbolIndex`, which are texts. All of these are stored with
+A report depends on the file's bytes and path, its job, the versions and the length of lines that the project's files
+state, this program and its interpreter. Where a rule queried the project, it also depends on what `Program` returned:
+other files' bytes and their display paths, and answers of `SymbolIndex`, which are texts. All of these are stored with
 the report (`model/project/dependencies.py`), those of memoized results included. The model is deterministic, so a
 report whose dependencies are all unchanged is the report that a new run would make. A file that changed while it was
 checked, or could not be read, has no stored report.
@@ -38,7 +38,7 @@ MOST_SETTINGS = 4
 LARGEST = 20_000_000
 """Bytes of the largest file whose report is stored; larger files have no symbols."""
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Fingerprint(NamedTuple):
@@ -47,15 +47,17 @@ class Fingerprint(NamedTuple):
     digest: str
     status: Status | None  # the file's when it was opened; None: it would not show a later change
     stated: str | None  # the versions that were queried; None: none were
+    line_length: int | None  # the length of lines that was queried; None: it was not
     dependencies: Dependencies | None  # None: the project was not queried
 
 
 class Told(NamedTuple):
-    """A stored report, with the file's bytes where it has diagnostics; `stated` is as in Fingerprint."""
+    """A stored report, with the file's bytes where it has diagnostics; the other fields are as in Fingerprint."""
 
     report: FileReport
     data: bytes
     stated: str | None
+    line_length: int | None
 
 
 class _Kept(NamedTuple):
@@ -66,6 +68,7 @@ class _Kept(NamedTuple):
     path: str
     job: str
     stated: str | None
+    line_length: int | None
     alone: bool  # the project was not queried
     report: Any
 
@@ -129,7 +132,7 @@ class Results:
         if seen[0] != kept.status:
             self._kept[key] = kept._replace(status=seen[0])
             self._changed = True
-        return Told(report, data, kept.stated)
+        return Told(report, data, kept.stated, kept.line_length)
 
     def is_alone(self, key: str) -> bool:
         """Whether the stored report of the file depends on the file alone."""
@@ -188,9 +191,8 @@ class Results:
             self._new_grounds[key] = fingerprint.dependencies
         if report.failure is None or report.failure.row is not None:
             alone = fingerprint.dependencies is None
-            kept = _Kept(
-                fingerprint.status, fingerprint.digest, path, job, fingerprint.stated, alone, plain_report(report)
-            )
+            queried = fingerprint.stated, fingerprint.line_length
+            kept = _Kept(fingerprint.status, fingerprint.digest, path, job, *queried, alone, plain_report(report))
             self._new[key] = kept
 
     def save(self, snapshot: Snapshot | None) -> None:
@@ -340,8 +342,10 @@ def _token(digest: str, key: str, layout: Layout) -> str:
 
 def _as_kept(plain: Any) -> _Kept:
     match plain:
-        case [status, str() as digest, str() as path, str() as job, (str() | None) as stated, bool() as alone, report]:
-            return _Kept(as_status(status), digest, path, job, stated, alone, report)
+        case [status, str() as digest, str() as path, str() as job, *queried, bool() as alone, report]:
+            match queried:
+                case [(str() | None) as stated, (int() | None) as line_length]:
+                    return _Kept(as_status(status), digest, path, job, stated, line_length, alone, report)
     raise ValueError("this is no report")
 
 

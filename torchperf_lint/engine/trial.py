@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible
 from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.syntax.source import Source, Unreadable
@@ -79,9 +80,11 @@ def offered(
     program: Callable[[], Program] | None = None,
     noqa: bool = True,
     report_unused: bool = True,
+    line_length: int = STANDARD_LENGTH,
 ) -> FileReport:
     """The report of `check_source` without the fixes that `--fix` would withdraw; their findings stay.
 
+    Fixes are laid out for lines of `line_length` columns, each as if it were the only one.
     Compatible fixes are tried together, and separately only where that fails. Only the rules of the fixes check the
     file again. SHOWN fixes, which are never applied, only need a readable result: what they leave to the reader
     may still be reported.
@@ -93,10 +96,10 @@ def offered(
     checks = iter(range(MOST_CHECKS))
 
     def can_be_read(chosen: Sequence[Diagnostic]) -> None:
-        written(source, edits_of(chosen))
+        written(source, laid_out(source, edits_of(chosen), line_length))
 
     def can_be_made(chosen: Sequence[Diagnostic]) -> None:
-        result = written(source, edits_of(chosen))
+        result = written(source, laid_out(source, edits_of(chosen), line_length))
         if next(checks, None) is None:
             raise Rejected("the file has been checked too often")
         codes = {each.code for each in chosen}
@@ -114,7 +117,13 @@ def offered(
     shown = [each for each in fixed if each.fix is not None and each.fix.safety is Safety.SHOWN]
     made = [each for each in fixed if each.fix is not None and each.fix.safety is not Safety.SHOWN]
     sound = {id(each) for each in (*_accepted(shown, can_be_read), *_accepted(made, can_be_made))}
-    kept = (each if each.fix is None or id(each) in sound else each._replace(fix=None) for each in report.diagnostics)
+
+    def shown_as(each: Diagnostic) -> Diagnostic:
+        if each.fix is None or id(each) not in sound:
+            return each._replace(fix=None)
+        return each._replace(fix=each.fix._replace(edits=laid_out(source, each.fix.edits, line_length)))
+
+    kept = map(shown_as, report.diagnostics)
     return report._replace(diagnostics=tuple(kept))
 
 
