@@ -165,6 +165,7 @@ def lay_out(folder: Path) -> None:
                 shutil.copy(path, to)
     (folder / "versioned").mkdir()
     (folder / "versioned" / "requirements.txt").write_text("torchmetrics==1.4.0\n")
+    (folder / "loaders" / "ruff.toml").write_text("line-length = 60\n")
     (folder / "versioned" / "feeds.py").write_text(FEEDS)
     (folder / "versioned" / "same.py").write_text(FEEDS)
     (folder / "broken.py").write_text("x = (\n")

@@ -15,6 +15,7 @@ from torchperf_lint.cli import main
 from torchperf_lint.engine.edit_merge import apply_edits
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.engine.layout import laid_out
+from torchperf_lint.engine.line_length import LineLengths
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
@@ -283,3 +284,51 @@ def test_a_project_is_fixed_for_its_lines(project: Path, capsys: pytest.CaptureF
     assert fixed == TRAIN.replace(LINE, BROKEN_LINE)
     assert "".join(f"+{line}" for line in BROKEN_LINE.splitlines(keepends=True)) in diff
     assert black.format_str(fixed, mode=black.Mode(line_length=79)) == fixed
+
+
+STATED = {
+    "black": ({"pyproject.toml": "[tool.black]\nline-length = 79\n"}, 79),
+    "black's own": ({"pyproject.toml": "[tool.black]\n", ".flake8": "[flake8]\nmax-line-length = 120\n"}, 88),
+    "ruff": ({"pyproject.toml": "[tool.ruff]\nline-length = 120\n"}, 120),
+    "ruff.toml": ({"ruff.toml": "line-length = 100\n"}, 100),
+    ".ruff.toml": ({".ruff.toml": "line-length = 101\n"}, 101),
+    "setup.cfg": ({"setup.cfg": "[flake8]\nmax-line-length = 90\n"}, 90),
+    "tox.ini": ({"tox.ini": "[pycodestyle]\nmax_line_length = 91 \n"}, 91),
+    ".flake8": ({".flake8": "[flake8]\nmax-line-length: 92\n"}, 92),
+    "pycodestyle": ({"pyproject.toml": "[tool.pycodestyle]\nmax-line-length = 93\n"}, 93),
+    "the smallest": ({"pyproject.toml": "[tool.black]\nline-length = 79\n", "ruff.toml": "line-length = 77\n"}, 77),
+    "isort": ({"pyproject.toml": "[tool.isort]\nline-length = 60\n"}, 88),
+    "nearest": ({"pyproject.toml": "[tool.black]\nline-length = 79\n", "in/ruff.toml": "line-length = 95\n"}, 95),
+    "farther": ({"pyproject.toml": "[tool.black]\nline-length = 79\n", "in/setup.cfg": "[metadata]\n"}, 79),
+    "no number": (
+        {"pyproject.toml": "[tool.ruff]\nline-length = true\n", ".flake8": "[flake8]\nmax-line-length=x\n"},
+        88,
+    ),
+    "malformed": ({"pyproject.toml": "[tool.black\nline-length = 79\n", "setup.cfg": "max-line-length = 90\n"}, 88),
+    "not in tables": ({"pyproject.toml": "tool = 1\n# line black\n", "ruff.toml": "lint = 2 # line\n"}, 88),
+    "nothing": ({}, 88),
+}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_the_project_states_the_length_of_lines(name: str, project: Path) -> None:
+    files, length = STATED[name]
+    (project / "in").mkdir()
+    for file, text in files.items():
+        (project / file).write_text(text)
+    assert LineLengths().of("in/train.py") == length
+
+
+def test_no_folder_above_the_root_is_asked(project: Path) -> None:
+    (project / "ruff.toml").write_text("line-length = 60\n")
+    (project / "in" / ".git").mkdir(parents=True)
+    assert LineLengths().of("in/train.py") == 88
+
+
+def test_nothing_is_read_where_configuration_does_not_count(project: Path) -> None:
+    (project / "ruff.toml").write_text("line-length = 200\n")
+    main(["-j", "1", "--isolated", "--select", "TPL402", "--unsafe-fixes", "--fix", "train.py"])
+    assert (project / "train.py").read_text() == TRAIN.replace(LINE, BROKEN_LINE)
+    (project / "train.py").write_text(TRAIN)
+    main(["-j", "1", "--select", "TPL402", "--unsafe-fixes", "--fix", "train.py"])
+    assert (project / "train.py").read_text() == TRAIN.replace(LINE, ON_ONE_LINE)

@@ -211,6 +211,20 @@ def test_what_requirement_files_state_counts(here: Path, run: Run) -> None:
     assert run() == run("--no-cache")
 
 
+def test_what_is_stated_of_long_lines_counts(here: Path, run: Run, judged: list[str]) -> None:
+    loop = "    for x in loader:\n        data = x.to('cuda', torch.float32)\n        loss = model(data).sum()\n"
+    text = f"def train(model, loader):\n    model.cuda()\n{loop}        loss.backward()\n"
+    lay_out(here, train="import torch\n\n\n" + text)
+    seen = set()
+    for length in ("", "[tool.black]\nline-length = 55\n", "[tool.ruff]\nline-length = 50\n", ""):
+        (here / "pyproject.toml").write_text(length)
+        told = run("--output-format", "json")
+        assert told == run("--output-format", "json") == run("--output-format", "json", "--no-cache")
+        seen.add(told)
+    assert len(seen) == 3, "each length is another layout"
+    assert again(judged)
+
+
 def test_paths_are_told_as_the_run_names_them(here: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "part").mkdir()
     lay_out(here / "part", helper=HELPER, train=TRAIN)
