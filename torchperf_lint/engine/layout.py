@@ -51,28 +51,16 @@ def laid_out(source: Source, edits: Iterable[Edit], length: int) -> tuple[Edit, 
     if not rows:
         return edits
     breaks = [each for row, places in _calls_at(tree, rows).items() for each in _break(result, row, places, length)]
-    if not breaks:
-        return edits
-    return changed.joined(result, sorted(breaks)) if _is_same(result, tree, breaks) else edits
+    return changed.joined(result, sorted(breaks)) if breaks else edits
 
 
-def _is_same(result: Source, tree: ast.Module, breaks: Sequence[Edit]) -> bool:
-    """Whether the statements that are broken have the same syntax trees as before."""
+def _is_same(expression: str, broken: str) -> bool:
+    """Whether two texts of a call have the same syntax tree."""
     try:
-        after = Source(result.path, result.encode(apply_edits(result.utf8, breaks))).parse()
-    except (BadEdits, UnicodeError, Unreadable):
+        one, other = (ast.parse(text, mode="eval") for text in (expression, broken))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    rows = [result.row(each.start) for each in breaks]
-    return len(tree.body) == len(after.body) and all(
-        ast.dump(one) == ast.dump(other)
-        for one, other in zip(tree.body, after.body, strict=True)
-        if any(_first_row(one) <= row <= (one.end_lineno or row) for row in rows)
-    )
-
-
-def _first_row(statement: ast.stmt) -> int:
-    decorators = statement.decorator_list if isinstance(statement, _DEFINITIONS) else ()
-    return min([statement.lineno, *(each.lineno for each in decorators)])
+    return ast.dump(one) == ast.dump(other)
 
 
 class _Changed:
@@ -311,7 +299,12 @@ class _Breaker:
         if code not in (place.tail, "") or (place.tail == ":" and code != ":"):
             return None
         before = self._line[len(self._indent.encode()) : call.col_offset].decode()
-        return self._call(call, before, rest, self._indent)
+        lines = self._call(call, before, rest, self._indent)
+        if lines is None:
+            return None
+        text = self.newline.join(lines)
+        broken = text[len(self._indent) + len(before) : len(text) - len(rest)]
+        return lines if _is_same(self._line[call.col_offset : call.end_col_offset].decode(), broken) else None
 
     def _listed(self, call: ast.Call) -> list[str] | None:
         """The arguments of a call, which share this line and have no other, on lines of their own."""
@@ -323,7 +316,11 @@ class _Breaker:
         parts = self._split(given, len(self._indent.encode()), len(self._line))
         if parts is None or not self._opens_above(call):
             return None
-        return self._one_per_line(given, parts, self._indent)
+        lines = self._one_per_line(given, parts, self._indent)
+        if lines is None:
+            return None
+        broken = self.newline.join(lines)
+        return lines if _is_same(f"f({self._line.decode()})", f"f({broken})") else None
 
     def _opens_above(self, call: ast.Call) -> bool:
         above = self._source.line(self._row - 1).rstrip()
