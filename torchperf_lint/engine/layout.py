@@ -200,14 +200,22 @@ def _calls_at(tree: ast.Module, rows: Collection[int]) -> dict[int, list[_Place]
     """The places of the rows; nothing inside of a string is one."""
     found: dict[int, list[_Place]] = {}
     pending: list[ast.AST] = [tree]
+    first, last = min(rows), max(rows)
     while pending:
         node = pending.pop()
         for place in _places(node):
             row = place.start[0]
             if row in rows:
                 found.setdefault(row, []).append(place)
-        pending += [each for each in children(node) if not isinstance(each, _STRINGS)]
+        pending += [each for each in children(node) if not isinstance(each, _STRINGS) and _may_span(each, first, last)]
     return found
+
+
+def _may_span(node: ast.AST, first: int, last: int) -> bool:
+    """Whether a node may have one of these rows; decorators stand before the row of what they decorate."""
+    if isinstance(node, (ast.stmt, ast.expr)) and not isinstance(node, _DEFINITIONS):
+        return node.lineno <= last and (node.end_lineno or last) >= first
+    return not isinstance(node, ast.stmt) or (node.end_lineno or last) >= first
 
 
 def _places(node: ast.AST) -> Iterator[_Place]:
