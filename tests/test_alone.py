@@ -234,7 +234,7 @@ def test_a_predictor_that_is_given_the_accelerator_loses_nothing(here: Path, giv
     assert all_alone >= 5
 
 
-@pytest.mark.parametrize("device", ['"cpu"', 'torch.device("cpu")', "None", "**{}"])
+@pytest.mark.parametrize("device", ['"cpu"', 'torch.device("cpu")', "None", "**{}", "**vars(data)"])
 def test_a_predictor_that_all_leave_on_the_host_is_refuted(here: Path, device: str) -> None:
     """The look-alike: what does not rest on the device that is handed over stays."""
     files = {
@@ -245,7 +245,7 @@ def test_a_predictor_that_all_leave_on_the_host_is_refuted(here: Path, device: s
     gone, all_alone = lost(here, files)
     assert {text for _, text in gone} == (
         set()
-        if device == "**{}"
+        if device == "**vars(data)"
         else {
             "pred = self.model(x.to(self.device))",
             "preds.append(pred.cpu())",

@@ -72,14 +72,14 @@ MISSING = {
     "by name only": (
         """
         class Meter:
-            def shown(self, loss):
+            def update(self, loss):
                 print(loss.item())  # here
 
         def train(model, loader, optimizer, made):
             for x in loader:
-                made.shown(model(x.cuda()))
+                made.update(model(x.cuda()))
         """,
-        "`made.shown(...)` may mean `Meter.shown` by its name, but what `made` is is not known",
+        "`made.update(...)` may mean `Meter.update` by its name, but what `made` is is not known",
         8,
     ),
     "no loader": (
