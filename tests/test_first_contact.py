@@ -64,3 +64,18 @@ def test_a_round_is_recorded_once(contact: ModuleType, tmp_path: Path, monkeypat
         contact.record(rows)
     contact.record([row._replace(round=2) for row in rows])
     assert len(contact.recorded()) == 2 * len(rows)
+
+
+def test_the_page_has_the_recorded_figures(contact: ModuleType) -> None:
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    for number in {row.round for row in contact.recorded()}:
+        rows = {row.name: row for row in contact.recorded() if row.round == number and row.group == "all"}
+        cells = [
+            f"{part} of {whole} ({part / whole:.0%})".replace("%", " %")
+            for part, whole in (
+                (rows["all"].found, rows["all"].flag),
+                (rows["beyond one function"].found, rows["beyond one function"].flag),
+                (rows["all"].flagged, rows["all"].ok),
+            )
+        ]
+        assert f"| {number} | {' | '.join(cells)} |" in page
