@@ -77,7 +77,7 @@ def _checked(
     triggered = rules_worth_running(data, enabled, accelerated=program is not None)
     around = program() if program is not None and triggered else None
     if around is not None:
-        around.make_room()
+        around.drop_unused_trees()
         accelerated, metrics = around.reached(path), around.may_have_metrics(path)
         triggered = rules_worth_running(data, enabled, accelerated=accelerated, metrics=metrics)
     if len(data) > LARGEST:

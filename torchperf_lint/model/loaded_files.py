@@ -96,7 +96,7 @@ class LoadedFiles(abc.ABC):
 
     # -- files -----------------------------------------------------------------------------------------------------
 
-    def make_room(self) -> None:
+    def drop_unused_trees(self) -> None:
         """Drop the least recently used trees if they exceed the memory bound; to be called between files.
 
         All results that depend on a dropped file go with it, since they may refer to its tree. The others stay.

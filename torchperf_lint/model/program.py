@@ -34,7 +34,7 @@ class Program(LoadedFiles):
 
     def beside(self, path: str, data: bytes) -> Program:
         """A copy of the project with other content of one file; caches are its own, symbols and recorder are shared."""
-        self.make_room()
+        self.drop_unused_trees()
         key, other = self._place_of(path), copy.copy(self)
         other._facts = {**self._facts, key: (self._facts.get(key) or symbols_of(data))._replace(digest=digest_of(data))}
         other._indexed, other._shares_trees = dict(self._indexed), True
@@ -256,12 +256,12 @@ class Program(LoadedFiles):
         imported = [key for key in keys if self._imports(key, cls.name, cls)] if len(keys) <= bounds.MOST_FILES else []
         return [analyzed for analyzed in map(self.analyzed, imported) if analyzed is not None]
 
-    def handing_on(self, function: FunctionInfo) -> list[AnalyzedFile]:
+    def files_passing(self, function: FunctionInfo) -> list[AnalyzedFile]:
         """The other files that import the function by its name and pass it as an argument."""
-        keys = self.recorder.kept(self._handing, self._function_key(function), lambda: self._handing_on(function))
+        keys = self.recorder.kept(self._handing, self._function_key(function), lambda: self._files_passing(function))
         return [analyzed for analyzed in map(self.analyzed, keys) if analyzed is not None]
 
-    def _handing_on(self, function: FunctionInfo) -> list[str]:
+    def _files_passing(self, function: FunctionInfo) -> list[str]:
         own = self._key(function.index)
         handing = self._ask(own, "handing_imported", function.name, own)
         return list(

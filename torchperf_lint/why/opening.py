@@ -39,7 +39,7 @@ def open_file(path: str, data: bytes, settings: Settings, cache: str | None, own
     source.parse()
     program = program_around(path, settings.hints, cache)
     program.recorder.begin()
-    program.make_room()
+    program.drop_unused_trees()
     rules = registry.all_rules()
     accelerated = program.reached(path)
     triggered = rules_worth_running(data, rules, accelerated=accelerated, metrics=program.may_have_metrics(path))

@@ -97,7 +97,7 @@ def _calls_elsewhere(inference: ValueQuestions, function: FunctionInfo) -> list[
 
 def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:
     """Whether, by names, the function is passed to something that may call it."""
-    homes = {home.index: None for home in inference.handing_on(function)}
+    homes = {home.index: None for home in inference.files_passing(function)}
     if function.cls is not None:
         homes.update((owner.index, None) for owner in inference.lineage(function.cls))
     return any(
@@ -158,8 +158,8 @@ def may_name(node: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bo
 
 def is_another(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether the syntax of a call shows that it means something other than the function."""
-    scout = inference.scout(record.function.index)
-    return scout is not None and _by_syntax(scout, record, function) is False
+    there = inference.callee_inference(record.function.index)
+    return there is not None and _by_syntax(there, record, function) is False
 
 
 def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> Grade | None:
@@ -173,23 +173,23 @@ def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo)
 
 def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether the call provably calls the function."""
-    scout = inference.scout(record.function.index)
-    if scout is None:
+    there = inference.callee_inference(record.function.index)
+    if there is None:
         return False
-    settled = _settled(scout, record, function)
+    settled = _settled(there, record, function)
     if settled is not None:
         return settled
     func = record.call.func
     is_parameter = isinstance(func, ast.Name) and func.id in record.function.parameter_names
-    if is_parameter and any(each is record for each in _through_parameters(scout, function)):
+    if is_parameter and any(each is record for each in _through_parameters(there, function)):
         return True
     return _is_followed(function) and any(flow.record is record for flow in inference.flows(function))
 
 
 def reaches_alone(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
     """Whether names and values without any callers show that the call calls the function."""
-    scout = inference.scout(record.function.index)
-    return scout is not None and _settled(scout, record, function, is_alone=True) is True
+    there = inference.callee_inference(record.function.index)
+    return there is not None and _settled(there, record, function, is_alone=True) is True
 
 
 def _settled(
@@ -271,7 +271,7 @@ def _by_name(inference: ValueQuestions, record: CallRecord, function: FunctionIn
 def _through_parameters(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
     """The calls of a parameter whose argument or default is the function: `run_epoch(loader, fn=train_step)`."""
     found: dict[int, CallRecord] = {}
-    for home in inference.handing_on(function):
+    for home in inference.files_passing(function):
         for record in home.index.handed.get(function.name, ()):
             callee = _callee(home, record) if _may_receive(record, function) and _may_call(home, record) else None
             if callee is not None:

@@ -222,15 +222,15 @@ def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Con
             return Contract(True, "ignite calls this handler at every iteration")
     if takes_gradients(function):
         return Contract(True, "DistributedDataParallel calls its communication hook in every backward pass")
-    taken = next(filter(None, (_by_argument(home, function) for home in _handing_on(inference, function))), None)
+    taken = next(filter(None, (_by_argument(home, function) for home in _files_passing(inference, function))), None)
     return taken or _by_annotation(inference, function)
 
 
-def _handing_on(inference: ValueQuestions, function: FunctionInfo) -> Sequence[ValueQuestions]:
+def _files_passing(inference: ValueQuestions, function: FunctionInfo) -> Sequence[ValueQuestions]:
     """The files that may pass the function to a framework: itself, in an object, or as another function's result."""
     cls, outer = function.cls, function.outer
     if cls is None and outer is function.index.module:
-        return inference.handing_on(function)
+        return inference.files_passing(function)
     if cls is not None and function.name != "__call__":
         homes = (inference.home(index) for index in dict.fromkeys(owner.index for owner in inference.lineage(cls)))
         return [home for home in homes if home is not None]

@@ -137,7 +137,7 @@ class _Search:
 
     def _named_function(self) -> Iterator[_Spot]:
         function = self.function
-        for home in self.inference.handing_on(function):
+        for home in self.inference.files_passing(function):
             for node in _tables(home.index).names.get(function.name, ()):
                 owner = self._owner(node, home.index)
                 if self._is_called(node, home.index) or not calling.may_name(node, owner, function):

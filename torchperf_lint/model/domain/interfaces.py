@@ -80,7 +80,7 @@ class ValueQuestions(Protocol):
     def home(self, index: Index) -> ValueQuestions | None:
         """The value inference of another file, with one level less; None if no level is left."""
 
-    def scout(self, index: Index) -> ValueQuestions | None:
+    def callee_inference(self, index: Index) -> ValueQuestions | None:
         """The value inference of another file, at a level that is just enough to resolve callees."""
 
     def frame(self, function: FunctionInfo, part: Slice | None = None) -> Frame:
@@ -117,7 +117,7 @@ class ValueQuestions(Protocol):
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """The value of `self.name`."""
 
-    def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
+    def value_below(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression with one level less: for queries that may be cyclic."""
 
     def optimizer_state(self, cls: ClassInfo) -> Value:
@@ -147,7 +147,7 @@ class ValueQuestions(Protocol):
     def values_of(self, function: FunctionInfo, statement: ast.stmt) -> Mapping[ast.expr, Value]:
         """The values of the expressions in a statement of the function."""
 
-    def handing_on(self, function: FunctionInfo) -> Sequence[ValueQuestions]:
+    def files_passing(self, function: FunctionInfo) -> Sequence[ValueQuestions]:
         """The files that may pass the function to others by its name."""
 
     def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> Sequence[ValueQuestions]:
@@ -423,7 +423,7 @@ class ProjectQuestions(Protocol):
     def calling_class(self, cls: ClassInfo) -> Sequence[FileQuestions]:
         """The other files that import the class by its name and may call it."""
 
-    def handing_on(self, function: FunctionInfo) -> Sequence[FileQuestions]:
+    def files_passing(self, function: FunctionInfo) -> Sequence[FileQuestions]:
         """The other files that import the function by its name and pass it as an argument."""
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> Sequence[FileQuestions]:

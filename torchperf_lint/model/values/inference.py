@@ -86,7 +86,7 @@ class ValueInference:
             return self
         return None if self.program is None or self.level == 0 else self.program.inference(index, self.level - 1)
 
-    def scout(self, index: Index) -> ValueQuestions | None:
+    def callee_inference(self, index: Index) -> ValueQuestions | None:
         """The inference that resolves which function a call in the file reaches: at most level 1, which is cheap."""
         home = self.home(index)
         if home is None or self.program is None or home.level <= 1:
@@ -240,14 +240,14 @@ class ValueInference:
         return conventional(name, UNKNOWN) if registered is None else registered
 
     def _stored(self, store: AttributeStore) -> Value:
-        value = self.one_below(store.function, store.target)
+        value = self.value_below(store.function, store.target)
         path = dotted(store.target)
         if path is None or not slices_of(store.function).changes_again(path):
             return value
         later = self._asked_below(store.function, lambda home: home.at_end(store.function, path))
         return filled_since(moved_since(value, later), later)
 
-    def one_below(self, function: FunctionInfo, node: ast.expr) -> Value:
+    def value_below(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression, one level below in any file, for a query that may otherwise depend on itself."""
         return self._asked_below(function, lambda home: home.frame_value(function, node))
 
@@ -339,11 +339,11 @@ class ValueInference:
         """The values of a statement's expressions, without those of its nested statements."""
         return self.frame_with(function, lambda slices: slices.of_statement(statement)).values
 
-    def handing_on(self, function: FunctionInfo) -> list[ValueQuestions]:
+    def files_passing(self, function: FunctionInfo) -> list[ValueQuestions]:
         """The files that may pass the function on by its name: its own, and those that import it."""
         if self.program is None or self.level == 0 or function.outer is not self.index.module:
             return [self]
-        return [self, *(analyzed.inference(self.level - 1) for analyzed in self.program.handing_on(function))]
+        return [self, *(analyzed.inference(self.level - 1) for analyzed in self.program.files_passing(function))]
 
     def making(self, maker: FunctionInfo | ClassInfo | None, taker: str) -> list[ValueQuestions]:
         """The other files that may pass what the function or class makes to something called `taker`."""
