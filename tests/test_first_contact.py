@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-LEAST_SITES, PACKAGES = 100, 5
+LEAST_SITES, PACKAGES, FINDINGS = 100, 5, 40
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +79,17 @@ def test_the_page_has_the_recorded_figures(contact: ModuleType) -> None:
             )
         ]
         assert f"| {number} | {' | '.join(cells)} |" in page
+
+
+def test_the_page_has_the_verdicts_of_maintainers(contact: ModuleType) -> None:
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    lines = (ROOT / "benchmarks" / "first_contact_findings.tsv").read_text(encoding="utf-8").splitlines()
+    rows = [dict(zip(lines[0].split("\t"), line.split("\t"), strict=True)) for line in lines[1:]]
+    for number in {row["round"] for row in rows}:
+        verdicts = Counter(row["verdict"] for row in rows if row["round"] == number)
+        assert set(verdicts) <= {"right", "debatable", "wrong"}
+        assert sum(verdicts.values()) == FINDINGS
+        cells = (f"{verdicts[each]} of {FINDINGS}" for each in ("right", "debatable", "wrong"))
+        assert f"| {number} | {' | '.join(cells)} |" in page
+    packages = {(site.project, site.version) for sites in contact.rounds().values() for site in sites}
+    assert {(row["project"], row["version"]) for row in rows} <= packages

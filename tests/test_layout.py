@@ -12,6 +12,7 @@ import pytest
 
 from linting import few
 from torchperf_lint.cli import main
+from torchperf_lint.engine import layout
 from torchperf_lint.engine.edit_merge import apply_edits
 from torchperf_lint.engine.findings import Edit
 from torchperf_lint.engine.layout import laid_out
@@ -332,3 +333,10 @@ def test_nothing_is_read_where_configuration_does_not_count(project: Path) -> No
     (project / "train.py").write_text(TRAIN)
     main(["-j", "1", "--select", "TPL402", "--unsafe-fixes", "--fix", "train.py"])
     assert (project / "train.py").read_text() == TRAIN.replace(LINE, ON_ONE_LINE)
+
+
+def test_a_line_that_was_too_long_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "y = f'" + "{x.item()}" * 100 + "'\n"
+    edits = (Edit(7, 7, b"not_"),)
+    monkeypatch.setattr(layout, "_Changed", None)
+    assert laid_out(Source("f.py", text.encode()), edits, 88) == edits

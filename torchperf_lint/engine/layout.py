@@ -38,20 +38,28 @@ def laid_out(source: Source, edits: Iterable[Edit], length: int) -> tuple[Edit, 
     cannot be applied are returned unchanged.
     """
     edits = tuple(dict.fromkeys(edits))
+    if all(_is_in_long_line(source, edit, length) for edit in edits):
+        return edits
     changed = _Changed(source, edits)
     try:
         text = apply_edits(source.utf8, edits)
         if not any(_width(line) > length for line in changed.lines(text)):
             return edits
         result = Source(source.path, source.encode(text))
+        rows = {result.row(start) for start in changed.starts(text) if changed.may_break(result, start, length)}
+        if not rows:
+            return edits
         tree = result.parse()
     except (BadEdits, UnicodeError, Unreadable):
         return edits
-    rows = {result.row(start) for start in changed.starts(text) if changed.may_break(result, start, length)}
-    if not rows:
-        return edits
     breaks = [each for row, places in _calls_at(tree, rows).items() for each in _break(result, row, places, length)]
     return changed.joined(result, sorted(breaks)) if breaks else edits
+
+
+def _is_in_long_line(source: Source, edit: Edit, length: int) -> bool:
+    """Whether an edit adds no line, and its line is too long without it."""
+    row = source.row(edit.start)
+    return _LINE_END.search(edit.content) is None and _width(source.line(row)) > length
 
 
 def _is_same(expression: str, broken: str) -> bool:
