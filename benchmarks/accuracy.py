@@ -137,22 +137,26 @@ def errors(outcomes: Iterable[Outcome]) -> Iterator[str]:
         yield f"{site.project}/{site.path}:{site.line}: {what} ({site.reach}): {site.why}"
 
 
+def show(found: list[Outcome], *, with_errors: bool) -> None:
+    """Print the tables by rule and by reach, and the errors if they are asked for."""
+    for line in table(found, "rule", lambda site: site.code, sorted({one.site.code for one in found})):
+        print(line)
+    print()
+    for line in table(found, "reach", lambda site: site.reach, REACHES):
+        print(line)
+    if with_errors:
+        print()
+        for line in errors(found):
+            print(line)
+
+
 def main() -> None:
     """Print the tables."""
     parser = corpus_parser(__doc__)
     parser.add_argument("--errors", action="store_true", help="list the sites that are missed or flagged wrongly")
     options = parser.parse_args()
     sites = [site for site in labelled() if options.project in (None, site.project)]
-    found = list(outcomes(sites, options.corpus, options.project))
-    for line in table(found, "rule", lambda site: site.code, sorted({site.code for site in sites})):
-        print(line)
-    print()
-    for line in table(found, "reach", lambda site: site.reach, REACHES):
-        print(line)
-    if options.errors:
-        print()
-        for line in errors(found):
-            print(line)
+    show(list(outcomes(sites, options.corpus, options.project)), with_errors=options.errors)
 
 
 if __name__ == "__main__":

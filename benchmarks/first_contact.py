@@ -22,7 +22,7 @@ from collections import defaultdict
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from accuracy import COLUMNS, REACHES, Outcome, Site, errors, labelled, table
+from accuracy import COLUMNS, Outcome, Site, labelled, show
 from linter import CHECKOUT, lint
 
 if TYPE_CHECKING:
@@ -156,15 +156,7 @@ def main() -> None:
     if sites is None:
         raise SystemExit(f"there is no round {options.round}")
     found = list(outcomes(sites, options.folder))
-    for line in table(found, "rule", lambda site: site.code, sorted({site.code for site in sites})):
-        print(line)
-    print()
-    for line in table(found, "reach", lambda site: site.reach, REACHES):
-        print(line)
-    if options.errors:
-        print()
-        for line in errors(found):
-            print(line)
+    show(found, with_errors=options.errors)
     if options.record:
         record(figures(options.round, found))
 
