@@ -24,7 +24,7 @@ MOST_UNKEPT = 25_000_000
 LARGEST = 20_000_000
 """Bytes of the largest file whose symbols are extracted."""
 
-_FORMAT = 9
+_FORMAT = 10
 
 
 def read_file(key: str) -> bytes:

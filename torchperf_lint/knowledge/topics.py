@@ -10,6 +10,9 @@ OTHER_ACCELERATORS = "other accelerators"
 TRACED = "traced"
 """`torch.jit.trace`, `torch.onnx.export`, `torch.export.export`: Python values become constants of the graph."""
 
+SCRIPTED = "scripted"
+"""`torch.jit.script`: functions become TorchScript, which has types of its own."""
+
 CUDA_AVAILABLE = "cuda available"
 """Code that may raise without CUDA."""
 
@@ -31,10 +34,11 @@ TOPICS = {
         *map(re.compile, (rb"jit\.trace", rb"is_tracing", rb"torch\.onnx", rb"onnx\.export", rb"in_onnx_export")),
         *map(re.compile, (rb"torch\.export", rb"export\.export", rb"make_fx", rb"to_onnx\(", rb"to_torchscript\(")),
     ),
+    SCRIPTED: tuple(map(re.compile, (rb"jit\.script", rb"is_scripting"))),
     CUDA_AVAILABLE: tuple(map(re.compile, (rb"nccl", rb"cuda\.is_available", rb"cuda\.set_device"))),
     PROGRAM: (re.compile(rb"__main__"),),
 }
 """Topic -> patterns, one of which shows that a file mentions it; comments and prose do not count."""
 
-IMPORTS = {TRACED: ("torch.jit.trace", "torch.onnx.", "torch.export.")}
+IMPORTS = {TRACED: ("torch.jit.trace", "torch.onnx.", "torch.export."), SCRIPTED: ("torch.jit.script",)}
 """Topic -> prefixes of imported names that show it."""

@@ -277,6 +277,11 @@ class Model(SiteModel):
         """Whether the project traces or exports: devices and sizes become constants of such a graph."""
         return self._project_speaks_of(topics.TRACED)
 
+    @property
+    def may_be_scripted(self) -> bool:
+        """Whether the project makes TorchScript of its functions."""
+        return self._project_speaks_of(topics.SCRIPTED)
+
     def _project_speaks_of(self, topic: str) -> bool:
         program = self._analyzed.program
         if program is None:

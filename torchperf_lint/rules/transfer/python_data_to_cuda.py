@@ -217,8 +217,8 @@ def _full(model: Model, packing: _Packing) -> str | None:
 
 
 def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safety:
-    """SAFE for a certain Python number that the dtype can hold; TorchScript has no empty tuple of sizes."""
-    if model.code.names("torch.jit") or model.code.speaks_of("is_scripting") or not model.certain_number(number):
+    """SAFE for a certain Python number that the dtype can hold; TorchScript makes an int64 tensor of a bool."""
+    if model.code.names("torch.jit") or model.may_be_scripted or not model.certain_number(number):
         return Safety.UNSAFE
     unsigned = number.expression if isinstance(number, cst.UnaryOperation) else number
     constant = model.value(unsigned).constant
