@@ -56,6 +56,8 @@ IN_PROJECTS = [
     ("MOST_FILES", 0, "called_by_default", "TPL201", ""),
     ("MOST_FILES_DEFINING", 0, "by_hierarchy", "TPL101 x2", ""),
     ("MOST_PLACES_OF_VALUE", 1, "objects_called", "TPL101 x3", ""),
+    ("MOST_CALLS_HANDING", 0, "handed_over", "", "TPL101 x4"),
+    ("MOST_WAYS_OF_VALUE", 1, "handed_over", "TPL101 x3", ""),
     ("MOST_BYTES", 10, "alternative_imports", "TPL101", ""),
     ("MOST_BYTES_LOADED", 0, "containers", "", ""),
     ("MOST_CALLERS_OF_CALLERS", 0, "alternative_imports", "TPL101", ""),

@@ -47,6 +47,12 @@ MOST_CHOICES = 4
 MOST_PLACES_OF_VALUE = 80
 """Expressions over which a function or an object is followed as a value; beyond, it reaches no call."""
 
+MOST_CALLS_HANDING = 3
+"""Calls that hand a function over, one to the next; which calls lead to those beyond is left open."""
+
+MOST_WAYS_OF_VALUE = 400
+"""The same expressions, counted once for each chain of calls that hands the value over; beyond, it reaches no call."""
+
 # -- the project -------------------------------------------------------------------------------------------------------
 
 MOST_HOPS = 20

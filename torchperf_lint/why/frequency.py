@@ -7,12 +7,14 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because
+from torchperf_lint.model.domain.flows import still_handed
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.reveal import describe
 from torchperf_lint.why.answer import HowOften
 from torchperf_lint.why.inside import is_batch_loop, is_epoch_loop
 
 if TYPE_CHECKING:
+    from torchperf_lint.model.domain.flows import Handing
     from torchperf_lint.model.domain.frequency import Loop
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
     from torchperf_lint.why.inside import Inside
@@ -24,12 +26,14 @@ _MOST_FUNCTIONS = 60
 class _Way(NamedTuple):
     """Calls that lead outwards from a function, each with whether its arguments are those of the called function.
 
-    `steps` says them for people; `loop` is the position of the first loop among them that is none over batches.
+    `steps` says them for people; `loop` is the position of the first loop among them that is none over batches;
+    `handed` are the calls that must come next, because they hand over what the way has called.
     """
 
     calls: tuple[tuple[CallRecord, bool], ...] = ()
     steps: tuple[Because, ...] = ()
     loop: int | None = None
+    handed: tuple[Handing, ...] = ()
 
     def with_step(self, step: Because) -> _Way:
         """The way with one more step that is said of it."""
@@ -99,7 +103,7 @@ def _ends_above(
     ends: list[_End] = []
     above: list[tuple[FunctionInfo, _Way]] = []
     function = inside.place(statement).function
-    for record, says, reaches in inside.calls_of(current):
+    for (record, says, handed), reaches in inside.calls_of(current, way.handed):
         if record.function is current:
             continue
         step = _at(record.function, record.call.lineno, says or f"`{current.name}` is called here")
@@ -119,7 +123,8 @@ def _ends_above(
         else:
             here = step if says else step._replace(text=f"{step.text}, in no loop over batches")
             around = _loop_around(inside, record.statement, record.function)
-            above.append((record.function, way._replace(calls=calls).with_step(here).with_loop(around)))
+            further = way._replace(calls=calls, handed=still_handed(handed, record.function))
+            above.append((record.function, further.with_step(here).with_loop(around)))
     if not ends and not above:
         text = f"no call of {_named(current)} is known"
         if inside.may_be_hook(current):
@@ -167,7 +172,7 @@ def _end_within(inside: Inside, statement: ast.stmt, function: FunctionInfo, way
         if is_epoch_loop(info):
             text = "it runs once per pass of this loop over epochs: the loops over batches are inside it"
             return _End(_LEFT, way, _at(function, loop.lineno, text))
-    is_called = any(reaches for _, _, reaches in inside.calls_of(function))
+    is_called = any(reaches for _, reaches in inside.calls_of(function))
     if inside.runs_as_its_function(statement, function) and (is_called or not loops):
         return None
     if loops:

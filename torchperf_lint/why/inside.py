@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.analyzed_file import AnalyzedFile
+    from torchperf_lint.model.domain.flows import Handing, PossibleCall
     from torchperf_lint.model.domain.frequency import Loop, LoopInfo
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, Place
@@ -146,12 +147,12 @@ class Inside:
         loops = self._home(function).loops
         return [(loop, loops.classify(loop, function)) for loop in loops.enclosing(statement)]
 
-    def calls_of(self, function: FunctionInfo) -> list[tuple[CallRecord, str, bool]]:
-        """The calls that may mean the function by name: each with its remark, and whether it is shown to reach it."""
+    def calls_of(self, function: FunctionInfo, handed: tuple[Handing, ...] = ()) -> list[tuple[PossibleCall, bool]]:
+        """The calls that may mean the function by name, each with whether it is shown to reach it."""
         home = self._home(function)
         return [
-            (record, says, bool(says) or calling.reaches(home.inference, record, function))
-            for record, says in home.calls_of(function)
+            (call, bool(call.says) or calling.reaches(home.inference, call.record, function))
+            for call in home.calls_of(function, handed)
         ]
 
     def arrives(self, statement: ast.stmt, function: FunctionInfo, way: tuple[tuple[CallRecord, bool], ...]) -> bool:

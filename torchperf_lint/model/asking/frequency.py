@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model import bounds
 from torchperf_lint.model.asking.values import ValueModel
 from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.domain.flows import still_handed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from torchperf_lint.model.domain.flows import Handing
     from torchperf_lint.model.domain.frequency import HotPath, Loop, LoopInfo
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions
     from torchperf_lint.model.syntax.index import FunctionInfo
@@ -79,11 +81,12 @@ def _is_hot_under(
     function: FunctionInfo,
     allowed: Callable[[ast.expr], bool],
     seen: frozenset[FunctionInfo],
+    handed: tuple[Handing, ...] = (),
 ) -> bool:
     within = frequency.within(statement)
     if within is None or not all(map(allowed, function.place_of(statement).tests(within.loop))):
         return False
-    if within.loop is not None or frequency.own_hot_path(function) is not None:
+    if within.loop is not None or (not handed and frequency.own_hot_path(function) is not None):
         return True
     if len(seen) > bounds.MOST_CALLS_TO_CONDITION:
         return False
@@ -91,7 +94,12 @@ def _is_hot_under(
         record.function not in seen
         and (says or calling.reaches(frequency.inference, record, function))
         and _is_hot_under(
-            frequency.home(record.function), record.statement, record.function, allowed, seen | {record.function}
+            frequency.home(record.function),
+            record.statement,
+            record.function,
+            allowed,
+            seen | {record.function},
+            still_handed(above, record.function),
         )
-        for record, says in frequency.calls_of(function)
+        for record, says, above in frequency.calls_of(function, handed)
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.knowledge.common_names import TENSOR_METHODS
 from torchperf_lint.model.callgraph import class_unions, hierarchy
+from torchperf_lint.model.domain.flows import Flow, Handing
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.project.exports import Imported, LibraryName
@@ -40,11 +41,25 @@ def possible_callers(inference: ValueQuestions, function: FunctionInfo) -> list[
     """The calls in the program that could mean the function, by name or as a parameter; those of its own file first."""
     if isinstance(function.node, ast.Module):
         return []
-    found = [*_own_calls(function), *_through_parameters(inference, function), *_calls_elsewhere(inference, function)]
+    given = (flow.record for flow in _through_parameters(inference, function))
+    found = [*_own_calls(function), *given, *_calls_elsewhere(inference, function)]
     if may_be_value(inference, function):
         found += (flow.record for flow in inference.flows(function) if not flow.shifted)
-        return list({id(record): record for record in found}.values())
-    return found
+    return list({id(record): record for record in found}.values())
+
+
+def as_value(inference: ValueQuestions, function: FunctionInfo) -> list[Flow]:
+    """The calls in the program that the function reaches as a value or as a parameter."""
+    flows = inference.flows(function) if may_be_value(inference, function) else ()
+    return [*_through_parameters(inference, function), *flows]
+
+
+def may_mean_by_name(record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether the call may mean the function without it being there as a value: by its name, which is not local."""
+    func = record.call.func
+    return last_name(func) == function.called_as and not (
+        isinstance(func, ast.Name) and _is_local(func.id, record.function)
+    )
 
 
 def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
@@ -181,7 +196,7 @@ def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInf
         return settled
     func = record.call.func
     is_parameter = isinstance(func, ast.Name) and func.id in record.function.parameter_names
-    if is_parameter and any(each is record for each in _through_parameters(there, function)):
+    if is_parameter and any(flow.record is record for flow in _through_parameters(there, function)):
         return True
     return _is_followed(function) and any(flow.record is record for flow in inference.flows(function))
 
@@ -268,19 +283,20 @@ def _by_name(inference: ValueQuestions, record: CallRecord, function: FunctionIn
     return False if isinstance(meant, LibraryName) and not inference.program.defines(meant.name, function) else None
 
 
-def _through_parameters(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+def _through_parameters(inference: ValueQuestions, function: FunctionInfo) -> list[Flow]:
     """The calls of a parameter whose argument or default is the function: `run_epoch(loader, fn=train_step)`."""
-    found: dict[int, CallRecord] = {}
+    found: list[Flow] = []
     for home in inference.files_passing(function):
         for record in home.index.handed.get(function.name, ()):
             callee = _callee(home, record) if _may_receive(record, function) and _may_call(home, record) else None
             if callee is not None:
                 names = _parameters_for(home, record, callee, function)
-                found.update((id(each), each) for each in callee.calls_made if last_name(each.call.func) in names)
+                called = (each for each in callee.calls_made if last_name(each.call.func) in names)
+                found += (Flow(each, shifted=False, handed=(Handing(record, callee),)) for each in called)
         for taker, name in home.index.defaults.get(function.name, ()):
             if home.names.at_top(function.name).function is function:
-                found.update((id(each), each) for each in _calls_of_parameter(taker, name))
-    return list(found.values())
+                found += (Flow(each, shifted=False) for each in _calls_of_parameter(taker, name))
+    return found
 
 
 def _may_call(inference: ValueQuestions, record: CallRecord) -> bool:

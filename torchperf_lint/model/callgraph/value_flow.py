@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling
-from torchperf_lint.model.domain.flows import Flow
+from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, last_name
 from torchperf_lint.syntax.tree import children
@@ -40,6 +40,7 @@ class _Spot(NamedTuple):
     held: bool = False
     is_method: bool = False  # the value is the method itself, and no longer the object
     shifted: bool = False
+    handed: tuple[Handing, ...] = ()
 
 
 class _Tables:
@@ -77,9 +78,10 @@ class _Search:
     def __init__(self, inference: ValueQuestions, function: FunctionInfo) -> None:
         self.inference = inference
         self.function = function
-        self.found: dict[ast.Call, Flow] = {}
+        self.found: dict[tuple[ast.Call, tuple[Handing, ...]], Flow] = {}
         self.pending: list[_Spot] = []
         self.seen: set[_Spot] = set()
+        self.places: set[_Spot] = set()  # the same, whatever calls lead there
 
     def run(self) -> Iterator[Flow]:
         self.pending += self._sources()
@@ -88,7 +90,8 @@ class _Search:
             if spot in self.seen:
                 continue
             self.seen.add(spot)
-            if len(self.seen) > bounds.MOST_PLACES_OF_VALUE:
+            self.places.add(spot._replace(handed=()))
+            if len(self.places) > bounds.MOST_PLACES_OF_VALUE or len(self.seen) > bounds.MOST_WAYS_OF_VALUE:
                 return
             self._follow(spot)
         yield from self.found.values()
@@ -191,7 +194,8 @@ class _Search:
     def _land(self, call: ast.Call, spot: _Spot) -> None:
         record = _tables(spot.file).records.get(call)
         if record is not None and not self._is_other(call.func, spot):
-            self.found.setdefault(call, Flow(record, spot.shifted))
+            handed = still_handed(spot.handed, record.function)
+            self.found.setdefault((call, handed), Flow(record, spot.shifted, handed))
 
     def _attribute(self, parent: ast.Attribute, spot: _Spot) -> None:
         call = _tables(spot.file).parents.get(parent)
@@ -240,11 +244,13 @@ class _Search:
             return
         record = _tables(spot.file).records.get(call)
         callee = None if record is None else self._callee(record)
-        if callee is None or any(isinstance(each, ast.Starred) for each in call.args):
+        if record is None or callee is None or any(isinstance(each, ast.Starred) for each in call.args):
             return
         parameter = _parameter(callee, place)
-        if parameter is not None:
-            self._named(parameter, callee, spot._replace(file=callee.index))
+        above = still_handed(spot.handed, record.function)
+        if parameter is not None and all(each.record is not record for each in above):
+            handed = (Handing(record, callee), *above)[: bounds.MOST_CALLS_HANDING]
+            self._named(parameter, callee, spot._replace(file=callee.index, handed=handed))
 
     def _callee(self, record: CallRecord) -> FunctionInfo | None:
         """The function that gets the arguments of a call, as far as names and values without callers show."""
@@ -274,9 +280,14 @@ class _Search:
         home = self._home(spot.file)
         if function is spot.file.module or function.is_generator:
             return
+        handed = still_handed(spot.handed, function)
+        if handed:
+            caller = handed[0].record
+            self._go(caller.call, spot._replace(file=caller.function.index, handed=handed[1:]))
+            return
         for record in calling.callers_by_name(home, function):
             if calling.reaches_alone(home, record, function):
-                self._go(record.call, spot._replace(file=record.function.index))
+                self._go(record.call, spot._replace(file=record.function.index, handed=()))
 
     # -- names and attributes ------------------------------------------------------------------------------------
 
@@ -312,7 +323,7 @@ class _Search:
         for index in dict.fromkeys([*(each.index for each in family), *self._files_naming(cls)]):
             for use in _tables(index).attributes.get(name, ()):
                 if self._is_of(use.value, index, cls):
-                    self._go(use, spot._replace(file=index))
+                    self._go(use, spot._replace(file=index, handed=()))
 
     def _is_of(self, node: ast.expr, index: Index, cls: ClassInfo) -> bool:
         """Whether the expression is an object of the class, of a base or of a subclass."""
@@ -385,11 +396,6 @@ class _Search:
         around = None if statement is None else _tables(index).parents.get(statement)
         info = None if around is None else index.info_of.get(around)
         return info if isinstance(info, ClassInfo) else None
-
-
-def _makes_elements(node: ast.AST, part: ast.AST) -> bool:
-    """Whether it is a comprehension whose elements are the part."""
-    return isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)) and node.elt is part
 
 
 def _shows_another(inference: ValueQuestions, callee: Value, function: FunctionInfo) -> bool:

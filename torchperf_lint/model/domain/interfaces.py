@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.domain.contracts import Contract
-    from torchperf_lint.model.domain.flows import Flow
+    from torchperf_lint.model.domain.flows import Flow, Handing, PossibleCall
     from torchperf_lint.model.domain.frames import Env, Frame, Outcome
     from torchperf_lint.model.domain.frequency import HotPath, Loop, LoopInfo
     from torchperf_lint.model.domain.loaders import Route, Samples
@@ -279,8 +279,11 @@ class FrequencyQuestions(Protocol):
     def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
         """The expressions that the function's plain assignments bind the name to."""
 
-    def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
-        """Calls that may mean the function, each with a remark for the finding."""
+    def calls_of(self, function: FunctionInfo, handed: tuple[Handing, ...] = ()) -> Iterator[PossibleCall]:
+        """Calls that may mean the function, each with a remark for the finding.
+
+        With `handed`, only the call that hands over what the function calls.
+        """
 
 
 class LoaderQuestions(Protocol):

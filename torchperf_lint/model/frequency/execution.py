@@ -10,6 +10,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, hierarchy
+from torchperf_lint.model.domain.flows import PossibleCall, still_handed
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.frequency import following, may_reach
@@ -22,6 +23,7 @@ from torchperf_lint.syntax.tree import children, subtree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from torchperf_lint.model.domain.flows import Handing
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions, ValueQuestions
     from torchperf_lint.model.frequency.entry_points import EntryPoints
     from torchperf_lint.model.frequency.loops import Loops
@@ -42,11 +44,15 @@ class _Where(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """A function on the way from a statement up to what repeats it: the calls so far, the last one first to last."""
+    """A function on the way from a statement up to what repeats it: the calls so far, the last one first to last.
+
+    `handed` are the calls that must lead to the function, because one of its arguments is what the way has called.
+    """
 
     function: FunctionInfo
     steps: tuple[Step, ...] = ()
     because: tuple[Because, ...] = ()
+    handed: tuple[Handing, ...] = ()
 
 
 class Unproven(Because):
@@ -252,22 +258,25 @@ class ExecutionFrequency:
         """
         evaluation: HotPath | None = None
         pending: deque[_Way] = deque([_Way(function)])
-        unproven: deque[tuple[_Way, CallRecord]] = deque()
-        seen: set[tuple[FunctionInfo, frozenset[Formula], CallRecord | None]] = {(function, asked, None)}
+        unproven: deque[tuple[_Way, PossibleCall]] = deque()
+        seen: set[tuple[FunctionInfo, frozenset[Formula], CallRecord | None, tuple[Handing, ...]]]
+        seen = {(function, asked, None, ())}
         while (pending or (unproven and evaluation is None)) and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
             only = None
             if pending:
-                current, steps, path = pending.popleft()
+                way_here = pending.popleft()
             else:
-                (current, steps, path), only = unproven.popleft()
+                way_here, only = unproven.popleft()
+            current, steps, path, required = way_here
             home = self.home(current)
-            own = home.own_hot_path(current) if only is None else None
+            own = home.own_hot_path(current) if only is None and not required else None
             if own is not None:
                 found = own._replace(because=_shortened((*path, *own.because)))
                 if not found.evaluates:
                     return found
                 evaluation = evaluation or found
-            for record, says in home.calls_of(current) if only is None else [(only, "")]:
+            for call in home.calls_of(current, required) if only is None else [only]:
+                record, says, handed = call
                 there = self.home(record.function)
                 may_be_hot = there.entry_points.may_be_hot(record.statement)
                 hot_path = there.within(record.statement, ignore_sampling) if may_be_hot else None
@@ -284,7 +293,7 @@ class ExecutionFrequency:
                     if calling.grade(home.inference, record, current) is not Grade.BY_HIERARCHY:
                         continue
                 elif not is_proven:
-                    unproven.append((_Way(current, steps, path), record))
+                    unproven.append((way_here, call))
                     continue
                 if not ignore_sampling and there.guarded_in_expression(record.statement, record.call):
                     continue
@@ -302,10 +311,11 @@ class ExecutionFrequency:
                         return found
                     evaluation = evaluation or found
                     continue
-                question = (record.function, left, record if typed else None)
+                handed = still_handed(handed, record.function)
+                question = (record.function, left, record if typed else None, handed)
                 if question not in seen:
                     seen.add(question)
-                    pending.append(_Way(record.function, way, shown))
+                    pending.append(_Way(record.function, way, shown, handed))
         return evaluation
 
     def home(self, function: FunctionInfo) -> FrequencyQuestions:
@@ -333,25 +343,35 @@ class ExecutionFrequency:
             return HotPath(None, Frequency.FUNCTION, (says,), function.name)
         return None
 
-    def calls_of(self, function: FunctionInfo) -> Iterator[tuple[CallRecord, str]]:
-        """Calls that may reach the function, each with an explanation if it is not direct (`step(closure)`)."""
+    def calls_of(self, function: FunctionInfo, handed: tuple[Handing, ...] = ()) -> Iterator[PossibleCall]:
+        """Calls that may reach the function, each with an explanation if it is not direct (`step(closure)`).
+
+        With `handed`, only the call that hands over what the function calls.
+        """
+        if handed:
+            yield PossibleCall(handed[0].record, handed=handed[1:])
+            return
         if "dummy" in function.name.lower():
             return  # a substitute for a missing batch: looked up in every step, needed hardly ever
         decorators = [each.func if isinstance(each, ast.Call) else each for each in function.decorators]
         if any(last_name(each) in _CACHING for each in decorators):
             return  # called in every step, but run only for new arguments
+        flows = [each for each in calling.as_value(self.inference, function) if each.record.function is not function]
         for record in calling.possible_callers(self.inference, function):
             if record.function is not function:
-                yield record, ""
-        for flow in self.inference.flows(function) if calling.may_be_value(self.inference, function) else ():
-            if flow.shifted and flow.record.function is not function:
-                yield flow.record, f"`{function.name}` is called here in every step"
+                ways = dict.fromkeys(flow.handed for flow in flows if flow.record is record and not flow.shifted)
+                if calling.may_mean_by_name(record, function):
+                    ways.clear()
+                yield from (PossibleCall(record, handed=way) for way in ways or ((),))
+        for flow in flows:
+            if flow.shifted:
+                yield PossibleCall(flow.record, f"`{function.name}` is called here in every step", flow.handed)
         for record in calling.handed_over(self.inference, function, calling.CALL_AT_ONCE):
             taker = last_name(record.call.func)
             if taker == "step":
-                yield record, f"`{function.name}` is the optimizer's closure"
+                yield PossibleCall(record, f"`{function.name}` is the optimizer's closure")
             elif taker in hooks.CALLERS_OF_ARGUMENTS:
-                yield record, f"`{function.name}` is handed to `{taker}` here in every step"
+                yield PossibleCall(record, f"`{function.name}` is handed to `{taker}` here in every step")
 
     def _loop_path(
         self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool

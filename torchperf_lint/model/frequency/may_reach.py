@@ -71,7 +71,7 @@ def _path(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionIn
 def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallRecord]:
     """The calls that may reach the function. If it is passed on, they are found by values, otherwise by name."""
     if calling.is_given_away(home.inference, function):
-        return [record for record, _ in home.calls_of(function)]
+        return [call.record for call in home.calls_of(function)]
     by_name = calling.callers_by_name(home.inference, function)
     found = [record for record in by_name if not calling.is_another(home.inference, record, function)]
     if calling.may_be_value(home.inference, function):

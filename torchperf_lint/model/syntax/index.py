@@ -297,7 +297,7 @@ class Index:
         self.functions, self.classes = [self.module], list[ClassInfo]()
         self.calls: dict[str, list[CallRecord]] = {}
         self.handed: dict[str, list[CallRecord]] = {}  # name -> the calls with something of that name as an argument
-        self.held: set[str] = set()  # names in displays, in `a or b` and in `return a`
+        self.held: set[str] = set()  # names in displays and comprehensions, in `a or b` and in `return a`
         self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}  # name -> the parameters whose default it is
         self.places: dict[ast.stmt, Place] = {}
         self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}

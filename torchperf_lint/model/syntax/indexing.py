@@ -12,7 +12,7 @@ from torchperf_lint.syntax.tree import children
 if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import Block, FunctionNode
 
-_HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp})
+_HOLDING = frozenset({ast.List, ast.Tuple, ast.Set, ast.Dict, ast.BoolOp, ast.ListComp, ast.SetComp, ast.GeneratorExp})
 
 
 def index_of(tree: ast.Module, path: str = "") -> Index:
