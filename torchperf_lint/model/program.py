@@ -166,19 +166,19 @@ class Program(LoadedFiles):
                 return True
         return bool(self._ask(key, "is_known_beyond", name, key))
 
-    def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
+    def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord] | None:
         """The calls in other files that may mean the function, by name and by those files' imports.
 
-        None of them if there are more than `most` calls, or more than `most` files that may contain one.
+        None if there are more than `most` calls, or more than `most` files that may contain one.
         """
         if isinstance(function.node, ast.Module):
             return []
         name = function.called_as
         files = self.recorder.kept(self._files, self._function_key(function), lambda: self._callers(function, name))
         if len(files) > most:
-            return []
+            return None
         known = self.recorder.kept(self._calls, function, lambda: self._find_calls(function, name, files))
-        return known if len(known) <= most else []
+        return known if len(known) <= most else None
 
     def _find_calls(self, function: FunctionInfo, name: str, files: list[str]) -> list[CallRecord]:
         records: list[CallRecord] = []
@@ -256,16 +256,18 @@ class Program(LoadedFiles):
         imported = [key for key in keys if self._imports(key, cls.name, cls)] if len(keys) <= bounds.MOST_FILES else []
         return [analyzed for analyzed in map(self.analyzed, imported) if analyzed is not None]
 
-    def files_passing(self, function: FunctionInfo) -> list[AnalyzedFile]:
-        """The other files that import the function by its name and pass it as an argument."""
-        keys = self.recorder.kept(self._handing, self._function_key(function), lambda: self._files_passing(function))
+    def files_passing(self, meant: FunctionInfo | ClassInfo) -> list[AnalyzedFile]:
+        """The other files that import the function or class by its name and pass it as an argument or put it away."""
+        place = meant.place if isinstance(meant, FunctionInfo) else (meant.node.lineno, meant.name)
+        key = self._key(meant.index), *place
+        keys = self.recorder.kept(self._handing, key, lambda: self._files_passing(meant))
         return [analyzed for analyzed in map(self.analyzed, keys) if analyzed is not None]
 
-    def _files_passing(self, function: FunctionInfo) -> list[str]:
-        own = self._key(function.index)
-        handing = self._ask(own, "handing_imported", function.name, own)
+    def _files_passing(self, meant: FunctionInfo | ClassInfo) -> list[str]:
+        own = self._key(meant.index)
+        handing = self._ask(own, "handing_imported", meant.name, own)
         return list(
-            itertools.islice((key for key in handing if self._imports(key, function.name, function)), bounds.MOST_FILES)
+            itertools.islice((key for key in handing if self._imports(key, meant.name, meant)), bounds.MOST_FILES)
         )
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> list[AnalyzedFile]:

@@ -107,7 +107,7 @@ def _own_calls(function: FunctionInfo) -> list[CallRecord]:
 def _calls_elsewhere(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
     if inference.program is None or inference.level == 0:
         return []
-    return inference.program.calls_elsewhere(function, MOST_CALLS[inference.level])
+    return inference.program.calls_elsewhere(function, MOST_CALLS[inference.level]) or []
 
 
 def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:

@@ -411,8 +411,8 @@ class ProjectQuestions(Protocol):
     def known_elsewhere(self, function: FunctionInfo) -> bool:
         """Whether another file calls or imports something of the function's name."""
 
-    def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
-        """The calls in other files that may mean the function; none of them if there are more than `most`."""
+    def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord] | None:
+        """The calls in other files that may mean the function; None if there are more than `most`."""
 
     def methods_named(self, name: str, index: Index) -> list[FunctionInfo] | None:
         """The methods of that name; None if a file cannot be read, or too many may have one."""
@@ -426,8 +426,8 @@ class ProjectQuestions(Protocol):
     def calling_class(self, cls: ClassInfo) -> Sequence[FileQuestions]:
         """The other files that import the class by its name and may call it."""
 
-    def files_passing(self, function: FunctionInfo) -> Sequence[FileQuestions]:
-        """The other files that import the function by its name and pass it as an argument."""
+    def files_passing(self, meant: FunctionInfo | ClassInfo) -> Sequence[FileQuestions]:
+        """The other files that import the function or class by its name and pass it as an argument or put it away."""
 
     def making(self, maker: FunctionInfo | ClassInfo, taker: str) -> Sequence[FileQuestions]:
         """The other files that import the function or class, and call both it and something named `taker`."""

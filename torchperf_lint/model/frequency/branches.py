@@ -78,7 +78,7 @@ def _flags_for(record: CallRecord, caller: Scope, called: Scope, flags: Flags) -
     `flags` are those that the caller knows of its own object.
     """
     function, own = caller.function, caller.function.self_name
-    if own is None or called.function.self_name is None or not _calls_own_method(record.call.func, own):
+    if own is None or called.function.self_name is None or not calls_own_method(record.call.func, function):
         return {}
     begins = f"{caller.depth}:{own}."
     known = {text.removeprefix(begins): value for text, value in flags.items() if text.startswith(begins)}
@@ -112,27 +112,28 @@ def _changed_before(statement: ast.stmt, function: FunctionInfo) -> _Change:
         current = place.parent
     clears, unknown, known = False, set[str](), dict[str, ast.Constant]()
     for earlier in itertools.chain.from_iterable(reversed(blocks)):
-        change = function.index.note(("flags", earlier), lambda: _change_by(earlier, own))  # noqa: B023
+        change = function.index.note(("flags", earlier), lambda: _change_by(earlier, function, own))  # noqa: B023
         clears, unknown = clears or change.clears, unknown | change.unknown
         known = change.applied_to(known)
     return _Change(clears, frozenset(unknown), known)
 
 
-def _calls_own_method(func: ast.expr, own: str) -> bool:
-    """`self.run`, `super().run`."""
+def calls_own_method(func: ast.expr, function: FunctionInfo) -> bool:
+    """`self.run`, `super().run` in a method."""
+    own = function.self_name
     owner = func.value if isinstance(func, ast.Attribute) else None
     if isinstance(owner, ast.Call):
         return isinstance(owner.func, ast.Name) and owner.func.id == "super" and not owner.args
-    return isinstance(owner, ast.Name) and owner.id == own
+    return isinstance(owner, ast.Name) and own is not None and owner.id == own
 
 
-def _change_by(statement: ast.stmt, own: str) -> _Change:
+def _change_by(statement: ast.stmt, function: FunctionInfo, own: str) -> _Change:
     """The change by one statement; a call of the object's own method may change any attribute."""
     bound: list[ast.Attribute] = []
     clears = False
     for node in subtree(statement):
         if isinstance(node, ast.Call):
-            clears = clears or _calls_own_method(node.func, own)
+            clears = clears or calls_own_method(node.func, function)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == own:
             bound += [node] if not isinstance(node.ctx, ast.Load) else []
     is_literal = isinstance(statement, ast.Assign) and statement.targets == bound

@@ -13,8 +13,8 @@ from torchperf_lint.model.callgraph import calling, hierarchy
 from torchperf_lint.model.domain.flows import PossibleCall, still_handed
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.domain.grades import Grade
-from torchperf_lint.model.frequency import following, may_reach
-from torchperf_lint.model.frequency.branches import Step, asks_types, demands
+from torchperf_lint.model.frequency import following, may_reach, settings
+from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
 from torchperf_lint.model.syntax.index import FunctionInfo, last_name
@@ -46,13 +46,15 @@ class _Where(NamedTuple):
 class _Way(NamedTuple):
     """A function on the way from a statement up to what repeats it: the calls so far, the last one first to last.
 
-    `handed` are the calls that must lead to the function, because one of its arguments is what the way has called.
+    `handed` are the calls that must lead to the function, because one of its arguments is what the way has called;
+    `asked` are the path conditions on the methods of one object that the way has come through last.
     """
 
     function: FunctionInfo
     steps: tuple[Step, ...] = ()
     because: tuple[Because, ...] = ()
     handed: tuple[Handing, ...] = ()
+    asked: frozenset[settings.Asked] = frozenset()
 
 
 class Unproven(Because):
@@ -95,6 +97,7 @@ class ExecutionFrequency:
         self._first_skips: Memo[int, int] = recorder.memo()
         self._guards: Memo[tuple[ast.stmt, str], bool] = recorder.memo()
         self._ways: Memo[_Where, HotPath | None] = recorder.memo()
+        self._never_so: Memo[settings.Asked, bool] = recorder.memo()
         self._asked: set[ast.expr] = set()
         self.reachability = known
 
@@ -257,17 +260,20 @@ class ExecutionFrequency:
         shorter one from evaluation.
         """
         evaluation: HotPath | None = None
-        pending: deque[_Way] = deque([_Way(function)])
+        start = _Way(function, asked=settings.asked_of_object(function, asked))
+        pending = deque([start])
         unproven: deque[tuple[_Way, PossibleCall]] = deque()
-        seen: set[tuple[FunctionInfo, frozenset[Formula], CallRecord | None, tuple[Handing, ...]]]
-        seen = {(function, asked, None, ())}
+        seen: set[
+            tuple[FunctionInfo, frozenset[Formula], CallRecord | None, tuple[Handing, ...], frozenset[settings.Asked]]
+        ]
+        seen = {(function, asked, None, (), start.asked)}
         while (pending or (unproven and evaluation is None)) and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
             only = None
             if pending:
                 way_here = pending.popleft()
             else:
                 way_here, only = unproven.popleft()
-            current, steps, path, required = way_here
+            current, steps, path, required, asked_of_object = way_here
             home = self.home(current)
             own = home.own_hot_path(current) if only is None and not required else None
             if own is not None:
@@ -297,6 +303,9 @@ class ExecutionFrequency:
                     continue
                 if not ignore_sampling and there.guarded_in_expression(record.statement, record.call):
                     continue
+                is_own = calls_own_method(record.call.func, record.function)
+                if not is_own and any(map(self._is_never_so, asked_of_object)):
+                    continue
                 typed = following.depends_on_types(statement, function, way)
                 if typed and not following.arrives(self._inference_of, statement, function, way, node):
                     continue
@@ -312,11 +321,19 @@ class ExecutionFrequency:
                     evaluation = evaluation or found
                     continue
                 handed = still_handed(handed, record.function)
-                question = (record.function, left, record if typed else None, handed)
+                conditions = settings.asked_of_object(record.function, left) | (
+                    asked_of_object if is_own else frozenset()
+                )
+                question = (record.function, left, record if typed else None, handed, conditions)
                 if question not in seen:
                     seen.add(question)
-                    pending.append(_Way(record.function, way, shown, handed))
+                    pending.append(_Way(record.function, way, shown, handed, conditions))
         return evaluation
+
+    def _is_never_so(self, asked: settings.Asked) -> bool:
+        """Whether no object that the project makes has the attributes that the path needs in a method."""
+        inference = self._inference_of(asked.method)
+        return self.recorder.kept(self._never_so, asked, lambda: settings.rule_out(inference, asked))
 
     def home(self, function: FunctionInfo) -> FrequencyQuestions:
         """The frequencies of the function's file."""

@@ -72,6 +72,12 @@ def formula(test: ast.expr, statement: ast.stmt, scope: Scope) -> Formula:
     return _formula(_Spot(test, statement, scope))
 
 
+def literal(node: ast.expr, statement: ast.stmt, scope: Scope) -> ast.Constant | None:
+    """The literal that the expression is where the statement reads it; None if it is none, or not known."""
+    term = _term(_Spot(node, statement, scope))
+    return ast.Constant(term.literal) if term.is_literal else None  # type: ignore[arg-type]
+
+
 def negated(inner: Formula) -> Formula:
     """The negated formula."""
     if isinstance(inner, bool):
@@ -137,6 +143,10 @@ def _formula(spot: _Spot) -> Formula:
     if isinstance(node, ast.BoolOp):
         word = "and" if isinstance(node.op, ast.And) else "or"
         return joined(word, [_formula(found.at(part)) for part in node.values])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+        sides = [_formula(found.at(node.left)), _formula(found.at(node.right))]
+        # Of numbers, both may be true and share no bit.
+        return joined("or", sides) if isinstance(node.op, ast.BitOr) else joined("and", [*sides, ("?", _unique(found))])
     if isinstance(node, ast.Compare):
         return _comparison(found, node)
     if isinstance(node, ast.Attribute) and node.attr == "is_floating_point" and _is_asked_dtype(found.at(node.value)):
@@ -323,6 +333,8 @@ def _last_binding(block: list[ast.stmt], name: str, scope: Scope) -> _Spot | Non
             return _Spot(statement.value, statement, scope)
         if isinstance(statement, ast.AnnAssign) and statement.value is not None:
             return _Spot(statement.value, statement, scope)
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            return _Spot(_spelled_out(statement, statement.target), statement, scope)
         if not isinstance(statement, ast.If):
             return _OPEN
         taken = formula(statement.test, statement, scope)
@@ -332,6 +344,13 @@ def _last_binding(block: list[ast.stmt], name: str, scope: Scope) -> _Spot | Non
         if found is not None:
             return found
     return None
+
+
+def _spelled_out(statement: ast.AugAssign, target: ast.Name) -> ast.expr:
+    """`x &= y` as `x & y`; its place is the end of the statement, where no other expression begins."""
+    old = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+    row, column = statement.end_lineno or statement.lineno, statement.end_col_offset or 0
+    return ast.BinOp(old, statement.op, statement.value, lineno=row, col_offset=column)
 
 
 def _binds(statement: ast.stmt, name: str, index: Any) -> bool:

@@ -1,0 +1,146 @@
+"""Flags that the project leaves alone: the only literal that an attribute has in all objects that the project makes."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.model import bounds
+from torchperf_lint.model.frequency import path_conditions
+from torchperf_lint.model.frequency.path_conditions import OUTERMOST, Scope
+from torchperf_lint.model.syntax.index import last_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.frequency.path_conditions import Formula
+    from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index
+
+_ASKS = frozenset({"isinstance", "issubclass", "super", "cast"})
+
+
+class Asked(NamedTuple):
+    """What a path through a method asks of the attributes of its object."""
+
+    method: FunctionInfo
+    conditions: frozenset[Formula]
+
+
+def asked_of_object(function: FunctionInfo, asked: Iterable[Formula]) -> frozenset[Asked]:
+    """What a path condition on the function's parameters asks of its object; empty if nothing."""
+    begins = _attributes_of(function)
+    conditions = frozenset(
+        each for each in asked if any(atom[1].startswith(begins) for atom in path_conditions.atoms(each))
+    )
+    return frozenset({Asked(function, conditions)}) if conditions and function.self_name is not None else frozenset()
+
+
+def rule_out(inference: ValueQuestions, asked: Asked) -> bool:
+    """Whether no object that the project makes has such attributes; False if the project makes none.
+
+    `inference` is that of the method's file.
+    """
+    cls, begins = asked.method.cls, _attributes_of(asked.method)
+    flags: dict[str, ast.Constant] = {}
+    for text in sorted({atom[1] for each in asked.conditions for atom in path_conditions.atoms(each)}):
+        name = text.removeprefix(begins)
+        if cls is not None and name != text and name.isidentifier():
+            literal = only_literal(inference, cls, name)
+            flags.update({} if literal is None else {text: literal})
+    return any(path_conditions.given_atoms(each, flags) is False for each in asked.conditions)
+
+
+def _attributes_of(function: FunctionInfo) -> str:
+    """How the attributes of the method's object begin in a path condition on its parameters."""
+    return f"{OUTERMOST}{function.self_name}."
+
+
+def only_literal(inference: ValueQuestions, cls: ClassInfo, name: str) -> ast.Constant | None:
+    """The literal that `self.name` has in all objects of the class that the project makes; None if there is no such.
+
+    Only its constructor sets it, all calls of the class in the project give the constructor the same, and the class
+    has no subclasses.
+    """
+    program, init = inference.program, cls.methods.get("__init__")
+    lineage = inference.lineage(cls)
+    stores = [store for each in lineage for store in each.attributes.get(name, ())]
+    if init is None or not stores or any(store.function is not init for store in stores):
+        return None
+    if (program is not None and program.heirs(cls)) or any(map(_sets_any, cls.methods.values())):
+        return None
+    records = constructions(inference, init)
+    files = dict.fromkeys([cls.index, *(each.function.index for each in records)])
+    if not records or any(_is_set_elsewhere(index, name, init, lineage) for index in files):
+        return None
+    first, *others = [_literal(store, record) for store in stores for record in records]
+    is_same = first is not None and all(each is not None and ast.dump(each) == ast.dump(first) for each in others)
+    return first if is_same else None
+
+
+def constructions(inference: ValueQuestions, init: FunctionInfo) -> list[CallRecord]:
+    """The calls that make objects of the constructor's class; none if these may also be made otherwise."""
+    cls, program = init.cls, inference.program
+    assert cls is not None
+    files = [init.index, *(() if program is None else (file.index for file in program.files_passing(cls)))]
+    if cls.node.decorator_list or any(_is_value(cls.name, index) for index in files):
+        return []
+    beyond = [] if program is None else program.calls_elsewhere(init, bounds.MOST_CALLERS)
+    return [] if beyond is None else [*init.index.calls_named(cls.name), *beyond]
+
+
+def _is_value(name: str, index: Index) -> bool:
+    """Whether something of that name is stored or handed over in the file: a class that is may be called anywhere."""
+    given = (last_name(record.call.func) for record in index.handed.get(name, ()))
+    return bool(index.also_called(name) or name in index.held or name in index.defaults or set(given) - _ASKS)
+
+
+def _literal(store: AttributeStore, record: CallRecord) -> ast.Constant | None:
+    """The literal that the constructor stores in such a call."""
+    for statement in store.function.statements:
+        value = _stored(statement, store.target)
+        if value is not None:
+            return path_conditions.literal(value, statement, Scope(store.function, record, Scope(record.function)))
+    return None
+
+
+def _stored(statement: ast.stmt, target: ast.expr) -> ast.expr | None:
+    """The expression that a statement stores there: `self.a = x`, `self.a, self.b = x, y`."""
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+        return None
+    value = statement.value
+    for each in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+        if each is target:
+            return value
+        if isinstance(each, ast.Tuple) and isinstance(value, ast.Tuple) and target in each.elts:
+            is_plain = not any(isinstance(part, ast.Starred) for part in (*each.elts, *value.elts))
+            return value.elts[each.elts.index(target)] if is_plain and len(each.elts) == len(value.elts) else None
+    return None
+
+
+def _is_set_elsewhere(index: Index, name: str, init: FunctionInfo, lineage: list[ClassInfo]) -> bool:
+    """Whether the file may set the attribute other than in the constructor, and than unrelated classes set theirs."""
+    known = [
+        store.target
+        for each in index.classes
+        for store in each.attributes.get(name, ())
+        if store.function is init or each not in lineage
+    ]
+    found = index.note("attributes set", lambda: _attributes_set(index)).get(name, ())
+    return any(target not in known for target in found)
+
+
+def _sets_any(method: FunctionInfo) -> bool:
+    """Whether the method sets attributes by computed names: `setattr(self, name, value)`, `self.__dict__.update(x)`."""
+    calls = (record.call for record in method.calls_made if last_name(record.call.func) in ("setattr", "vars"))
+    return any(each.args and last_name(each.args[0]) == method.self_name for each in calls) or any(
+        isinstance(node, ast.Attribute) and node.attr == "__dict__" for node in method.nodes
+    )
+
+
+def _attributes_set(index: Index) -> dict[str, list[ast.Attribute]]:
+    found: dict[str, list[ast.Attribute]] = {}
+    for node in index.module.nodes:
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            found.setdefault(node.attr, []).append(node)
+    return found
