@@ -97,7 +97,7 @@ class ExecutionFrequency:
         self._first_skips: Memo[int, int] = recorder.memo()
         self._guards: Memo[tuple[ast.stmt, str], bool] = recorder.memo()
         self._ways: Memo[_Where, HotPath | None] = recorder.memo()
-        self._never_so: Memo[settings.Asked, bool] = recorder.memo()
+        self._never_so: Memo[tuple[settings.Asked, ast.Call | None], bool] = recorder.memo()
         self._asked: set[ast.expr] = set()
         self.reachability = known
 
@@ -304,7 +304,7 @@ class ExecutionFrequency:
                 if not ignore_sampling and there.guarded_in_expression(record.statement, record.call):
                     continue
                 is_own = calls_own_method(record.call.func, record.function)
-                if not is_own and any(map(self._is_never_so, asked_of_object)):
+                if not is_own and any(self._is_never_so(each, record) for each in asked_of_object):
                     continue
                 typed = following.depends_on_types(statement, function, way)
                 if typed and not following.arrives(self._inference_of, statement, function, way, node):
@@ -330,10 +330,12 @@ class ExecutionFrequency:
                     pending.append(_Way(record.function, way, shown, handed, conditions))
         return evaluation
 
-    def _is_never_so(self, asked: settings.Asked) -> bool:
-        """Whether no object that the project makes has the attributes that the path needs in a method."""
+    def _is_never_so(self, asked: settings.Asked, record: CallRecord) -> bool:
+        """Whether the object that the call uses has not the attributes that the path needs in a method."""
         inference = self._inference_of(asked.method)
-        return self.recorder.kept(self._never_so, asked, lambda: settings.rule_out(inference, asked))
+        made = settings.making(self._inference_of(record.function), record, asked.method)
+        question = (asked, None if made is None else made.call)
+        return self.recorder.kept(self._never_so, question, lambda: settings.rule_out(inference, asked, made))
 
     def home(self, function: FunctionInfo) -> FrequencyQuestions:
         """The frequencies of the function's file."""

@@ -36,19 +36,28 @@ def asked_of_object(function: FunctionInfo, asked: Iterable[Formula]) -> frozens
     return frozenset({Asked(function, conditions)}) if conditions and function.self_name is not None else frozenset()
 
 
-def rule_out(inference: ValueQuestions, asked: Asked) -> bool:
-    """Whether no object that the project makes has such attributes; False if the project makes none.
+def rule_out(inference: ValueQuestions, asked: Asked, made: CallRecord | None) -> bool:
+    """Whether the object that this call makes lacks such attributes; without it, all objects that the project makes.
 
-    `inference` is that of the method's file.
+    `inference` is that of the method's file. False if no call is known that makes one.
     """
     cls, begins = asked.method.cls, _attributes_of(asked.method)
     flags: dict[str, ast.Constant] = {}
     for text in sorted({atom[1] for each in asked.conditions for atom in path_conditions.atoms(each)}):
         name = text.removeprefix(begins)
         if cls is not None and name != text and name.isidentifier():
-            literal = only_literal(inference, cls, name)
+            literal = only_literal(inference, cls, name, made)
             flags.update({} if literal is None else {text: literal})
     return any(path_conditions.given_atoms(each, flags) is False for each in asked.conditions)
+
+
+def making(inference: ValueQuestions, record: CallRecord, method: FunctionInfo) -> CallRecord | None:
+    """The call in the same file that makes the object whose method a call calls; None if it is not known."""
+    func = record.call.func
+    receiver = func.value if isinstance(func, ast.Attribute) and func.attr == method.name else func
+    created = inference.alone(lambda: inference.parts(record, receiver))[0].created
+    name = None if created is None else last_name(created.func)
+    return next((each for each in record.function.index.calls.get(name or "", ()) if each.call is created), None)
 
 
 def _attributes_of(function: FunctionInfo) -> str:
@@ -56,20 +65,20 @@ def _attributes_of(function: FunctionInfo) -> str:
     return f"{OUTERMOST}{function.self_name}."
 
 
-def only_literal(inference: ValueQuestions, cls: ClassInfo, name: str) -> ast.Constant | None:
-    """The literal that `self.name` has in all objects of the class that the project makes; None if there is no such.
+def only_literal(inference: ValueQuestions, cls: ClassInfo, name: str, made: CallRecord | None) -> ast.Constant | None:
+    """The literal that `self.name` has in the object that the call makes; None if there is no such.
 
-    Only its constructor sets it, all calls of the class in the project give the constructor the same, and the class
-    has no subclasses.
+    Only its constructor sets it. Without `made`, all objects of the class that the project makes: all calls of the
+    class give the constructor the same, and the class has no subclasses.
     """
-    program, init = inference.program, cls.methods.get("__init__")
+    init = cls.methods.get("__init__")
     lineage = inference.lineage(cls)
     stores = [store for each in lineage for store in each.attributes.get(name, ())]
     if init is None or not stores or any(store.function is not init for store in stores):
         return None
-    if (program is not None and program.heirs(cls)) or any(map(_sets_any, cls.methods.values())):
+    if any(map(_sets_any, cls.methods.values())):
         return None
-    records = constructions(inference, init)
+    records = constructions(inference, init) if made is None else [made]
     files = dict.fromkeys([cls.index, *(each.function.index for each in records)])
     if not records or any(_is_set_elsewhere(index, name, init, lineage) for index in files):
         return None
@@ -82,6 +91,8 @@ def constructions(inference: ValueQuestions, init: FunctionInfo) -> list[CallRec
     """The calls that make objects of the constructor's class; none if these may also be made otherwise."""
     cls, program = init.cls, inference.program
     assert cls is not None
+    if program is not None and program.heirs(cls):
+        return []
     files = [init.index, *(() if program is None else (file.index for file in program.files_passing(cls)))]
     if cls.node.decorator_list or any(_is_value(cls.name, index) for index in files):
         return []
