@@ -214,6 +214,30 @@ MISSING = {
         "`break` leaves the loop after it",
         9,
     ),
+    "flags": (
+        """
+        class Loss:
+            def __init__(self, shown=False):
+                self.shown = shown
+
+            def take(self, loss):
+                self.show(loss)
+
+            def show(self, loss):
+                if self.shown:
+                    print(loss.item())  # here
+
+        def train(model, loader, optimizer):
+            kept = Loss()
+            for x in loader:
+                loss = model(x.cuda()).mean()
+                loss.backward()
+                optimizer.step()
+                kept.take(loss)
+        """,
+        "the flags of the object whose `take` is called here exclude the row",
+        19,
+    ),
     "arguments": (
         """
         def report(loss, shown=True):

@@ -115,6 +115,10 @@ def _ends_above(
             text = f"the arguments of this call of `{current.name}` exclude the row"
             ends.append(_End(_GUARDED, way, step._replace(text=text)))
             continue
+        if inside.is_never_so(statement, function, calls):
+            text = f"the flags of the object whose `{current.name}` is called here exclude the row"
+            ends.append(_End(_GUARDED, way, step._replace(text=text)))
+            continue
         blocked = _end_within(inside, record.statement, record.function, way.with_step(step))
         if blocked is not None:
             ends.append(blocked)

@@ -9,7 +9,8 @@ from torchperf_lint.engine.declare import ACCELERATOR_TRIGGERS
 from torchperf_lint.model import Model
 from torchperf_lint.model.callgraph import calling
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind
-from torchperf_lint.model.frequency.branches import Step, demands
+from torchperf_lint.model.frequency import settings
+from torchperf_lint.model.frequency.branches import Step, calls_own_method, demands
 from torchperf_lint.model.frequency.execution import _AS_THE_FUNCTION, ExecutionFrequency
 from torchperf_lint.model.project.exports import Imported, Variable
 from torchperf_lint.syntax.site import first_row
@@ -158,6 +159,22 @@ class Inside:
     def arrives(self, statement: ast.stmt, function: FunctionInfo, way: tuple[tuple[CallRecord, bool], ...]) -> bool:
         """Whether the arguments of a chain of calls, which leads outwards, allow the statement to be reached."""
         return demands(statement, function, tuple(Step(record, shows) for record, shows in way)) is not None
+
+    def is_never_so(
+        self, statement: ast.stmt, function: FunctionInfo, way: tuple[tuple[CallRecord, bool], ...]
+    ) -> bool:
+        """Whether the object that the last call of the chain uses is made without the flags that lead further."""
+        asked: frozenset[settings.Asked] = frozenset()
+        steps: tuple[Step, ...] = ()
+        current = function
+        for record, shows in way:
+            asked |= settings.asked_of_object(current, demands(statement, function, steps) or ())
+            is_own = calls_own_method(record.call.func, record.function)
+            if not is_own and any(self.frequency._is_never_so(each, record) for each in asked):
+                return True
+            asked = asked if is_own else frozenset()
+            steps, current = (*steps, Step(record, shows)), record.function
+        return False
 
     def may_be_hot(self, record: CallRecord) -> bool:
         """False only if a call is certainly not made in every step."""
