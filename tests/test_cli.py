@@ -268,7 +268,10 @@ def test_a_notebook_that_is_named_is_status_2(lint, monkeypatch, options):
     feed(monkeypatch, data)
     status, out, err = lint("-", "--stdin-filename", "x.ipynb", "-q", *options)
     assert (status, err) == (2, told)
-    assert out == (data.decode() if "--fix" in options else "[]\n" if "json" in options else "")
+    if "json" in options:
+        assert [each["code"] for each in json.loads(out)] == ["TPL000"]
+    else:
+        assert out == (data.decode() if "--fix" in options else "")
     assert lint("-q")[0] == 0
 
 
@@ -289,7 +292,7 @@ def test_json_is_only_json(lint):
     assert found["fix"]["edits"][0]["content"] == "fast"
     assert json.loads(lint("--output-format", "json", "--select", "TPL4")[1])[0]["fix"] is None
     assert json.loads(lint("--output-format", "json", "--statistics")[1]) == [
-        {"code": "TPL102", "name": "slow-word", "count": 1, "fixable": 1}
+        {"code": "TPL102", "name": "slow-word", "count": 1, "fixable": 1, "severity": "error", "cost": None}
     ]
     lint("--fix")
     assert lint("--output-format", "json") == (0, "[]\n", "")

@@ -17,7 +17,7 @@ from linting import few
 from test_cli import Faced, feed, lint, write  # noqa: F401
 from test_report import LOOP, context, diagnostic, fix
 from torchperf_lint import __version__, check
-from torchperf_lint.engine.findings import Because, Diagnostic, Edit, Failure, Fix, Safety
+from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Edit, Failure, Fix, Loss, Rate, Safety
 from torchperf_lint.engine.registry import all_rules
 from torchperf_lint.report import COUNTABLE, FORMATS, Context, checkstyle, github, gitlab, json_lines, junit, sarif
 from torchperf_lint.report import json as json_report
@@ -55,6 +55,23 @@ def run_of(text: str) -> dict:
     assert sarif_shapes.problems(log) == []
     (run,) = log["runs"]
     return run
+
+
+# What findings weigh
+
+
+def test_every_format_tells_cost_and_confidence() -> None:
+    found = diagnostic(LOOP, b"loss.item()", cost=Cost(Rate.ELEMENT, Loss.WAIT), confidence=Confidence.LIKELY)
+    (value,) = json.loads(rendered(json_report, found))
+    assert (value["cost"], value["confidence"]) == ({"rate": "per element", "loses": "wait"}, "likely")
+    assert json.loads(rendered(json_lines, found)) == value
+    (result,) = run_of(rendered(sarif, found))["results"]
+    assert result["properties"] == {"cost": "per element", "loses": "wait", "confidence": "likely"}
+    assert "%0A  cost: wait per element, likely" in rendered(github, found)
+    for module in (gitlab, checkstyle):
+        assert f"{found.message} (wait per element, likely)" in rendered(module, found)
+    values = [each.attrib["value"] for each in ElementTree.fromstring(rendered(junit, found)).iter("property")]
+    assert values == ["error", "wait per element", "likely"]
 
 
 # Any text
@@ -326,7 +343,9 @@ def test_junit_is_a_suite_for_each_file_and_a_case_for_each_finding() -> None:
     assert failure.attrib["message"] == re.sub("[\ud800\x00\x1b]", "\ufffd", NASTY)
     assert failure.text.startswith("line 2, col 14, a \"b\" 'c' ü & <d> 100%")
     assert "because: train.py:1: " in failure.text
-    assert [each.attrib["value"] for each in root.iter("property")] == ["error", "error", "note"]
+    properties = [each.attrib for each in root.iter("property")]
+    assert [each["value"] for each in properties if each["name"] == "severity"] == ["error", "error", "note"]
+    assert [each["value"] for each in properties if each["name"] == "confidence"] == ["proven"] * 3
     error = root.find("testsuite/testcase/error")
     assert error.attrib["message"] == "syntax error: 'ü' & <100%>\n\ufffd\ufffd"
 

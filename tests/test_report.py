@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from torchperf_lint.engine.findings import Because, Diagnostic, Edit, Fix, Safety
+from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Edit, Fix, Loss, Rate, Safety
 from torchperf_lint.report import Context, concise, statistics, text
 from torchperf_lint.report import json as json_report
 from torchperf_lint.report.sources import unified_diff
@@ -70,6 +70,28 @@ def test_text_shows_line_caret_evidence_and_fix():
         "  | -     total += loss.item()",
         "  | +     total += loss.detach()",
         "",
+    ]
+
+
+def test_text_says_in_short_what_it_costs_and_how_sure_it_is():
+    for cost, confidence, line in (
+        (Cost(Rate.ELEMENT, Loss.WAIT), Confidence.PROVEN, ["  = cost: error, wait per element"]),
+        (Cost(Rate.STEP, Loss.BYTES), Confidence.LIKELY, ["  = cost: error, bytes per step, likely"]),
+        (None, Confidence.LIKELY, ["  = cost: error, likely"]),
+        (None, Confidence.PROVEN, []),
+    ):
+        found = diagnostic(LOOP, b"loss.item()", cost=cost, confidence=confidence)
+        assert [each for each in text.render([found], context(LOOP)) if "cost" in each] == line
+
+
+def test_statistics_begin_with_the_weightiest_rule():
+    wait = diagnostic(LOOP, b"loss.item()", code="TPL108", name="per-element", cost=Cost(Rate.ELEMENT, Loss.WAIT))
+    step = diagnostic(LOOP, b"loss.item()", cost=Cost(Rate.STEP, Loss.WAIT))
+    minor = diagnostic(LOOP, b"loss.item()", code="TPL107", name="copy", severity="note", cost=step.cost)
+    assert list(statistics.render([minor, minor, minor, step, step, wait], context(LOOP))) == [
+        "1  TPL108  [ ]  per-element (wait per element)",
+        "2  TPL102  [ ]  item-accumulated (wait per step)",
+        "3  TPL107  [ ]  copy (wait per step)",
     ]
 
 
@@ -149,12 +171,17 @@ def test_json_has_the_fields_of_the_contract():
         b"loss.item()",
         because=(Because(1, "here"), Because(9, "there", "main.py")),
         fix=fix(data, b"total += loss.item()", b"total += loss", Safety.SHOWN),
+        cost=Cost(Rate.STEP, Loss.WAIT),
+        confidence=Confidence.LIKELY,
     )
     (value,) = json.loads("\n".join(json_report.render([found], context(data))))
     assert value == {
         "code": "TPL102",
         "name": "item-accumulated",
         "severity": "error",
+        "cost": {"rate": "per step", "loses": "wait"},
+        "confidence": "likely",
+        "group": None,
         "message": "`loss.item()` waits for the device",
         "filename": "train.py",
         "location": {"row": 2, "column": 19},
@@ -195,8 +222,8 @@ def test_statistics_count_per_rule_the_commonest_first():
         " 1  TPL101  [ ]  item-in-loop",
     ]
     assert json.loads("\n".join(statistics.render_json(many, context(LOOP)))) == [
-        {"code": "TPL102", "name": "item-accumulated", "count": 11, "fixable": 11},
-        {"code": "TPL101", "name": "item-in-loop", "count": 1, "fixable": 0},
+        {"code": "TPL102", "name": "item-accumulated", "count": 11, "fixable": 11, "severity": "error", "cost": None},
+        {"code": "TPL101", "name": "item-in-loop", "count": 1, "fixable": 0, "severity": "error", "cost": None},
     ]
 
 

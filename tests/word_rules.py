@@ -35,6 +35,7 @@ def _found(model, word: bytes, fixed: bytes | None = None, safety: Safety = Safe
     summary="a slow word",
     message="`{word}` is slow",
     severity=Severity.ERROR,
+    costs=False,  # its sites have no node
     fix=Safety.SAFE,
     triggers=("slow",),
     cpu_only_too=True,
@@ -50,6 +51,7 @@ def slow_word(model):
     summary="a risky word",
     message="`{word}` is risky",
     severity=Severity.WARNING,
+    costs=False,  # its sites have no node
     fix=Safety.UNSAFE,
     triggers=("risky",),
     cpu_only_too=True,
@@ -65,6 +67,7 @@ def risky_word(model):
     summary="a quiet word",
     message="`{word}` is quiet",
     severity=Severity.NOTE,
+    costs=False,  # its sites have no node
     default=False,
     triggers=("quiet",),
     cpu_only_too=True,

@@ -6,17 +6,19 @@ import contextlib
 import io
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
-from torchperf_lint.engine.findings import Failure, Safety, Severity
+from torchperf_lint.engine.findings import Failure, Rate, Safety, Severity
 from torchperf_lint.engine.jobs import Action, Job, Result, broken, failed, run_on
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.report import FOR_PEOPLE, FORMATS, Context, opening, paint, printable
+from torchperf_lint.report.groups import grouped
 from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff
 from torchperf_lint.syntax.source import Source
@@ -88,6 +90,7 @@ def _results(options: argparse.Namespace, settings: Settings) -> list[Result]:
                 executor=options.executor or PROCESSES,
                 progress=progress,
                 own_versions=not options.isolated,
+                least=settings.min_confidence,
             )
         )
     if not results:
@@ -100,7 +103,8 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     codes = tuple(rule.code for rule in settings.rules_for(path))
     action, unused = _action(options), settings.reports_unused_in(path)
     own_versions = not options.isolated and options.stdin_filename is not None
-    job = Job(path, codes, settings.target, settings.hints, action, options.unsafe_fixes, unused, own_versions)
+    asked = (action, options.unsafe_fixes, unused, own_versions, settings.min_confidence)
+    job = Job(path, codes, settings.target, settings.hints, *asked)
     data = sys.stdin.buffer.read()
     try:
         if is_notebook(path):
@@ -210,6 +214,7 @@ def settings_for(options: argparse.Namespace) -> Settings:
         extend_exclude=(*settings.extend_exclude, *options.exclude),
         target_torch=options.target_torch or settings.target_torch,
         target_torchmetrics=options.target_torchmetrics or settings.target_torchmetrics,
+        min_confidence=options.min_confidence or settings.min_confidence,
     )
 
 
@@ -283,7 +288,12 @@ def summary(outcome: Outcome, context: Context) -> Iterator[str]:
         yield f"No findings; {files} could not be checked." if outcome.unchecked else "No findings."
         return
     split = f" ({outcome.fixed} fixed, {remaining} remaining)" if outcome.fixed else ""
-    yield f"Found {_counted(total)}{split}."
+    places = len(grouped(outcome.diagnostics))
+    where = f" at {places} place{'' if places == 1 else 's'}" if places < remaining else ""
+    yield f"Found {_counted(total)}{split}{where}."
+    rates = Counter(each.cost.rate for each in outcome.diagnostics if each.cost is not None)
+    if len(rates) > 1:
+        yield f"{', '.join(f'{rates[rate]} {rate.value}' for rate in Rate if rate in rates)}."
     fixable = sum(map(context.fixable, outcome.diagnostics))
     unsafe = sum(1 for each in outcome.diagnostics if each.fix and each.fix.safety is Safety.UNSAFE)
     hidden = 0 if context.unsafe else unsafe

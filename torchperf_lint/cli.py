@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint import __version__
 from torchperf_lint.check import CLEAN, FAILED, STANDARD_INPUT, complain, run
 from torchperf_lint.engine import registry
+from torchperf_lint.engine.findings import Confidence
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
 from torchperf_lint.report import COUNTABLE, FORMATS, printable
@@ -156,6 +157,12 @@ def _check_parser() -> argparse.ArgumentParser:
     add("--select", action="extend", type=_selected, metavar="RULES", help=f"run only these: {selectors}")
     add("--ignore", action="extend", type=_listed, metavar="RULES", default=[], help="leave these out")
     add("--extend-select", action="extend", type=_listed, metavar="RULES", default=[], help="run these as well")
+    add(
+        "--min-confidence",
+        type=_confidence,
+        metavar="LEVEL",
+        help="report proven findings only, or likely ones as well (default likely)",
+    )
     add("--target-torch", type=_version, metavar="VERSION", help="the torch version that the code runs on")
     add("--target-torchmetrics", type=_version, metavar="VERSION", help="the same for torchmetrics")
 
@@ -217,6 +224,13 @@ def _globs(text: str) -> list[str]:
         return list(checked_globs(_listed(text)))
     except BadGlob as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _confidence(text: str) -> Confidence:
+    levels = [each.value for each in Confidence]
+    if text not in levels:
+        raise argparse.ArgumentTypeError(f"`{text}` is not one of {', '.join(levels)}")
+    return Confidence(text)
 
 
 def _version(text: str) -> Version:

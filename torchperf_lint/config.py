@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.findings import Confidence, Failure
 from torchperf_lint.engine.globs import BadGlob, can_match, matcher
 from torchperf_lint.knowledge.hints import BadName, Hints, checked_names
 from torchperf_lint.knowledge.versions import BadVersion, Target, Version, parse_version
@@ -47,6 +47,7 @@ class Settings(NamedTuple):
     target_torchmetrics: Version | None = None
     hot_functions: tuple[str, ...] = ()
     loader_names: tuple[str, ...] = ()
+    min_confidence: Confidence = Confidence.LIKELY
 
     @property
     def target(self) -> Target:
@@ -241,6 +242,13 @@ def _version(value: Any) -> Version:
     return parse_version(value)
 
 
+def _confidence(value: Any) -> Confidence:
+    levels = [each.value for each in Confidence]
+    if value not in levels:
+        raise _WrongType(f"must be {' or '.join(map(repr, levels))}, not {value!r}")
+    return Confidence(value)
+
+
 def checked_selectors(selectors: Iterable[str]) -> tuple[str, ...]:
     """The selectors unchanged; raise registry.UnknownSelector for the first that names no rule."""
     checked = tuple(selectors)
@@ -265,4 +273,5 @@ _READERS = {
     "target-torchmetrics": _version,
     "hot-functions": _names,
     "loader-names": _names,
+    "min-confidence": _confidence,
 }

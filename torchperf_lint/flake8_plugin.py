@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torchperf_lint import __version__
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import CACHE_FOLDER
-from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.findings import Confidence, Failure
 from torchperf_lint.engine.jobs import completed
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
@@ -48,6 +48,7 @@ class _Checker:
     hints: ClassVar[Hints] = Hints()
     looks_around: ClassVar[bool] = True
     cache: ClassVar[str | None] = CACHE_FOLDER
+    least: ClassVar[Confidence] = Confidence.LIKELY
 
     def __init__(self, tree: ast.AST, filename: str, lines: list[str]) -> None:
         """flake8 passes one file; the parameter `tree` only marks this plugin as one that checks whole files."""
@@ -81,6 +82,7 @@ class _Checker:
             program=(lambda: _projects(self.hints, self.cache).around(self._path)) if in_project else None,
             noqa=False,
             report_unused=False,
+            least=self.least,
         )
 
 
@@ -97,6 +99,13 @@ class Plugin(_Checker):
             ("target-torchmetrics", "the torchmetrics version that the code runs on, such as 1.6.1"),
         ):
             manager.add_option(f"--torchperf-{name}", parse_from_config=True, help=text)
+        manager.add_option(
+            "--torchperf-min-confidence",
+            choices=[each.value for each in Confidence],
+            default=Confidence.LIKELY.value,
+            parse_from_config=True,
+            help="report proven findings only, or likely ones as well",
+        )
         for name, text in (
             ("hot-functions", "further functions that run in every training step"),
             ("loader-names", "further names that hold data loaders"),
@@ -128,6 +137,7 @@ class Plugin(_Checker):
             from flake8.exceptions import ExecutionError
 
             raise ExecutionError(f"torchperf-lint: {error}") from None
+        _Checker.least = Confidence(options.torchperf_min_confidence)
         _Checker.looks_around = not options.torchperf_no_project
         _Checker.cache = None if options.torchperf_no_cache else _cache_folder(options.torchperf_cache_dir)
         named = tuple(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torchperf_lint
 import torchperf_lint.rules
 from torchperf_lint.engine.declare import Category, Rule
-from torchperf_lint.engine.findings import Safety, Severity
+from torchperf_lint.engine.findings import Loss, Rate, Safety, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -140,12 +140,15 @@ def _plain(rule: Rule) -> list[Any]:
         rule.torchmetrics,
         rule.costs_at_use,
         rule.asks,
+        None if rule.loses is None else rule.loses.value,
+        None if rule.rate is None else rule.rate.value,
     ]
 
 
 def _from_plain(plain: Any, modules: Sequence[str]) -> Rule:
     """Decode a rule; raise ValueError or a similar error for anything malformed."""
-    code, name, category, summary, message, severity, default, fix, triggers, torch, torchmetrics, at_use, asks = plain
+    code, name, category, summary, message, severity, default, fix, triggers, torch, torchmetrics, *others = plain
+    at_use, asks, loses, rate = others
     module = f"{torchperf_lint.rules.__name__}.{category.lower()}.{name.replace('-', '_')}"
     if module not in modules:
         raise ValueError("there is no such rule")
@@ -164,4 +167,6 @@ def _from_plain(plain: Any, modules: Sequence[str]) -> Rule:
         LateCheck(module, code),
         at_use,
         tuple(asks),
+        loses if loses is None else Loss(loses),
+        rate if rate is None else Rate(rate),
     )

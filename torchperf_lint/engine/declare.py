@@ -6,13 +6,14 @@ import enum
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Loss
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_WORDS
 from torchperf_lint.knowledge.torchmetrics_api import AGGREGATORS, PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from torchperf_lint.engine.findings import Finding, Safety, Severity
+    from torchperf_lint.engine.findings import Finding, Rate, Safety, Severity
     from torchperf_lint.model import Model
 
     Check = Callable[[Model], Iterator[Finding]]
@@ -57,6 +58,17 @@ _ABOUT = {
     Category.OPS: "tensor operations",
 }
 
+_LOSES = {
+    Category.SYNC: Loss.WAIT,
+    Category.TRANSFER: Loss.WAIT,
+    Category.METRICS: Loss.WAIT,
+    Category.DATA: Loss.HOST,
+    Category.DISTRIBUTED: Loss.WAIT,
+    Category.COMPUTE: Loss.KERNELS,
+    Category.MEMORY: Loss.BYTES,
+    Category.OPS: Loss.KERNELS,
+}
+
 
 class Rule(NamedTuple):
     """A declared rule: code, name, message, triggers, version gates and check."""
@@ -75,6 +87,13 @@ class Rule(NamedTuple):
     check: Check
     costs_at_use: bool = False  # the report is at a creation; the waits at its uses are in the evidence
     asks: tuple[str, ...] = ()  # packages whose version the check queries
+    loses: Loss | None = None  # what a finding costs; None: nothing
+    rate: Rate | None = None  # how often at least; None: in every step
+
+    @property
+    def is_paid_here(self) -> bool:
+        """Whether the reported place itself costs time or memory, as often as it runs."""
+        return self.loses is not None and not self.costs_at_use
 
     @property
     def stem(self) -> str:
@@ -107,6 +126,9 @@ def rule(
     torch: str | None = None,
     torchmetrics: str | None = None,
     costs_at_use: bool = False,
+    costs: bool = True,
+    loses: Loss | None = None,
+    rate: Rate | None = None,
     asks: tuple[str, ...] = (),
 ) -> Callable[[Check], Rule]:
     """Declare a rule.
@@ -115,6 +137,8 @@ def rule(
     file's bytes. Without them the rule is not run; a file without any rule to run is not parsed. Unless
     `cpu_only_too`, an accelerator token must occur as well.
     `costs_at_use`: the report is where an object is created, and its evidence names the uses that cost time.
+    `loses` says what a finding costs, where that is not what most rules of the category cost. `rate` says how often,
+    where that is more often than the reported place runs, or less. With `costs=False` it costs no time or memory.
     `asks` names the packages (`torch`, `torchmetrics`) whose version the check queries with `model.target`.
     `message` may hold `{placeholders}` that each Finding's `fields` fill.
     """
@@ -140,6 +164,8 @@ def rule(
             check,
             costs_at_use,
             asks,
+            (loses or _LOSES[category]) if costs else None,
+            rate,
         )
         _refuse_bad(declared)
         return declared

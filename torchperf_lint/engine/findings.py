@@ -42,6 +42,75 @@ class Severity(enum.Enum):
     WARNING = "warning"
     NOTE = "note"
 
+    @property
+    def rank(self) -> int:
+        """0 for ERROR, 1 for WARNING, 2 for NOTE: a larger rank matters less."""
+        return list(Severity).index(self)
+
+    def at_most(self, other: Severity) -> Severity:
+        """The milder of the two."""
+        return self if self.rank >= other.rank else other
+
+
+class Rate(enum.Enum):
+    """How often a cost is paid, the costliest first."""
+
+    ELEMENT = "per element"
+    """For each token, row, sample or element of a batch."""
+
+    SEVERAL = "several times per step"
+    """For each parameter, layer or loss: in a loop inside the step that does not grow with the batch."""
+
+    STEP = "per step"
+    SELDOM = "seldom"
+    """In every epoch, or in some steps."""
+
+    ONCE = "once"
+    """Once per run, or per file that the program reads."""
+
+
+class Loss(enum.Enum):
+    """What a cost consists of, the costliest first."""
+
+    WAIT = "wait"
+    """The host waits for the device, and launches nothing meanwhile."""
+
+    HOST = "host work"
+    BYTES = "bytes"
+    """Memory that is copied, or kept."""
+
+    KERNELS = "kernels"
+    """Work of the device that is not needed, or is cut into too many pieces."""
+
+
+class Cost(NamedTuple):
+    """The cost class of a finding."""
+
+    rate: Rate
+    loss: Loss
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Ascending from the costliest class."""
+        return list(Rate).index(self.rate), list(Loss).index(self.loss)
+
+    def __str__(self) -> str:
+        return f"{self.loss.value} {self.rate.value}"
+
+
+class Confidence(enum.Enum):
+    """How well a finding is shown.
+
+    PROVEN: by imports, definitions, values and contracts of frameworks. LIKELY: a step of its evidence is `Unproven`.
+    """
+
+    PROVEN = "proven"
+    LIKELY = "likely"
+
+    def satisfies(self, least: Confidence) -> bool:
+        """Whether a finding of this confidence is wanted where `least` is the least that is."""
+        return self is Confidence.PROVEN or least is Confidence.LIKELY
+
 
 class Because(NamedTuple):
     """One step of the evidence for a finding: a place (1-based row) and what it shows."""
@@ -49,6 +118,12 @@ class Because(NamedTuple):
     row: int
     text: str
     path: str | None = None  # None: the file of the finding itself
+
+
+class Unproven(Because):
+    """A step that the code makes likely and does not prove; its text says what speaks for it."""
+
+    __slots__ = ()
 
 
 class Edit(NamedTuple):
@@ -74,6 +149,7 @@ class Finding(NamedTuple):
     because: tuple[Because, ...] = ()
     fix: Fix | None = None
     fields: Mapping[str, str] = {}  # values for the placeholders of the rule's message
+    minor: Because | None = None  # what makes it matter less than the rule's severity says
 
 
 class Diagnostic(NamedTuple):
@@ -98,6 +174,9 @@ class Diagnostic(NamedTuple):
     start: int
     end: int
     noqa_rows: tuple[int, int]
+    cost: Cost | None = None  # None: it costs no time or memory
+    confidence: Confidence = Confidence.PROVEN
+    about: str = ""  # the name or path that its expression begins with: `losses` of `losses["x"].item()`
 
 
 class Failure(NamedTuple):

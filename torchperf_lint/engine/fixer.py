@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.edit_merge import compatible, moved
-from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.findings import Confidence, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import Rejected, edits_of, has_lessened, offered, written
@@ -72,6 +72,7 @@ def fix_source(
     program: Callable[[], Program] | None = None,
     noqa: bool = True,
     report_unused: bool = True,
+    least: Confidence = Confidence.LIKELY,
     line_length: int = STANDARD_LENGTH,
 ) -> FixReport:
     """Fix the bytes of one file; never raises because of the file's content.
@@ -79,14 +80,18 @@ def fix_source(
     SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as
     such, if its result does not parse or does not reduce its rule's findings. Where the passes do not converge,
     the state with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns.
+    `least` is as for `check_source`.
     """
 
     def check(text: bytes) -> FileReport:
-        return check_source(path, text, rules, target, hints, program=program, noqa=noqa, report_unused=report_unused)
+        subject = (path, text, rules, target, hints)
+        return check_source(*subject, program=program, noqa=noqa, report_unused=report_unused, least=least)
 
     def tried(report: FileReport, text: bytes) -> FileReport:
         subject = (report, path, text, rules, target, hints)
-        return offered(*subject, program=program, noqa=noqa, report_unused=report_unused, line_length=line_length)
+        return offered(
+            *subject, program=program, noqa=noqa, report_unused=report_unused, least=least, line_length=line_length
+        )
 
     def finished(state: _State) -> FixReport:
         remaining = tried(_remaining(state), state.data)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import unreadable
-from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.findings import Confidence, Failure
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.results import Fingerprint
 from torchperf_lint.engine.runner import FileReport, check_source
@@ -55,6 +55,7 @@ class Job(NamedTuple):
     unsafe: bool = False
     report_unused: bool = True
     own_versions: bool = True
+    least: Confidence = Confidence.LIKELY
 
 
 class Result(NamedTuple):
@@ -149,10 +150,12 @@ def run_on(
         return _checked(job, data, rules, target, program, status, length)
     from torchperf_lint.engine.fixer import fix_source
 
-    subject = (job.path, data, rules, target, job.hints)
+    subject = (job.path, data, rules, target, job.hints, job.unsafe)
     fixed = None
     try:
-        fixed = fix_source(*subject, job.unsafe, program=program, report_unused=job.report_unused, line_length=length())
+        fixed = fix_source(
+            *subject, program=program, report_unused=job.report_unused, least=job.least, line_length=length()
+        )
     finally:
         if program is not None and (fixed is None or fixed.applied or fixed.withdrawn):
             program().close(job.path)  # trial contents must not affect other files
@@ -182,10 +185,12 @@ def _checked(
 
     subject = (job.path, data, rules, target, job.hints)
     around = None if program is None else noted
-    report = check_source(*subject, program=around, report_unused=job.report_unused)
+    report = check_source(*subject, program=around, report_unused=job.report_unused, least=job.least)
     length = line_length() if any(each.fix for each in report.diagnostics) else None
     if length is not None:
-        report = offered(report, *subject, program=around, report_unused=job.report_unused, line_length=length)
+        report = offered(
+            *(report, *subject), program=around, report_unused=job.report_unused, least=job.least, line_length=length
+        )
     dependencies = asked[0].recorder.dependencies() if asked else None
     fingerprint = None
     if dependencies is not None or not asked:

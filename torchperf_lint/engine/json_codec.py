@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torchperf_lint.engine.findings import Because, Diagnostic, Edit, Failure, Fix, Safety
+from torchperf_lint.engine.findings import (
+    Because,
+    Confidence,
+    Cost,
+    Diagnostic,
+    Edit,
+    Failure,
+    Fix,
+    Loss,
+    Rate,
+    Safety,
+)
 from torchperf_lint.engine.runner import FileReport
 
 if TYPE_CHECKING:
@@ -36,7 +47,8 @@ def _plain_diagnostic(each: Diagnostic) -> list[Any]:
     fix = each.fix
     return [
         [each.row, each.column, each.end_row, each.end_column, each.start, each.end, *each.noqa_rows],
-        [each.code, each.name, each.severity, each.message],
+        [each.code, each.name, each.severity, each.message, each.confidence.value, each.about],
+        None if each.cost is None else [each.cost.rate.value, each.cost.loss.value],
         [list(step) for step in each.because],
         None if fix is None else [fix.message, fix.safety.value, [_plain_edit(edit) for edit in fix.edits]],
     ]
@@ -48,9 +60,9 @@ def _plain_edit(edit: Edit) -> list[Any]:
 
 def _diagnostic(plain: Any, path: str) -> Diagnostic:
     match plain:
-        case [[*numbers], [*texts], [*steps], fix]:
+        case [[*numbers], [*texts], cost, [*steps], fix]:
             row, column, end_row, end_column, start, end, first, last = _all(numbers, int)
-            code, name, severity, message = _all(texts, str)
+            code, name, severity, message, confidence, about = _all(texts, str)
             return Diagnostic(
                 path=path,
                 row=row,
@@ -66,8 +78,18 @@ def _diagnostic(plain: Any, path: str) -> Diagnostic:
                 start=start,
                 end=end,
                 noqa_rows=(first, last),
+                cost=None if cost is None else _cost(cost),
+                confidence=Confidence(confidence),
+                about=about,
             )
     raise ValueError("this is no diagnostic")
+
+
+def _cost(plain: Any) -> Cost:
+    match plain:
+        case [str() as rate, str() as loss]:
+            return Cost(Rate(rate), Loss(loss))
+    raise ValueError("this is no cost")
 
 
 def _because(plain: Any) -> Because:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.executors import PROCESSES, Processes, calm_collector, workers_of
 from torchperf_lint.engine.files import DEFAULT_EXCLUDE, discover
-from torchperf_lint.engine.findings import Failure
+from torchperf_lint.engine.findings import Confidence, Failure
 from torchperf_lint.engine.jobs import Action, Job, Result, failed, line_lengths, name_of_target, requirements, run_on
 from torchperf_lint.engine.project_root import folder_left_out, layout_of, root_of
 from torchperf_lint.engine.replacing import remove_leftover, write_atomically
@@ -44,6 +44,7 @@ def check_paths(
     executor: str = PROCESSES,
     progress: Callable[[int, int], None] | None = None,
     own_versions: bool = True,
+    least: Confidence = Confidence.LIKELY,
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
@@ -51,8 +52,8 @@ def check_paths(
     checked. `rules_for` and `reports_unused` (whether TPL001 is on) are called per file, in this process. `exclude` and
     `root` are as for `files.discover`, `cache` as for `gather`. `jobs` None uses one process per available core, if
     `executor` (see `checked_executor`) starts processes. `progress` is called with the number of checked files and
-    their total. An unreadable file gives a result with a failure. `own_versions` is as in Job. Raise `Unusable` where
-    the executor fails, before anything is written.
+    their total. An unreadable file gives a result with a failure. `own_versions` and `least` are as in Job. Raise
+    `Unusable` where the executor fails, before anything is written.
     """
     requirements.cache_clear()
     line_lengths.cache_clear()
@@ -60,7 +61,7 @@ def check_paths(
     for folder in found.leftovers:
         remove_leftover(folder)
     work = [
-        Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions)
+        Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions, least)
         for path in found.files
         for codes in [tuple(rule.code for rule in rules_for(path))]
     ]
@@ -155,12 +156,12 @@ def _told(work: Sequence[Job], keys: dict[str, str], kept: Results) -> dict[str,
 
 def _asked(job: Job) -> str:
     """A job's name, without the settings that a run shares."""
-    return _name_of_job(job.codes, job.report_unused)
+    return _name_of_job(job.codes, job.report_unused, job.least)
 
 
 @functools.cache
-def _name_of_job(codes: tuple[str, ...], report_unused: bool) -> str:
-    return digest_of(repr((codes, report_unused)).encode())[:16]
+def _name_of_job(codes: tuple[str, ...], report_unused: bool, least: Confidence) -> str:
+    return digest_of(repr((codes, report_unused, least.value)).encode())[:16]
 
 
 def _counted(

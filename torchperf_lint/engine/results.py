@@ -38,7 +38,7 @@ MOST_SETTINGS = 4
 LARGEST = 20_000_000
 """Bytes of the largest file whose report is stored; larger files have no symbols."""
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 class Fingerprint(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Diagnostic, Failure
+from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure
 from torchperf_lint.engine.mishaps import one_line, told
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.suppress import Suppressions, mentions_ours
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Because, Finding
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model import Model
     from torchperf_lint.model.program import Program
 
 LARGEST = 20_000_000
@@ -42,15 +43,17 @@ def check_source(
     program: Callable[[], Program] | None = None,
     noqa: bool = True,
     report_unused: bool = True,
+    least: Confidence = Confidence.LIKELY,
 ) -> FileReport:
     """Check the bytes of one file; never raises because of the file's content.
 
     `program` gives the file's project and is called only if a rule may report something; without it, the file is
     checked on its own.
     `noqa` False disregards `# noqa` comments. `report_unused` says whether TPL001 is on: suppressions that
-    name one of `rules` and silence nothing. The diagnostics are sorted by place, then code.
+    name one of `rules` and silence nothing. `least` is the confidence that a diagnostic must have; a suppression of one
+    that has less is not unused. The diagnostics are sorted by place, then code.
     """
-    check = functools.partial(_checked, path, data, rules, target, hints, program, noqa, report_unused)
+    check = functools.partial(_checked, path, data, rules, target, hints, program, noqa, report_unused, least)
     try:
         return check()
     except RecursionError:
@@ -71,6 +74,7 @@ def _checked(
     program: Callable[[], Program] | None,
     noqa: bool,
     report_unused: bool,
+    least: Confidence,
 ) -> FileReport:
     """Implements `check_source`; raises RecursionError where this thread's stack is too small."""
     enabled = [rule for rule in rules if may_speak(rule, target)]
@@ -116,13 +120,14 @@ def _checked(
             return FileReport((), _broken(path, {"the model": error}))
         for rule in triggered:
             try:
-                found.extend(diagnostic_of(rule, finding, source) for finding in rule.check(model))
+                found.extend(diagnostic_of(rule, finding, source, model) for finding in rule.check(model))
             except Exception as error:
                 _give_up_without_room(error)
                 broken[rule.code] = error
         model.take_apart()
     ran = [rule for rule in enabled if rule.code not in broken]
-    kept = suppressions.sift(found, ran, report_unused=report_unused)
+    unsilenced = suppressions.sift(found, ran, report_unused=report_unused)
+    kept = [each for each in unsilenced if each.confidence.satisfies(least)]
     kept.sort(key=lambda each: (each.start, each.code, each.end, each.message))
     return FileReport(tuple(kept), _broken(path, broken) if broken else None)
 
@@ -139,9 +144,11 @@ def may_speak(rule: Rule, target: Target) -> bool:
     return rule.torchmetrics is None or target.torchmetrics_is(rule.torchmetrics) is not False
 
 
-def diagnostic_of(rule: Rule, finding: Finding, source: Source) -> Diagnostic:
-    """The finding as plain data."""
-    site = finding.site
+def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) -> Diagnostic:
+    """The finding as plain data; `model` answers for its file."""
+    from torchperf_lint.engine.costs import weigh
+
+    site, weight = finding.site, weigh(rule, finding, model)
     row, column = source.position(site.start)
     end_row, end_column = source.position(site.end)
     return Diagnostic(
@@ -152,13 +159,16 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source) -> Diagnostic:
         end_column=end_column,
         code=rule.code,
         name=rule.name,
-        severity=rule.severity.value,
+        severity=weight.severity.value,
         message=rule.message.format(**finding.fields),
-        because=tuple(dict.fromkeys(_from_here(step, source.path) for step in finding.because)),
+        because=tuple(dict.fromkeys(_from_here(step, source.path) for step in weight.because)),
         fix=finding.fix,
         start=site.start,
         end=site.end,
         noqa_rows=site.rows,
+        cost=weight.cost,
+        confidence=weight.confidence,
+        about=weight.about,
     )
 
 

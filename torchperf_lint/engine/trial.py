@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible
-from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.findings import Confidence, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
 from torchperf_lint.engine.runner import check_source
@@ -80,6 +80,7 @@ def offered(
     program: Callable[[], Program] | None = None,
     noqa: bool = True,
     report_unused: bool = True,
+    least: Confidence = Confidence.LIKELY,
     line_length: int = STANDARD_LENGTH,
 ) -> FileReport:
     """The report of `check_source` without the fixes that `--fix` would withdraw; their findings stay.
@@ -111,6 +112,7 @@ def offered(
                 program=None if program is None else _beside(program, path, result, stack),
                 noqa=noqa,
                 report_unused=report_unused and unused,
+                least=least,
             )
         has_lessened(report, after, chosen)
 

@@ -72,3 +72,13 @@ TRAINING_ARGUMENTS = tuple(
 
 DATASET_READERS = ("__getitem__", "__getitems__", "__iter__")
 """Methods of a dataset that a loader calls for its samples."""
+
+MAKES_UP = frozenset(
+    {f"torch.{name}" for name in "rand randint randn randperm".split()}
+    | {f"sklearn.datasets.load_{name}" for name in "breast_cancer diabetes digits iris linnerud wine".split()}
+    | {"torchvision.datasets.FakeData"}
+)
+"""Make random numbers, or give a small set that is a part of a package."""
+
+MAKES_UP_PREFIXES = ("numpy.random.", "sklearn.datasets.make_")
+"""The same by prefix."""

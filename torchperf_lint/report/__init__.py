@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.findings import Confidence, Safety
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,8 +93,22 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 _AZURE = re.compile(r"(?i)(##vso)(?=\[)")
 
 
-def headline(diagnostic: Diagnostic, context: Context) -> str:
-    """`path:row:column: CODE [*] message`; the star means that `--fix` would fix it."""
-    place = f"{paint(opening(diagnostic.path), 'bold', context)}:{diagnostic.row}:{diagnostic.column}:"
+def headline(diagnostic: Diagnostic, context: Context, *, short: bool = False) -> str:
+    """`path:row:column: CODE [*] message`, `short` without the path; the star means that `--fix` would fix it."""
+    path = "" if short else f"{paint(opening(diagnostic.path), 'bold', context)}:"
+    place = f"{path}{diagnostic.row}:{diagnostic.column}:"
     star = f" {paint('[*]', 'cyan', context)}" if context.fixable(diagnostic) else ""
     return f"{place} {paint(diagnostic.code, 'red', context)}{star} {printable(diagnostic.message)}"
+
+
+def worth(diagnostic: Diagnostic) -> str:
+    """What a finding costs, and whether it is only likely: `wait per step, likely`; empty where nothing is to say."""
+    cost = "" if diagnostic.cost is None else str(diagnostic.cost)
+    likely = Confidence.LIKELY.value if diagnostic.confidence is Confidence.LIKELY else ""
+    return ", ".join(filter(None, (cost, likely)))
+
+
+def weighed_message(diagnostic: Diagnostic) -> str:
+    """The message with its worth, for formats that have no field of their own for that."""
+    said = worth(diagnostic)
+    return f"{diagnostic.message} ({said})" if said else diagnostic.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from torchperf_lint.report import NOT_CHECKED
+from torchperf_lint.report import NOT_CHECKED, weighed_message
 from torchperf_lint.report.identity import by_file
 from torchperf_lint.report.markup import add, document
 
@@ -24,7 +24,7 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
     for file in by_file(diagnostics, context.failures):
         element = add(root, "file", name=file.path)
         for each in file.diagnostics:
-            _add_error(element, each.row, each.column, _SEVERITIES[each.severity], each.message, each.code)
+            _add_error(element, each.row, each.column, _SEVERITIES[each.severity], weighed_message(each), each.code)
         for failure in file.failures:
             _add_error(element, failure.row or 1, failure.column, "error", failure.reason, NOT_CHECKED)
     yield from document(root)

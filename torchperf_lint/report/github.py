@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.report import NOT_CHECKED, printable
+from torchperf_lint.report import NOT_CHECKED, printable, worth
 from torchperf_lint.report.identity import absolute
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def _point(failure: Failure) -> dict[str, int]:
 
 def _text(diagnostic: Diagnostic) -> str:
     lines = [f"{diagnostic.path}:{diagnostic.row}:{diagnostic.column}: {diagnostic.code} {diagnostic.message}"]
+    lines += [f"cost: {worth(diagnostic)}"] if worth(diagnostic) else []
     lines += [f"because: {step.path or diagnostic.path}:{step.row}: {step.text}" for step in diagnostic.because]
     lines += [f"fix: {diagnostic.fix.message}"] if diagnostic.fix else []
     return "\n  ".join(lines)

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from torchperf_lint.report import NOT_CHECKED
+from torchperf_lint.report import NOT_CHECKED, weighed_message
 from torchperf_lint.report.identity import Fingerprints, below, digest, well_formed
 from torchperf_lint.report.sources import Sources
 
@@ -28,7 +28,7 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
         path = _path(each.path, root)
         begin, end = _position(each.row, each.column), _position(each.end_row, each.end_column)
         severity, fingerprint = _SEVERITIES[each.severity], fingerprints.of(each, path)
-        issues.append(_issue(each.code, each.message, severity, fingerprint, path, begin, end))
+        issues.append(_issue(each.code, weighed_message(each), severity, fingerprint, path, begin, end))
     for failure in context.failures:
         path = _path(failure.path, root)
         begin = _position(failure.row or 1, failure.column or 1)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.findings import Confidence, Safety, Severity
+from torchperf_lint.report import NOT_CHECKED, NOT_CHECKED_NAME
+from torchperf_lint.report.groups import group_names
 from torchperf_lint.report.sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torchperf_lint.engine.findings import Diagnostic, Edit, Fix
+    from torchperf_lint.engine.findings import Cost, Diagnostic, Edit, Failure, Fix
     from torchperf_lint.report import Context
     from torchperf_lint.syntax.source import Source
 
@@ -19,23 +21,33 @@ _APPLICABILITY = {Safety.SAFE: "safe", Safety.UNSAFE: "unsafe", Safety.SHOWN: "d
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
-    """Yield the lines of a JSON list, one finding per line."""
-    sources = Sources(context.read)
+    """Yield the lines of a JSON list, one object per line."""
     opening = "["
-    for diagnostic in diagnostics:
-        yield opening + json.dumps(plain(diagnostic, sources))
+    for each in objects(diagnostics, context):
+        yield opening + json.dumps(each)
         opening = ","
     yield "]" if opening == "," else "[]"
 
 
-def plain(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
-    """A finding as plain data; `sources` locates its edits."""
+def objects(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[dict[str, Any]]:
+    """Plain data for each finding, by place, then for each file that could not be checked."""
+    found, sources = list(diagnostics), Sources(context.read)
+    for each, group in zip(found, group_names(found), strict=True):
+        yield plain(each, sources, group)
+    yield from map(_failed, context.failures)
+
+
+def plain(diagnostic: Diagnostic, sources: Sources, group: str | None = None) -> dict[str, Any]:
+    """A finding as plain data; `sources` locates its edits, and `group` names its group."""
     steps = [(step.path or diagnostic.path, step.row, step.text) for step in diagnostic.because]
     source = sources.get(diagnostic.path) if diagnostic.fix else None
     return {
         "code": diagnostic.code,
         "name": diagnostic.name,
         "severity": diagnostic.severity,
+        "cost": _cost(diagnostic.cost),
+        "confidence": diagnostic.confidence.value,
+        "group": group,
         "message": diagnostic.message,
         "filename": diagnostic.path,
         "location": _location(diagnostic.row, diagnostic.column),
@@ -47,6 +59,31 @@ def plain(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
         # The places to read in turn: evidence first, the finding last.
         "path": [*(f"{path}:{row}" for path, row, _ in steps), f"{diagnostic.path}:{diagnostic.row}"],
     }
+
+
+def _failed(failure: Failure) -> dict[str, Any]:
+    place = _location(failure.row or 1, failure.column or 1)
+    return {
+        "code": NOT_CHECKED,
+        "name": NOT_CHECKED_NAME,
+        "severity": Severity.ERROR.value,
+        "cost": None,
+        "confidence": Confidence.PROVEN.value,
+        "group": None,
+        "message": failure.reason,
+        "filename": failure.path,
+        "location": place,
+        "end_location": place,
+        "fix": None,
+        "noqa_row": None,
+        "url": None,
+        "because": [],
+        "path": [f"{failure.path}:{place['row']}"],
+    }
+
+
+def _cost(cost: Cost | None) -> dict[str, str] | None:
+    return None if cost is None else {"rate": cost.rate.value, "loses": cost.loss.value}
 
 
 def _fix(fix: Fix, source: Source) -> dict[str, Any]:

@@ -46,7 +46,11 @@ def _add_suite(root: ElementTree.Element, file: OfFile) -> None:
     for each in file.diagnostics:
         name = f"{_PACKAGE}.{each.code}"
         case = add(suite, "testcase", name=name, classname=stem, line=each.row, column=each.column)
-        add(add(case, "properties"), "property", name="severity", value=each.severity)
+        properties = add(case, "properties")
+        cost = "" if each.cost is None else str(each.cost)
+        for name, value in (("severity", each.severity), ("cost", cost), ("confidence", each.confidence.value)):
+            if value:
+                add(properties, "property", name=name, value=value)
         lines = [f"line {each.row}, col {each.column}, {each.message}"]
         lines += [f"because: {step.path or each.path}:{step.row}: {step.text}" for step in each.because]
         add(case, "failure", message=each.message, type=each.code).text = holdable("\n".join(lines))

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from torchperf_lint import __version__
 from torchperf_lint.engine.findings import Safety
 from torchperf_lint.report import NOT_CHECKED, NOT_CHECKED_NAME
+from torchperf_lint.report.groups import group_names
 from torchperf_lint.report.identity import Fingerprints, below, well_formed
 from torchperf_lint.report.sources import Sources
 
@@ -53,7 +54,10 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
         "columnKind": "unicodeCodePoints",
         "newlineSequences": ["\r\n", "\n", "\r"],
         "invocations": [{"executionSuccessful": not context.failures, **notices}],
-        "results": [_result(each, places[each.code], sources, fingerprints, context) for each in found],
+        "results": [
+            _result(each, group, places[each.code], sources, fingerprints, context)
+            for each, group in zip(found, group_names(found), strict=True)
+        ],
     }
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
@@ -80,7 +84,12 @@ def _rule(code: str, name: str, context: Context) -> dict[str, Any]:
 
 
 def _result(
-    diagnostic: Diagnostic, place: int, sources: Sources, fingerprints: Fingerprints, context: Context
+    diagnostic: Diagnostic,
+    group: str | None,
+    place: int,
+    sources: Sources,
+    fingerprints: Fingerprints,
+    context: Context,
 ) -> dict[str, Any]:
     path = diagnostic.path
     region = _region((diagnostic.row, diagnostic.column), (diagnostic.end_row, diagnostic.end_column))
@@ -91,6 +100,7 @@ def _result(
         "message": _message(diagnostic.message),
         "locations": [{"physicalLocation": {"artifactLocation": _artifact(path), "region": region}}],
         "partialFingerprints": {FINGERPRINT: fingerprints.of(diagnostic, _named(path))},
+        "properties": _properties(diagnostic, group),
     }
     if diagnostic.because:
         result["relatedLocations"] = [_step(number, step, path) for number, step in enumerate(diagnostic.because, 1)]
@@ -98,6 +108,15 @@ def _result(
     if diagnostic.fix is not None and context.fixable(diagnostic) and (source := sources.get(path)) is not None:
         result["fixes"] = [_fix(diagnostic.fix, path, source)]
     return result
+
+
+def _properties(diagnostic: Diagnostic, group: str | None) -> dict[str, str]:
+    properties = {"confidence": diagnostic.confidence.value}
+    if diagnostic.cost is not None:
+        properties |= {"cost": diagnostic.cost.rate.value, "loses": diagnostic.cost.loss.value}
+    if group is not None:
+        properties["group"] = well_formed(group)
+    return properties
 
 
 def _step(number: int, step: Because, path: str) -> dict[str, Any]:

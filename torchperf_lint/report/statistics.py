@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.report import paint
+from torchperf_lint.report.groups import weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,15 +21,18 @@ class Tally(NamedTuple):
     name: str
     found: int
     fixable: int  # how many of them `--fix` would fix
+    severity: str  # those of the weightiest finding
+    cost: str | None
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
-    """Yield `count code [*] name` for each rule; the star means that `--fix` would fix some."""
+    """Yield `count code [*] name (cost)` for each rule; the star means that `--fix` would fix some."""
     tallies = _tallies(diagnostics, context)
     width = max((len(str(each.found)) for each in tallies), default=0)
     for each in tallies:
         star = paint("[*]", "cyan", context) if each.fixable else "[ ]"
-        yield f"{each.found:>{width}}  {paint(each.code, 'red', context)}  {star}  {each.name}"
+        cost = "" if each.cost is None else f" ({each.cost})"
+        yield f"{each.found:>{width}}  {paint(each.code, 'red', context)}  {star}  {each.name}{cost}"
 
 
 def render_json(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
@@ -36,14 +40,19 @@ def render_json(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator
     import json
 
     tallies = _tallies(diagnostics, context)
-    keys = ("code", "name", "count", "fixable")
+    keys = ("code", "name", "count", "fixable", "severity", "cost")
     yield json.dumps([dict(zip(keys, each, strict=True)) for each in tallies])
 
 
 def _tallies(diagnostics: Iterable[Diagnostic], context: Context) -> list[Tally]:
-    """The rules' tallies, most frequent rule first."""
-    tallies: dict[str, Tally] = {}
+    """The rules' tallies: the rule with the weightiest finding first, then the one with most findings."""
+    by_code: dict[str, list[Diagnostic]] = {}
     for each in diagnostics:
-        old = tallies.get(each.code, Tally(each.code, each.name, 0, 0))
-        tallies[each.code] = old._replace(found=old.found + 1, fixable=old.fixable + context.fixable(each))
-    return sorted(tallies.values(), key=lambda tally: (-tally.found, tally.code))
+        by_code.setdefault(each.code, []).append(each)
+    ranked = []
+    for code, found in by_code.items():
+        top = min(found, key=weight)
+        cost = None if top.cost is None else str(top.cost)
+        fixable = sum(map(context.fixable, found))
+        ranked.append((weight(top), -len(found), Tally(code, top.name, len(found), fixable, top.severity, cost)))
+    return [tally for *_, tally in sorted(ranked)]

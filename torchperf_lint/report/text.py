@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Safety
-from torchperf_lint.report import headline, paint, printable
+from torchperf_lint.report import headline, paint, printable, worth
+from torchperf_lint.report.groups import grouped
 from torchperf_lint.report.sources import Sources, edit_diff
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-    from torchperf_lint.engine.findings import Diagnostic, Fix
+    from torchperf_lint.engine.findings import Because, Diagnostic, Fix
     from torchperf_lint.report import Context
     from torchperf_lint.syntax.source import Source
 
@@ -29,20 +30,44 @@ _GRADES = {
 
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
-    """Yield the lines of each finding, followed by an empty line."""
+    """Yield the lines of each group of findings, followed by an empty line."""
     sources = Sources(context.read)
-    for diagnostic in diagnostics:
-        source = sources.get(diagnostic.path)
-        margin = " " * len(str(diagnostic.end_row))
-        yield headline(diagnostic, context)
-        if source is not None and diagnostic.end_row <= len(source.line_starts):
-            yield from _snippet(diagnostic, source, margin, context)
-        for step in diagnostic.because:
+    for group in grouped(diagnostics):
+        head = group.head
+        source = sources.get(head.path)
+        margin = " " * max(len(str(each.end_row)) for each in (head, *group.parts))
+        yield headline(head, context)
+        if source is not None and head.end_row <= len(source.line_starts):
+            yield from _snippet(head, source, margin, context)
+        yield from _notes(head, margin, context)
+        yield from _fix(head.fix, source, margin, context)
+        shown, fixes = set(head.because), [head.fix]
+        for part in group.parts:
+            yield f"{margin} {paint('= also', 'blue', context)} {headline(part, context, short=True)}"
+            yield from _notes(part, margin, context, known=shown, like=head)
+            if part.fix not in fixes:
+                yield from _fix(part.fix, source, margin, context)
+            shown.update(part.because)
+            fixes.append(part.fix)
+        yield ""
+
+
+def _notes(
+    diagnostic: Diagnostic,
+    margin: str,
+    context: Context,
+    known: Collection[Because] = (),
+    like: Diagnostic | None = None,
+) -> Iterator[str]:
+    """What a finding costs and what shows it, without the evidence that is known and a cost `like` another's."""
+    said = worth(diagnostic)
+    weight = f"{diagnostic.severity}, {said}" if said else ""
+    if said and (like is None or weight != f"{like.severity}, {worth(like)}"):
+        yield f"{margin} {paint('= cost:', 'blue', context)} {weight}"
+    for step in diagnostic.because:
+        if step not in known:
             place = f"{printable(step.path or diagnostic.path)}:{step.row}"
             yield f"{margin} {paint('= because:', 'blue', context)} {place}: {printable(step.text)}"
-        if diagnostic.fix is not None:
-            yield from _fix(diagnostic.fix, source, margin, context)
-        yield ""
 
 
 def _snippet(diagnostic: Diagnostic, source: Source, margin: str, context: Context) -> Iterator[str]:
@@ -81,7 +106,9 @@ def _cells(text: str) -> int:
     return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
 
 
-def _fix(fix: Fix, source: Source | None, margin: str, context: Context) -> Iterator[str]:
+def _fix(fix: Fix | None, source: Source | None, margin: str, context: Context) -> Iterator[str]:
+    if fix is None:
+        return
     yield f"{margin} {paint('= fix:', 'blue', context)} {printable(fix.message)} ({_GRADES[fix.safety]})"
     if source is None or any(edit.end > len(source.utf8) for edit in fix.edits):
         return

@@ -84,7 +84,8 @@ class Linter:
         for path in sorted(self.sources.modules):
             codes = tuple(rule.code for rule in settings.rules_for(path))
             # Unused suppressions do not concern waits.
-            work.append(Job(path, codes, settings.target, settings.hints, action, unsafe, report_unused=False))
+            asked = (action, unsafe, False, True, settings.min_confidence)
+            work.append(Job(path, codes, settings.target, settings.hints, *asked))
         with contextlib.closing(Processes(self._jobs)) as workers:
             return list(workers.judged(work, self._snapshot))
 

@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
     # As for `check`, whose settings these are.
     parser.set_defaults(select=None, ignore=[], extend_select=[], exclude=[], target_torch=None)
-    parser.set_defaults(target_torchmetrics=None)
+    parser.set_defaults(target_torchmetrics=None, min_confidence=None)
     return parser
 
 

@@ -121,7 +121,7 @@ class Judge:
         reported: list[tuple[int, int]] = []
         for finding in findings:
             if self._stands_here(finding.site, model):
-                diagnostic = diagnostic_of(rule, finding, self._source)
+                diagnostic = diagnostic_of(rule, finding, self._source, model)
                 reported.append((finding.site.start, finding.site.end))
                 found.append(_Found(self._reported(rule, diagnostic), reported[-1]))
         reasons = Reasons(model, short)
@@ -177,6 +177,8 @@ class Judge:
             state, says = State.OFF, f"it is off (`--extend-select {rule.code}`)"
         elif not may_speak(rule, self._opened.target):
             state, says = State.OFF, "the project's version of torch or torchmetrics is not one that it is about"
+        elif not diagnostic.confidence.satisfies(self._opened.least):
+            state, says = State.OFF, "it is only likely (`--min-confidence likely`)"
         elif self._suppressions.cover_the_file:
             state, says = State.SUPPRESSED, "a comment `ignore-file` silences it"
         else:

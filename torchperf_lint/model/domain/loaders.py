@@ -27,4 +27,5 @@ class Samples(NamedTuple):
     no_tensors: bool  # they contain nothing that could be copied to a device
     unsharded: bool  # an iterable dataset that every worker would read from the start
     on_host: bool | None  # True: provably made from host data; False: something may put them on the accelerator
+    made_up: Because | None  # where random numbers, constants or a toy set of a library become samples
     files: tuple[Code, ...]  # the files of the loader, of the dataset's class and of `collate_fn`

@@ -6,7 +6,7 @@ import ast
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Because
+from torchperf_lint.engine.findings import Because, Unproven
 from torchperf_lint.knowledge import hooks
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, hierarchy
@@ -55,12 +55,6 @@ class _Way(NamedTuple):
     because: tuple[Because, ...] = ()
     handed: tuple[Handing, ...] = ()
     asked: frozenset[settings.Asked] = frozenset()
-
-
-class Unproven(Because):
-    """A step on a path that is not proven; its text says what speaks for it."""
-
-    __slots__ = ()
 
 
 def _targets(target: ast.expr) -> list[ast.expr]:

@@ -14,6 +14,7 @@ from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.loaders import Route, Samples
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.loaders.datasets import Making, places_on_device
+from torchperf_lint.model.loaders.made_up import MadeUp
 from torchperf_lint.model.syntax.code import Vocabulary
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.model.values.devices import named_device
@@ -285,6 +286,7 @@ class Loading:
             self._has_no_tensors(dataset),
             self._unsharded(dataset, files),
             False if placed or any(map(_places_by_default, files)) else self._on_host(dataset, node, function),
+            None if node is None else MadeUp(self._inference).shown(dataset, node, function),
             files,
         )
 

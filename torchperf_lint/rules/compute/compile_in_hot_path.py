@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Loss, Safety, Severity
 from torchperf_lint.idioms import conditions, placing, surroundings
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.syntax import cst, shape
@@ -29,6 +29,7 @@ _COMPILERS = {
     summary="a compiled function is made again in every step",
     message="`{call}` {does} {where}",
     severity=Severity.WARNING,
+    loses=Loss.HOST,
     fix=Safety.SHOWN,
     triggers=(("compile", "jit"),),
 )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     summary="mixed precision goes by names that torch gives up",
     message="`{call}` {state}; `torch.amp.{name}` takes its place",
     severity=Severity.NOTE,
+    costs=False,
     fix=Safety.SAFE,
     default=False,
     torch=amp_api.DEPRECATED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, Safety, Severity
 from torchperf_lint.idioms.compute.precision import autocast_regions, live_scalers, scaled_steps
 from torchperf_lint.syntax import edits, shape
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     summary="gradients are scaled for a range that bfloat16 has anyway",
     message="`{call}` scales bfloat16 gradients, and each `{step}` waits for the device to ask whether they overflowed",
     severity=Severity.ERROR,
+    loses=Loss.WAIT,
     fix=Safety.UNSAFE,
     costs_at_use=True,
     triggers=("GradScaler", "bfloat16", "autocast"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.data import sample_code
@@ -36,6 +36,7 @@ _FEW = 1
     summary="a tensor of constants is made anew for each sample",
     message="`{call}` makes the same {count} numbers into a new {kind} {where}",
     severity=Severity.NOTE,
+    rate=Rate.ELEMENT,
     fix=Safety.UNSAFE,
     triggers=(
         ("tensor([", "tensor((", "Tensor([", "array([", "array((", "tensor(\n", "array(\n"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.pipelines import fed_loader, move_of_images
@@ -30,6 +30,7 @@ _FLOATS = ("torch.float32", "torch.float")
     summary="each image is made into floating-point numbers and normalised on the host",
     message="`{convert}` and `{normalize}` make floats of each image on the host: four times the bytes to copy",
     severity=Severity.NOTE,
+    rate=Rate.ELEMENT,
     default=False,  # it pays only where steps wait for the workers or the copies
     fix=Safety.SHOWN,
     triggers=("torchvision", "Compose", "Normalize", ("ToTensor", "ConvertImageDtype", "ToDtype")),

@@ -46,6 +46,8 @@ def _loaders(model: Model) -> Iterator[Finding]:
         # Workers do not speed up data in memory, repeat an unsharded stream, and cannot return device tensors.
         if samples.in_memory or not samples.takes_work or samples.unsharded or samples.on_host is False:
             continue
+        if samples.made_up is not None:
+            continue
         route = model.loader_route(site)
         if route is None or not habits.trains(model.code, route.file):
             continue

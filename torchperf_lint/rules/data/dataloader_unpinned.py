@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, Safety, Severity
 from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.copied import written_while_copied
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     summary="a loader that feeds the accelerator yields batches in pageable memory",
     message="`{call}` {how}: every batch is copied to the device from pageable memory, which the host has to stage",
     severity=Severity.WARNING,
+    loses=Loss.WAIT,
     fix=Safety.SAFE,
     costs_at_use=True,
     triggers=(("DataLoader", "dataloader_pin_memory"),),
@@ -48,7 +49,10 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
                 "call": f"{model.text(site.node.func)}(...)",
                 "how": "has no `pin_memory`" if pinned.absent else "sets `pin_memory=False`",
             }
-            yield Finding(site, route.because, _pin(model, site, pinned, route, samples), fields)
+            minor = samples.made_up
+            if minor is None and samples.in_memory:
+                minor = Because(site.rows[0], "the samples lie in memory, so that a batch is made at once")
+            yield Finding(site, route.because, _pin(model, site, pinned, route, samples), fields, minor)
     if not model.runs_elsewhere:
         yield from _trainers(model)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Because, Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data import epochs
 from torchperf_lint.idioms.data.workers import workers_of
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     summary="a loader starts its worker processes anew in every epoch",
     message="`{call}` starts {workers} anew for every epoch, and the first batches have to wait for that",
     severity=Severity.WARNING,
+    rate=Rate.SELDOM,
     fix=Safety.UNSAFE,
     torch=">=1.7",
     costs_at_use=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.composed import pipelines
 from torchperf_lint.idioms.data.handed import handed_only_to
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     summary="an image is cropped or made smaller only after it has been converted",
     message="`{crop}` comes after `{convert}`, which works on the whole image, pixels and all that the crop drops",
     severity=Severity.WARNING,
+    rate=Rate.ELEMENT,
     fix=Safety.SAFE,
     triggers=("torchvision", "Compose", transforms.CONVERSIONS, transforms.SHRINKING),
     cpu_only_too=True,  # transforms run on the host

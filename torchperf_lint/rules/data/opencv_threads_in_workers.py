@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms.data.opencv import in_workers, without_threads
 from torchperf_lint.knowledge.opencv_api import THREADED
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     summary="each worker of a loader starts OpenCV's threads",
     message="`{call}` runs in {workers}, and each of them starts a thread for every CPU of the host",
     severity=Severity.NOTE,
+    rate=Rate.ELEMENT,
     default=False,  # the host's number of CPUs is unknown
     fix=Safety.UNSAFE,
     triggers=("cv2",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms.data import dilation, sample_code
 from torchperf_lint.syntax import cst, edits
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     summary="a mask is grown by a convolution or its like on the host, for each sample",
     message="`{call}` grows a mask by a general {method} on the host, for each sample",
     severity=Severity.WARNING,
+    rate=Rate.ELEMENT,
     fix=Safety.SAFE,
     triggers=(("convolve2d", "correlate2d", "binary_dilation", "max_pool2d", "conv2d"),),
     cpu_only_too=True,  # samples are made on the host

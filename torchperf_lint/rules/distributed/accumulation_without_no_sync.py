@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.engine.findings import Finding, Loss, Severity
 from torchperf_lint.idioms.distributed.reductions import reduces_too_often
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _TAKEN_CARE_OF = ("no_sync", "require_backward_grad_sync", "register_comm_hook")
     summary="accumulated gradients are reduced across processes in every pass, not once per step",
     message="`{call}` reduces the gradients of all processes {where}, though only some passes take a step",
     severity=Severity.WARNING,
+    loses=Loss.BYTES,
     triggers=("DistributedDataParallel", "backward(", "%"),
 )
 def accumulation_without_no_sync(model: Model) -> Iterator[Finding]:

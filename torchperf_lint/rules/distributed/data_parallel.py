@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, Loss, Safety, Severity
 from torchperf_lint.idioms import habits, placing
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.distributed import scripts
@@ -32,6 +32,7 @@ _TRAINERS = ("lightning.pytorch.Trainer", "lightning.pytorch.trainer.Trainer")
     message="`{call}` copies the model to every GPU and gathers the outputs on one in every forward pass, "
     "all from one process",
     severity=Severity.WARNING,
+    loses=Loss.BYTES,
     fix=Safety.UNSAFE,
     triggers=(("DataParallel", "data_parallel", '"dp"', "'dp'"),),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.engine.findings import Finding, Loss, Severity
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import collectives
 from torchperf_lint.syntax import cst
@@ -26,6 +26,7 @@ _STRATEGY = "find_unused_parameters_true"
     summary="every step of DDP begins with a search for parameters that get no gradient",
     message="`{setting}` makes DDP walk over the autograd graph in every step, which few models need",
     severity=Severity.NOTE,
+    loses=Loss.HOST,
     default=False,
     triggers=("find_unused_parameters",),
 )

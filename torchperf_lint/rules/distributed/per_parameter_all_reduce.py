@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.engine.findings import Finding, Loss, Rate, Severity
 from torchperf_lint.idioms.distributed.collectives import parameter_walk
 from torchperf_lint.syntax import shape
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     summary="gradients are reduced across processes one parameter after the other",
     message="`{call}` is a collective of its own for each parameter, after the backward pass, {where}",
     severity=Severity.WARNING,
+    loses=Loss.KERNELS,
+    rate=Rate.SEVERAL,
     triggers=("all_reduce", "grad"),
 )
 def per_parameter_all_reduce(model: Model) -> Iterator[Finding]:

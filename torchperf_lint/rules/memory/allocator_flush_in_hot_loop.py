@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Because, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, Safety, Severity
 from torchperf_lint.idioms import conditions, placing, writes
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.knowledge import loading, memory_api
@@ -41,6 +41,7 @@ _EFFECTS = {
     summary="the memory cache is emptied, or garbage collected, in every step",
     message="`{call}` {does} {where}",
     severity=Severity.WARNING,
+    loses=Loss.WAIT,
     fix=Safety.UNSAFE,
     triggers=(("empty_cache", "gc.collect", "import collect", "ipc_collect", "clear_device_cache", "free_memory"),),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.engine.findings import Finding, Loss, Severity
 from torchperf_lint.idioms.metrics.metric_calls import hot_calls_of_any
 from torchperf_lint.idioms.metrics.walked import walked
 from torchperf_lint.idioms.sync.reads import Sink, needed_at_once
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     summary="a torchmetrics metric works out its value over all batches so far in every step",
     message="`{call}` works out the value of all batches so far, {where}",
     severity=Severity.WARNING,
+    loses=Loss.KERNELS,
     triggers=("torchmetrics", ".compute("),
 )
 def metric_compute_per_step(model: Model) -> Iterator[Finding]:

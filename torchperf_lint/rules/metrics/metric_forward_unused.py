@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Loss, Safety, Severity
 from torchperf_lint.idioms.metrics.metric_calls import FORWARD, hot_metric_calls, members
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.syntax import cst, edits, shape
@@ -27,6 +27,7 @@ _READS_FORWARD = ("_forward_cache", "register_forward", "_forward_full", "_forwa
     summary="a torchmetrics metric is called for every batch, and nobody takes the batch's value",
     message="`{call}` also works out the value of this batch{twice}, which nothing takes, {where}",
     severity=Severity.WARNING,
+    loses=Loss.KERNELS,
     fix=Safety.SAFE,
     triggers=("torchmetrics",),
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     summary="a mean that does not test for NaN silently leaves its weights out",
     message='`{metric}` made with `nan_strategy="disable"` leaves the weight `{weight}` out of its mean',
     severity=Severity.ERROR,
+    costs=False,
     fix=Safety.SHOWN,
     cpu_only_too=True,
     triggers=("torchmetrics", tuple(sorted(torchmetrics_api.AVERAGES)), "disable"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Because, Finding, Severity
+from torchperf_lint.engine.findings import Because, Finding, Loss, Severity
 from torchperf_lint.idioms.metrics.shared_states import shared_states
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     summary="metrics that keep the same state are updated one by one",
     message="{metrics} keep the same state, and each works it out for itself {where}",
     severity=Severity.WARNING,
+    loses=Loss.KERNELS,
     triggers=("torchmetrics",),
 )
 def uncollected_metrics(model: Model) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.engine.findings import Finding, Loss, Severity
 from torchperf_lint.idioms.compute.growing import growth
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _JOINS = tuple(f"torch.{name}" for name in ("cat", "concat", "concatenate", "hst
     summary="a tensor is concatenated with something new on every pass of a loop that only gathers it",
     message="`{call}` copies all that `{name}` has gathered so far, again {where}",
     severity=Severity.WARNING,
+    loses=Loss.BYTES,
     triggers=(("cat(", "concat(", "concatenate(", "stack(", "append("),),
 )
 def cat_in_loop(model: Model) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms.compute.averages import averages, in_place_of_loop, names_live_on
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _UPDATES = (".mul_(", ".copy_(", ".lerp_(", ".data", "*=", "load_state_dict")
     summary="a moving average of a model is updated one parameter after the other in every step",
     message="this loop launches a few small kernels for each parameter {where}; a `torch._foreach` function takes all",
     severity=Severity.WARNING,
+    rate=Rate.SEVERAL,
     fix=Safety.UNSAFE,
     triggers=(("zip(", "named_parameters", ".items("), ("param", "state_dict"), _UPDATES),
     asks=("torch",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Severity
+from torchperf_lint.engine.findings import Finding, Rate, Severity
 from torchperf_lint.idioms.compute.rowloops import rows_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     summary="a loop in Python computes the same for each row of a tensor",
     message="this loop launches its kernels anew for each row of `{tensor}`, {where}",
     severity=Severity.NOTE,
+    rate=Rate.ELEMENT,
     default=False,
     triggers=("range(", (".shape[", ".size(", "len(")),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Loss, Safety, Severity
 from torchperf_lint.idioms.sync.arrays import arrays_in, runs_for_data
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.syntax import cst, edits
@@ -28,6 +28,7 @@ _NOT_TAKEN = frozenset("object object_ longdouble float128 clongdouble complex25
     summary="a tensor is made of a list of NumPy arrays, number by number",
     message="`{call}` reads a list of NumPy arrays number by number {where}; `np.array` makes one array of them first",
     severity=Severity.WARNING,
+    loses=Loss.HOST,
     fix=Safety.UNSAFE,
     triggers=(("tensor(", "Tensor(", "asarray("), "numpy"),
     cpu_only_too=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms.sync.reads import element_reads
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.model.domain.values import Kind
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     summary="the elements of a device tensor are read one by one",
     message="`{read}` waits for the device once per {unit}",
     severity=Severity.ERROR,
+    rate=Rate.SEVERAL,
     fix=Safety.SAFE,
     triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), "for "),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms.sync import norms
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 
@@ -26,6 +26,7 @@ _TOTAL_SINCE = ">=2.6"
     summary="a norm over all parameters is read parameter by parameter in every step",
     message="`{read}` waits for the device once per parameter, {where}",
     severity=Severity.ERROR,
+    rate=Rate.SEVERAL,
     fix=Safety.UNSAFE,
     asks=("torch",),
     triggers=((".item", "float("), ("norm(", "pow(", "** 2", "**2", "square("), ("parameters", ".grad")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, Loss, Safety, Severity
 from torchperf_lint.idioms.transfer.casts import cast_copies
 from torchperf_lint.idioms.writes import host_batch_written_after, writes_in_place
 from torchperf_lint.model.domain.values import Origin
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     summary="a cast stands on the side of a copy where it makes the copy larger",
     message="`{call}` copies {more} bytes per element, where {less} would do, {where}",
     severity=Severity.WARNING,
+    loses=Loss.BYTES,
     fix=Safety.SAFE,
     triggers=((".to(", ".cuda(", ".cpu("),),
 )

@@ -1,0 +1,223 @@
+"""What a finding weighs: how often its cost is paid, how well it is shown, and what makes it matter less."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine import same_pass
+from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate, Severity, Unproven
+from torchperf_lint.model.domain.frequency import LoopKind
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.names import dotted, last_name, names_in
+from torchperf_lint.model.values.name_heuristics import WHOLE_BATCH
+from torchperf_lint.syntax.tree import own_expressions, subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.engine.findings import Finding
+    from torchperf_lint.model import HotPath, Model, Site
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+
+_DWARFED = (Loss.WAIT, Loss.KERNELS)
+"""Losses of microseconds to milliseconds, which a call of seconds dwarfs."""
+
+_WALKERS = frozenset("enumerate filter list map reversed sorted tqdm trange tuple zip".split())
+_OF_ALL_ELEMENTS = frozenset({"chunk", "split", "tolist", "unbind"})
+_MOST_BINDINGS = 3
+"""Names that are followed to what they are bound to."""
+
+
+class Weight(NamedTuple):
+    """The weight of one finding; `because` is its evidence, with the reasons for a lower severity."""
+
+    cost: Cost | None
+    severity: Severity
+    confidence: Confidence
+    because: tuple[Because, ...]
+    about: str
+
+
+def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
+    """The weight of a finding in the file of `model`."""
+    if rule.loses is None:
+        return Weight(None, rule.severity, _confidence(finding.because), finding.because, "")
+    because = (*finding.because, *_assumed(finding, model))
+    hot_path = model.hot_path(finding.site)
+    rate, minor, severity = _rate(rule, finding, model, hot_path), finding.minor, rule.severity
+    if hot_path is None and rate is Rate.ELEMENT and rule.loses is Loss.WAIT:
+        severity = Severity.WARNING  # nothing shows that a step pays it
+        if _runs_once(model, finding.site):
+            rate, severity = Rate.ONCE, Severity.NOTE
+    elif hot_path is not None and rule.is_paid_here and rule.loses in _DWARFED:
+        slow = same_pass.slow_call(model, finding.site, hot_path)
+        minor = minor if slow is None else _dwarfed_by(slow)
+    if minor is not None:
+        severity, because = Severity.NOTE, (*because, minor)
+    return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, _about(model, finding))
+
+
+def _runs_once(model: Model, site: Site) -> bool:
+    """Whether the site runs when a script starts or an object is made, and no loop repeats it there."""
+    place = model.place(site.node)
+    return not place.loops() and (place.function is model.top or place.function.name == "__init__")
+
+
+def _dwarfed_by(slow: CallRecord) -> Because:
+    text = f"`{ast.unparse(slow.call.func)}(...)` runs in the same pass and takes far longer"
+    return Because(slow.call.lineno, text, slow.function.path)
+
+
+def _confidence(because: Iterable[Because]) -> Confidence:
+    return Confidence.LIKELY if any(isinstance(each, Unproven) for each in because) else Confidence.PROVEN
+
+
+def _assumed(finding: Finding, model: Model) -> Iterator[Because]:
+    """What is not proven of the value of the finding's own expression, and is not among its evidence."""
+    for step in model.value(finding.site.node).because:
+        if isinstance(step, Unproven) and step not in finding.because:
+            yield step
+
+
+# -- how often ---------------------------------------------------------------------------------------------------------
+
+
+def _rate(rule: Rule, finding: Finding, model: Model, hot_path: HotPath | None) -> Rate:
+    """How often the cost is paid: as the rule says, and as often as loops inside the step repeat the site."""
+    declared = rule.rate or Rate.STEP
+    if not rule.is_paid_here or declared in (Rate.SELDOM, Rate.ONCE):
+        return declared
+    statement = model.statement_of(finding.site.node)
+    rate = _costlier(declared, _repeated(model, statement, model.ast_of(finding.site.node)))
+    return rate if hot_path is None else _costlier(rate, _repeated_by_callers(model, finding, hot_path))
+
+
+def _costlier(left: Rate, right: Rate) -> Rate:
+    order = list(Rate)
+    return min(left, right, key=order.index)
+
+
+def _repeated_by_callers(model: Model, finding: Finding, hot_path: HotPath) -> Rate:
+    """How often a step calls the function of the site, along the calls that the evidence names."""
+    rate, function = Rate.STEP, model.function_of(finding.site)
+    named = {(step.path or model.path, step.row) for step in hot_path.because}
+    passed: set[FunctionInfo] = set()
+    while hot_path.loop is None and function not in passed:
+        passed.add(function)
+        home = model.home(function)
+        for record in home.possible_callers(function):
+            if (record.function.path, record.call.lineno) in named:
+                rate = _costlier(rate, _repeated(model.home(record.function), record.statement, record.call))
+                function = record.function
+                break
+    return rate
+
+
+def _repeated(model: Model, statement: ast.stmt, node: ast.expr | None) -> Rate:
+    """How often one pass of a step runs a part of a statement, by the loops of its function."""
+    rate, function = Rate.STEP, model.place_of(statement).function
+    for iterable in _inner_iterables(model, statement, node):
+        per_element = iterable is not None and _is_of_elements(model, function, iterable)
+        rate = _costlier(rate, Rate.ELEMENT if per_element else Rate.SEVERAL)
+    return rate
+
+
+def _inner_iterables(model: Model, statement: ast.stmt, node: ast.expr | None) -> Iterator[ast.expr | None]:
+    """What the loops and comprehensions inside the step go over; None for a `while`."""
+    for loop in model.place_of(statement).loops():
+        if model.loop_info(loop).kind is not LoopKind.OTHER:
+            break
+        if not isinstance(loop.body[-1], ast.Break):
+            yield None if isinstance(loop, ast.While) else loop.iter
+    for outer in own_expressions(statement) if node is not None else ():
+        if isinstance(outer, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            first = outer.generators[0]
+            if any(each is node for each in subtree(outer)) and not any(each is node for each in subtree(first.iter)):
+                yield from (each.iter for each in outer.generators)
+
+
+def _is_of_elements(model: Model, function: FunctionInfo, iterable: ast.expr, bindings: int = 0) -> bool:
+    """Whether an iterable has an item per element of a tensor, or of a part of a batch."""
+    if isinstance(iterable, ast.Call):
+        name = last_name(iterable.func)
+        if name == "range":
+            return any(_is_size(model, function, each, bindings) for each in iterable.args)
+        if name in _WALKERS:
+            return any(_is_of_elements(model, function, each, bindings) for each in iterable.args)
+        if name in _OF_ALL_ELEMENTS and isinstance(iterable.func, ast.Attribute):
+            return model.value_in(function, iterable.func.value).kind in (Kind.TENSOR, Kind.NUMPY)
+    value = model.value_in(function, iterable)
+    if value.kind in (Kind.TENSOR, Kind.NUMPY):
+        return not value.mixed
+    if value.origin is not None and value.ref != WHOLE_BATCH:
+        return value.holds_tensors
+    return any(_is_of_elements(model, function, each, bindings + 1) for each in _bound(function, iterable, bindings))
+
+
+def _is_size(model: Model, function: FunctionInfo, number: ast.expr, bindings: int) -> bool:
+    """`len(x)`, `x.shape[0]`, `x.size(0)`, or a name that is bound to one."""
+    for node in subtree(number):
+        if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "numel"):
+            return True
+        if isinstance(node, ast.Call) and last_name(node.func) == "len" and node.args:
+            return _is_of_elements(model, function, node.args[0], bindings)
+    return any(_is_size(model, function, each, bindings + 1) for each in _bound(function, number, bindings))
+
+
+def _bound(function: FunctionInfo, node: ast.expr, bindings: int) -> list[ast.expr]:
+    """What the function's assignments bind a name to, by itself or as one of several: `b, t = x.shape`."""
+    if not isinstance(node, ast.Name) or bindings == _MOST_BINDINGS:
+        return []
+    return [
+        each.value
+        for each in function.statements
+        if isinstance(each, ast.Assign) and node.id in {name for target in each.targets for name in names_in(target)}
+    ]
+
+
+# -- what it is about --------------------------------------------------------------------------------------------------
+
+
+def _about(model: Model, finding: Finding) -> str:
+    """The name or path of the value whose part the finding's expression takes; empty where it begins otherwise.
+
+    Names that one assignment or loop binds together, as in `images, labels = batch`, are parts of one value.
+    """
+    node = model.ast_of(finding.site.node)
+    while isinstance(node, (ast.Call, ast.Subscript, ast.Attribute)):
+        if isinstance(node, ast.Call):
+            node = node.func.value if isinstance(node.func, ast.Attribute) else next(iter(node.args), None)
+        elif dotted(node) is not None:
+            break
+        else:
+            node = node.value
+    path = None if node is None else dotted(node)
+    if path is None:
+        return ""
+    function = model.function_of(finding.site)
+    first, _, rest = path.partition(".")
+    if first == function.self_name:
+        return ".".join(path.split(".")[:2]) if rest else ""
+    root = next(each for each in subtree(node) if isinstance(each, ast.Name))  # type: ignore[arg-type]
+    if model.value_in(function, root).kind in (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS):
+        return ""
+    return _bound_with(function, first) or first
+
+
+def _bound_with(function: FunctionInfo, name: str) -> str:
+    """The tuple of names that a loop or an assignment binds together with this one; empty where none does."""
+    for statement in function.statements:
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, (ast.For, ast.AsyncFor)):
+            targets = [statement.target]
+        else:
+            continue
+        for target in targets:
+            for part in subtree(target):
+                elements = part.elts if isinstance(part, ast.Tuple) else []
+                if any(isinstance(each, ast.Name) and each.id == name for each in elements):
+                    return ast.unparse(part)
+    return ""

@@ -1,0 +1,111 @@
+"""Calls that run in the same pass of a step as a site, whenever the site does, and take seconds."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import slow_calls
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.names import last_name
+from torchperf_lint.syntax.tree import children, subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torchperf_lint.model import HotPath, Model, Site
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Place
+
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_MOST_CALLS = 2
+"""Calls from the pass to the slow call: `save(model)`, then `torch.save(...)` in it."""
+
+
+def slow_call(model: Model, site: Site, hot_path: HotPath) -> CallRecord | None:
+    """A call beside the site that takes seconds: it generates, saves a checkpoint, or goes over a whole loader."""
+    place, own = model.place(site.node), model.ast_of(site.node)
+    inside = set() if own is None else set(subtree(own))
+    for record in _run(place.function, _of_pass(place, hot_path.loop)):
+        if record.call not in inside and _leads_to_slow(model, record):
+            return record
+    return None
+
+
+def _of_pass(place: Place, loop: ast.stmt | None) -> Iterator[ast.stmt]:
+    """The statements of the pass: around the place, before it, and after it up to where the pass may end early.
+
+    `loop` makes the pass; without one, it is a call of the function.
+    """
+    left = False
+    yield place.statement
+    for each in place.outwards():
+        yield from each.before
+        if not left:
+            yield from _until_left(each.block[each.position + 1 :])
+        left = left or isinstance(each.block[-1], _LEAVES)
+        if each.parent is loop:
+            return
+
+
+def _until_left(block: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block up to the first that may leave it."""
+    for statement in block:
+        yield statement
+        if any(isinstance(node, _LEAVES) for node in subtree(statement)):
+            return
+
+
+def _run(function: FunctionInfo, statements: Iterable[ast.stmt]) -> Iterator[CallRecord]:
+    """The calls of the function that run whenever these statements do."""
+    records = function.note(("records by call", function), lambda: {each.call: each for each in function.calls_made})
+    pending: list[ast.AST] = list(statements)
+    for node in pending:
+        if isinstance(node, ast.Call) and node in records:
+            yield records[node]
+        if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+            pending.append(node.test)
+        elif isinstance(node, ast.BoolOp):
+            pending.append(node.values[0])
+        elif isinstance(node, ast.Try):
+            pending += node.body
+        elif not isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Match)):
+            pending += children(node)
+
+
+def _leads_to_slow(model: Model, record: CallRecord, calls: int = 0) -> bool:
+    """Whether the call takes seconds, or runs a function of the project that always makes such a call."""
+    if _is_slow(model, record):
+        return True
+    callee = model.callee(record).function
+    if callee is None or calls == _MOST_CALLS or callee is record.function or callee.is_generator:
+        return False
+    home = model.home(callee)
+    return any(_leads_to_slow(home, each, calls + 1) for each in _run(callee, _until_left(callee.body)))
+
+
+def _is_slow(model: Model, record: CallRecord) -> bool:
+    call, callee = record.call, model.callee(record)
+    if callee.kind is Kind.LIBRARY:
+        return callee.ref in slow_calls.SLOW_FUNCTIONS
+    if any(keyword.arg in slow_calls.COUNTS_OF_PASSES for keyword in call.keywords):
+        return True
+    name = last_name(call.func)
+    if isinstance(call.func, ast.Attribute):
+        if name in slow_calls.SAVERS and callee.function is None:
+            return True
+        if name in slow_calls.GENERATORS and model.value_in(record.function, call.func.value).kind is Kind.MODULE:
+            return callee.function is None or _has_loop(callee.function)
+    return callee.function is not None and _walks_loader(model, callee.function)
+
+
+def _has_loop(function: FunctionInfo) -> bool:
+    return any(isinstance(each, _LOOPS) for each in function.statements)
+
+
+def _walks_loader(model: Model, function: FunctionInfo) -> bool:
+    """Whether the function goes over a data loader."""
+    home = model.home(function)
+    return not function.is_generator and any(
+        owner is function and home.walks_loader(loop) for loop, owner in home.all_loops
+    )
