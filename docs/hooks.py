@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
-WHY, ACCURACY = "why.md", "accuracy.md"
+WHY, WEIGHTS, ACCURACY = "why.md", "weights.md", "accuracy.md"
 PAGES = {
     "README.md": HOME,
     "rules/README.md": RULES,
     "CONTRIBUTING.md": CONTRIBUTING,
     "docs/architecture.md": ARCHITECTURE,
     "docs/why.md": WHY,
+    "docs/weights.md": WEIGHTS,
     "docs/accuracy.md": ACCURACY,
 }
 """By the path in the repository, what the site calls a document that is no page of a rule."""
@@ -47,6 +48,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     config.nav = [
         {"Start": HOME},
         {"Why a row is reported": WHY},
+        {"What a finding weighs": WEIGHTS},
         {"Accuracy": ACCURACY},
         {"Rules": [{"All rules": RULES}, *rules]},
         {"Contributing": [{"Contributing": CONTRIBUTING}, {"Architecture": ARCHITECTURE}]},

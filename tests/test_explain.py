@@ -212,6 +212,7 @@ def test_rules_as_json(capsys):
         "name": "item-accumulated",
         "category": "sync",
         "severity": "error",
+        "loses": None,
         "default": True,
         "fix": "safe",
         "summary": "reading a scalar to add it up stalls the host",

@@ -329,6 +329,7 @@ def _described(rule: Rule) -> dict[str, str | bool | None]:
         "name": rule.name,
         "category": rule.category.name.lower(),
         "severity": rule.severity.value,
+        "loses": rule.loses.value if rule.loses else None,
         "default": rule.default,
         "fix": rule.fix.value if rule.fix else None,
         "summary": rule.summary,

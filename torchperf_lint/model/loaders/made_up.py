@@ -78,6 +78,8 @@ class MadeUp:
         return len(others) < len(parts) and all(self._is_plain(each, function) for each in others)
 
     def _is_plain(self, node: ast.expr, function: FunctionInfo) -> bool:
+        if isinstance(node, ast.Tuple):
+            return all(self._is_plain(each, function) for each in node.elts)
         if isinstance(node, ast.Call):
             makes = self._inference.frame_value(function, node.func).ref in torch_api.FACTORIES
             return makes and all(self._is_plain(each, function) for each in node.args)
