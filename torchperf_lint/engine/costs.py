@@ -9,6 +9,7 @@ from torchperf_lint.engine import same_pass
 from torchperf_lint.engine.findings import Because, Confidence, Cost, Loss, Rate, Severity, Unproven
 from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.syntax.index import FunctionInfo
 from torchperf_lint.model.syntax.names import dotted, last_name, names_in
 from torchperf_lint.model.values.name_heuristics import WHOLE_BATCH
 from torchperf_lint.syntax.tree import own_expressions, subtree
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.findings import Finding
     from torchperf_lint.model import HotPath, Model, Site
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord
 
 _DWARFED = (Loss.WAIT, Loss.KERNELS)
 """Losses of microseconds to milliseconds, which a call of seconds dwarfs."""
@@ -46,17 +47,45 @@ def weigh(rule: Rule, finding: Finding, model: Model) -> Weight:
         return Weight(None, rule.severity, _confidence(finding.because), finding.because, "")
     because = (*finding.because, *_assumed(finding, model))
     hot_path = model.hot_path(finding.site)
-    rate, minor, severity = _rate(rule, finding, model, hot_path), finding.minor, rule.severity
+    way = list(_way(model, finding.site, hot_path)) if rule.is_paid_here else []
+    rate, severity = _rate(rule, way), rule.severity
+    lowered, minor = Severity.NOTE, finding.minor
     if hot_path is None and rate is Rate.ELEMENT and rule.loses is Loss.WAIT:
-        severity = Severity.WARNING  # nothing shows that a step pays it
+        row = finding.site.rows[0]
         if _runs_once(model, finding.site):
-            rate, severity = Rate.ONCE, Severity.NOTE
-    elif hot_path is not None and rule.is_paid_here and rule.loses in _DWARFED:
-        slow = same_pass.slow_call(model, finding.site, hot_path)
+            rate, minor = Rate.ONCE, Because(row, "this runs once: where a script starts, or an object is made")
+        else:
+            lowered, minor = Severity.WARNING, Because(row, "nothing shows that every step runs this")
+    elif hot_path is not None and rule.loses in _DWARFED:
+        slow = next(filter(None, (same_pass.slow_call(*each) for each in way)), None)
         minor = minor if slow is None else _dwarfed_by(slow)
     if minor is not None:
-        severity, because = Severity.NOTE, (*because, minor)
+        severity, because = severity.at_most(lowered), (*because, minor)
     return Weight(Cost(rate, rule.loses), severity, _confidence(because), because, _about(model, finding))
+
+
+class _Link(NamedTuple):
+    """A part of a statement on the way to a site, the site itself or a call that leads there, in a file's model."""
+
+    model: Model
+    statement: ast.stmt
+    node: ast.expr | None
+
+
+def _way(model: Model, site: Site, hot_path: HotPath | None) -> Iterator[_Link]:
+    """The site, and the calls that the evidence of its hot path names, the last one first."""
+    yield _Link(model, model.statement_of(site.node), model.ast_of(site.node))
+    if hot_path is None or hot_path.loop is not None:
+        return
+    named = {(step.path or model.path, step.row) for step in hot_path.because}
+    passed, function = set[FunctionInfo](), model.function_of(site)
+    while function not in passed:
+        passed.add(function)
+        for record in model.home(function).possible_callers(function):
+            if (record.function.path, record.call.lineno) in named:
+                yield _Link(model.home(record.function), record.statement, record.call)
+                function = record.function
+                break
 
 
 def _runs_once(model: Model, site: Site) -> bool:
@@ -84,35 +113,16 @@ def _assumed(finding: Finding, model: Model) -> Iterator[Because]:
 # -- how often ---------------------------------------------------------------------------------------------------------
 
 
-def _rate(rule: Rule, finding: Finding, model: Model, hot_path: HotPath | None) -> Rate:
+def _rate(rule: Rule, way: Iterable[_Link]) -> Rate:
     """How often the cost is paid: as the rule says, and as often as loops inside the step repeat the site."""
-    declared = rule.rate or Rate.STEP
-    if not rule.is_paid_here or declared in (Rate.SELDOM, Rate.ONCE):
-        return declared
-    statement = model.statement_of(finding.site.node)
-    rate = _costlier(declared, _repeated(model, statement, model.ast_of(finding.site.node)))
-    return rate if hot_path is None else _costlier(rate, _repeated_by_callers(model, finding, hot_path))
+    rate = rule.rate or Rate.STEP
+    if rate in (Rate.SELDOM, Rate.ONCE):
+        return rate
+    return _costliest(rate, *(_repeated(*each) for each in way))
 
 
-def _costlier(left: Rate, right: Rate) -> Rate:
-    order = list(Rate)
-    return min(left, right, key=order.index)
-
-
-def _repeated_by_callers(model: Model, finding: Finding, hot_path: HotPath) -> Rate:
-    """How often a step calls the function of the site, along the calls that the evidence names."""
-    rate, function = Rate.STEP, model.function_of(finding.site)
-    named = {(step.path or model.path, step.row) for step in hot_path.because}
-    passed: set[FunctionInfo] = set()
-    while hot_path.loop is None and function not in passed:
-        passed.add(function)
-        home = model.home(function)
-        for record in home.possible_callers(function):
-            if (record.function.path, record.call.lineno) in named:
-                rate = _costlier(rate, _repeated(model.home(record.function), record.statement, record.call))
-                function = record.function
-                break
-    return rate
+def _costliest(*rates: Rate) -> Rate:
+    return min(rates, key=list(Rate).index)
 
 
 def _repeated(model: Model, statement: ast.stmt, node: ast.expr | None) -> Rate:
@@ -120,7 +130,7 @@ def _repeated(model: Model, statement: ast.stmt, node: ast.expr | None) -> Rate:
     rate, function = Rate.STEP, model.place_of(statement).function
     for iterable in _inner_iterables(model, statement, node):
         per_element = iterable is not None and _is_of_elements(model, function, iterable)
-        rate = _costlier(rate, Rate.ELEMENT if per_element else Rate.SEVERAL)
+        rate = _costliest(rate, Rate.ELEMENT if per_element else Rate.SEVERAL)
     return rate
 
 
@@ -151,6 +161,8 @@ def _is_of_elements(model: Model, function: FunctionInfo, iterable: ast.expr, bi
     value = model.value_in(function, iterable)
     if value.kind in (Kind.TENSOR, Kind.NUMPY):
         return not value.mixed
+    if value.kind is Kind.UNKNOWN and value.device.on_accelerator:
+        return True  # what was moved to the device, and can be gone over, is a tensor
     if value.origin is not None and value.ref != WHOLE_BATCH:
         return value.holds_tensors
     return any(_is_of_elements(model, function, each, bindings + 1) for each in _bound(function, iterable, bindings))

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import slow_calls
+from torchperf_lint.model.domain.frequency import LoopKind
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.names import last_name
 from torchperf_lint.syntax.tree import children, subtree
@@ -13,7 +14,7 @@ from torchperf_lint.syntax.tree import children, subtree
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torchperf_lint.model import HotPath, Model, Site
+    from torchperf_lint.model import Model
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Place
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -22,20 +23,19 @@ _MOST_CALLS = 2
 """Calls from the pass to the slow call: `save(model)`, then `torch.save(...)` in it."""
 
 
-def slow_call(model: Model, site: Site, hot_path: HotPath) -> CallRecord | None:
-    """A call beside the site that takes seconds: it generates, saves a checkpoint, or goes over a whole loader."""
-    place, own = model.place(site.node), model.ast_of(site.node)
-    inside = set() if own is None else set(subtree(own))
-    for record in _run(place.function, _of_pass(place, hot_path.loop)):
+def slow_call(model: Model, statement: ast.stmt, node: ast.expr | None) -> CallRecord | None:
+    """A call beside a part of a statement that takes seconds: it generates, saves, or goes over a whole loader."""
+    place, inside = model.place_of(statement), set() if node is None else set(subtree(node))
+    for record in _run(place.function, _of_pass(model, place)):
         if record.call not in inside and _leads_to_slow(model, record):
             return record
     return None
 
 
-def _of_pass(place: Place, loop: ast.stmt | None) -> Iterator[ast.stmt]:
+def _of_pass(model: Model, place: Place) -> Iterator[ast.stmt]:
     """The statements of the pass: around the place, before it, and after it up to where the pass may end early.
 
-    `loop` makes the pass; without one, it is a call of the function.
+    The loop over batches makes the pass; without one, it is a call of the function.
     """
     left = False
     yield place.statement
@@ -44,7 +44,8 @@ def _of_pass(place: Place, loop: ast.stmt | None) -> Iterator[ast.stmt]:
         if not left:
             yield from _until_left(each.block[each.position + 1 :])
         left = left or isinstance(each.block[-1], _LEAVES)
-        if each.parent is loop:
+        loop = each.parent if each.field == "body" and isinstance(each.parent, _LOOPS) else None
+        if loop is not None and model.loop_info(loop).kind is not LoopKind.OTHER:
             return
 
 
