@@ -9,7 +9,7 @@ import pytest
 from torchperf_lint import config
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.declare import Category, Rule
-from torchperf_lint.engine.findings import Severity
+from torchperf_lint.engine.findings import Confidence, Severity
 
 
 def _rule(code: str, name: str, default: bool = True) -> Rule:
@@ -68,6 +68,7 @@ def test_every_key_is_read(tmp_path):
         target-torchmetrics = "1.6.1"
         hot-functions = ["step"]
         loader-names = ["feed"]
+        min-confidence = "proven"
         per-file-ignores = { "tests/**" = ["TPL1"] }
         """,
     )
@@ -84,6 +85,7 @@ def test_every_key_is_read(tmp_path):
         target_torchmetrics=(1, 6, 1),
         hot_functions=("step",),
         loader_names=("feed",),
+        min_confidence=Confidence.PROVEN,
     )
     assert settings.target.torch == (2, 4)
     assert _codes(settings) == ["TPL101", "TPL201"]
@@ -132,6 +134,8 @@ def test_a_named_file_must_have_the_table(tmp_path):
         ("per_file_ignores = {}", "has no key `per_file_ignores`; the nearest is `per-file-ignores`"),
         ('select = "TPL1"', "`select`: must be a list of strings, not a string"),
         ("exclude = [1]", "`exclude`: must be a list of strings, not a list of other things"),
+        ('min-confidence = "sure"', "`min-confidence`: `sure` is not `proven` or `likely`"),
+        ("min-confidence = []", "`min-confidence`: `[]` is not `proven` or `likely`"),
         ("target-torch = 2.4", "`target-torch`: must be a string such as '2.4', not a number"),
         ('target-torch = "new"', "`target-torch`: `new` is not a version such as 2.13 or 1.6.2"),
         (

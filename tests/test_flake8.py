@@ -105,17 +105,17 @@ def test_selection_is_flake8s_and_opt_in_rules_stay_out_of_it(tmp_path, argument
 def test_our_options_are_taken_from_the_command_line_and_the_configuration(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
     options = ("target-torch = 2.4", "target-torchmetrics = 1.6.1", "hot-functions = step,run", "loader-names = feed")
-    config = "".join(f"torchperf-{option}\n" for option in options)
+    config = "".join(f"torchperf-{option}\n" for option in (*options, "min-confidence = proven"))
     report = (
         "import atexit; from torchperf_lint.flake8_plugin import Plugin; "
-        "atexit.register(lambda: print(Plugin.target, Plugin.hints)); "
+        "atexit.register(lambda: print(Plugin.least.value, Plugin.target, Plugin.hints)); "
         "from flake8.main.cli import main; raise SystemExit(main())"
     )
     (tmp_path / "setup.cfg").write_text(CONFIG + config)
     command = [sys.executable, "-c", report, "--config", "setup.cfg", "a.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split("Hints") == [
-        "Target(torch=(2, 4), torchmetrics=(1, 6, 1)) ",
+        "proven Target(torch=(2, 4), torchmetrics=(1, 6, 1)) ",
         "(hot_functions=('step', 'run'), loader_names=('feed',))\n",
     ]
     done = subprocess.run(
@@ -129,6 +129,7 @@ def test_our_options_are_taken_from_the_command_line_and_the_configuration(tmp_p
     [
         ("target-torch", "new", "`new` is not a version such as 2.13 or 1.6.2"),
         ("hot-functions", "step,a.", "`a.` is not a name such as `step` or `Engine.step`"),
+        ("min-confidence", "sure", "`sure` is not `proven` or `likely`"),
         ("loader-names", "feed()", "`feed()` is not a name such as `step` or `Engine.step`"),
     ],
 )

@@ -117,7 +117,7 @@ def test_the_level_is_an_option_and_a_setting(lint: Faced) -> None:
     assert found("--min-confidence", "likely") == ["likely", "proven"]
     status, _, err = lint("likely", "--min-confidence", "certain")
     assert (status, err.count("\n")) == (2, 1)
-    assert "`certain` is not one of proven, likely" in err
+    assert "`certain` is not `proven` or `likely`" in err
 
 
 def test_a_suppression_of_what_is_only_likely_is_not_unused(lint: Faced) -> None:

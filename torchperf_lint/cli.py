@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint import __version__
 from torchperf_lint.check import CLEAN, FAILED, STANDARD_INPUT, complain, run
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.findings import Confidence
+from torchperf_lint.engine.findings import BadConfidence, checked_confidence
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
 from torchperf_lint.report import COUNTABLE, FORMATS, printable
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import NoReturn, TextIO
 
     from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.engine.findings import Confidence
 
 INTERRUPTED, PIPE_CLOSED = 130, 141
 
@@ -227,10 +228,10 @@ def _globs(text: str) -> list[str]:
 
 
 def _confidence(text: str) -> Confidence:
-    levels = [each.value for each in Confidence]
-    if text not in levels:
-        raise argparse.ArgumentTypeError(f"`{text}` is not one of {', '.join(levels)}")
-    return Confidence(text)
+    try:
+        return checked_confidence(text)
+    except BadConfidence as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _version(text: str) -> Version:

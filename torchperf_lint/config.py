@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.findings import Confidence, Failure
+from torchperf_lint.engine.findings import BadConfidence, Confidence, Failure, checked_confidence
 from torchperf_lint.engine.globs import BadGlob, can_match, matcher
 from torchperf_lint.knowledge.hints import BadName, Hints, checked_names
 from torchperf_lint.knowledge.versions import BadVersion, Target, Version, parse_version
@@ -190,7 +190,7 @@ def _settings(path: str, table: dict[str, Any]) -> Settings:
             raise BadConfig(path, f"[tool.{TABLE}] has no key `{key}`; the nearest is `{near[0]}`")
         try:
             values[key.replace("-", "_")] = reader(value)
-        except (_WrongType, BadGlob, BadName, BadVersion, registry.UnknownSelector) as error:
+        except (_WrongType, BadConfidence, BadGlob, BadName, BadVersion, registry.UnknownSelector) as error:
             raise BadConfig(path, f"[tool.{TABLE}] `{key}`: {error}") from None
     return Settings(root=os.path.dirname(os.path.abspath(path)), **values)
 
@@ -242,13 +242,6 @@ def _version(value: Any) -> Version:
     return parse_version(value)
 
 
-def _confidence(value: Any) -> Confidence:
-    levels = [each.value for each in Confidence]
-    if value not in levels:
-        raise _WrongType(f"must be {' or '.join(map(repr, levels))}, not {value!r}")
-    return Confidence(value)
-
-
 def checked_selectors(selectors: Iterable[str]) -> tuple[str, ...]:
     """The selectors unchanged; raise registry.UnknownSelector for the first that names no rule."""
     checked = tuple(selectors)
@@ -273,5 +266,5 @@ _READERS = {
     "target-torchmetrics": _version,
     "hot-functions": _names,
     "loader-names": _names,
-    "min-confidence": _confidence,
+    "min-confidence": checked_confidence,
 }

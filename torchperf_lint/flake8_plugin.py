@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torchperf_lint import __version__
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import CACHE_FOLDER
-from torchperf_lint.engine.findings import Confidence, Failure
+from torchperf_lint.engine.findings import BadConfidence, Confidence, Failure, checked_confidence
 from torchperf_lint.engine.jobs import completed
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
@@ -97,15 +97,9 @@ class Plugin(_Checker):
         for name, text in (
             ("target-torch", "the torch version that the code runs on, such as 2.4"),
             ("target-torchmetrics", "the torchmetrics version that the code runs on, such as 1.6.1"),
+            ("min-confidence", "report proven findings only, or likely ones as well (default likely)"),
         ):
             manager.add_option(f"--torchperf-{name}", parse_from_config=True, help=text)
-        manager.add_option(
-            "--torchperf-min-confidence",
-            choices=[each.value for each in Confidence],
-            default=Confidence.LIKELY.value,
-            parse_from_config=True,
-            help="report proven findings only, or likely ones as well",
-        )
         for name, text in (
             ("hot-functions", "further functions that run in every training step"),
             ("loader-names", "further names that hold data loaders"),
@@ -133,11 +127,11 @@ class Plugin(_Checker):
             _Checker.target = Target(*(parse_version(text) if text else None for text in targets))
             names = (options.torchperf_hot_functions, options.torchperf_loader_names)
             _Checker.hints = Hints(*map(checked_names, names))
-        except (BadVersion, BadName) as error:
+            _Checker.least = checked_confidence(options.torchperf_min_confidence or Confidence.LIKELY.value)
+        except (BadConfidence, BadVersion, BadName) as error:
             from flake8.exceptions import ExecutionError
 
             raise ExecutionError(f"torchperf-lint: {error}") from None
-        _Checker.least = Confidence(options.torchperf_min_confidence)
         _Checker.looks_around = not options.torchperf_no_project
         _Checker.cache = None if options.torchperf_no_cache else _cache_folder(options.torchperf_cache_dir)
         named = tuple(

@@ -112,6 +112,18 @@ class Confidence(enum.Enum):
         return self is Confidence.PROVEN or least is Confidence.LIKELY
 
 
+class BadConfidence(ValueError):
+    """What a user gives is no level of confidence."""
+
+
+def checked_confidence(level: object) -> Confidence:
+    """The level of that name; raise BadConfidence for anything else."""
+    names = [each.value for each in Confidence]
+    if level not in names:
+        raise BadConfidence(f"`{level}` is not {' or '.join(f'`{name}`' for name in names)}")
+    return Confidence(level)
+
+
 class Because(NamedTuple):
     """One step of the evidence for a finding: a place (1-based row) and what it shows."""
 
