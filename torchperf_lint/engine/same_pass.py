@@ -105,8 +105,9 @@ def _has_loop(function: FunctionInfo) -> bool:
 
 
 def _walks_loader(model: Model, function: FunctionInfo) -> bool:
-    """Whether the function goes over a data loader."""
+    """Whether the function goes over a data loader, to its end."""
     home = model.home(function)
     return not function.is_generator and any(
-        owner is function and home.walks_loader(loop) for loop, owner in home.all_loops
+        owner is function and not isinstance(loop.body[-1], _LEAVES) and home.walks_loader(loop)
+        for loop, owner in home.all_loops
     )
