@@ -171,10 +171,13 @@ def _is_of_elements(model: Model, function: FunctionInfo, iterable: ast.expr, bi
 def _is_size(model: Model, function: FunctionInfo, number: ast.expr, bindings: int) -> bool:
     """`len(x)`, `x.shape[0]`, `x.size(0)`, or a name that is bound to one."""
     for node in subtree(number):
-        if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "numel"):
+        if isinstance(node, ast.Attribute) and node.attr == "shape":
             return True
-        if isinstance(node, ast.Call) and last_name(node.func) == "len" and node.args:
-            return _is_of_elements(model, function, node.args[0], bindings)
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in ("numel", "size"):
+                return True
+            if last_name(node.func) == "len" and node.args:
+                return _is_of_elements(model, function, node.args[0], bindings)
     return any(_is_size(model, function, each, bindings + 1) for each in _bound(function, number, bindings))
 
 
