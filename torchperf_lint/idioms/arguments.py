@@ -11,6 +11,7 @@ from torchperf_lint.syntax import cst, shape
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
+    from torchperf_lint.model.handles import FunctionInfo
 
 _CHANGES = frozenset("update setdefault pop popitem clear".split())
 
@@ -48,6 +49,17 @@ def given(model: Model, call: cst.Call, name: str, position: int | None = None) 
         if name in entries:
             return Given(entries[name])
     return Given(None)
+
+
+def passed(call: ast.Call, function: FunctionInfo, name: str) -> ast.expr | None:
+    """The argument for a parameter of the called function; None if unclear."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    position = function.parameter_names.index(name) - (function.self_name is not None)
+    if any(isinstance(argument, ast.Starred) for argument in call.args) or not 0 <= position < len(call.args):
+        return None
+    return call.args[position]
 
 
 def _may_change(model: Model, name: str) -> bool:

@@ -51,3 +51,21 @@ GIVE_DOUBLES = frozenset({"numpy.zeros", "numpy.ones", "numpy.empty", "numpy.eye
 
 KEEP_ARRAYS = frozenset("astype copy flatten ravel repeat reshape squeeze swapaxes transpose".split())
 """Methods of arrays that return an array."""
+
+GIVE_DIMENSIONS = frozenset(
+    "numpy." + name
+    for name in (
+        "arange argpartition argsort atleast_1d concatenate flatnonzero hstack lexsort linspace random.permutation "
+        "repeat tile vstack"
+    ).split()
+)
+"""Functions whose result is an array of at least one dimension, whatever they are given."""
+
+GIVE_PLACES = frozenset(
+    "numpy." + name
+    for name in (
+        "nonzero triu_indices tril_indices diag_indices triu_indices_from tril_indices_from diag_indices_from "
+        "mask_indices unravel_index"
+    ).split()
+)
+"""Functions that return a tuple of index arrays, one for each dimension."""

@@ -91,12 +91,15 @@ def binds_or_defers(node: cst.CSTNode) -> bool:
 
 
 def is_filled_text(node: cst.CSTNode) -> TypeGuard[cst.BinaryOperation]:
-    """Whether the node is `"... %s ..." % values`."""
-    return (
-        isinstance(node, cst.BinaryOperation)
-        and isinstance(node.operator, cst.Modulo)
-        and isinstance(node.left, (cst.SimpleString, cst.ConcatenatedString))
-    )
+    """Whether the node is `"... %s ..." % values`, or `("%s" * 2 + "%f") % values`."""
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo) and _is_text(node.left)
+
+
+def _is_text(node: cst.BaseExpression) -> bool:
+    """Whether the node is a string literal, or several repeated and put together."""
+    while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Multiply)):
+        node = node.left
+    return isinstance(node, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def is_literal(node: cst.BaseExpression | None, text: str) -> bool:

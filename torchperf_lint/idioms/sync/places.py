@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.handles import CallRecord
 
 _WHOLE = ("int", "uint")
-_BY_LIST = ("list",)
+_BY_LIST = ("list", "range")
 
 
 class Costly(NamedTuple):
@@ -40,7 +40,7 @@ class Costly(NamedTuple):
 def hot_places(model: Model) -> Iterator[Costly]:
     """The subscripts of tensors and the calls with sizes that wait, in every step."""
     for indexed in hot_subscripts(model, _is_on_device):
-        found = _by_part(indexed) or _by_number(indexed)
+        found = _by_part(model, indexed) or _by_number(indexed)
         if found is not None:
             by, part, because = found
             yield Costly(indexed.site, by, ast.unparse(part), indexed.hot_path, because, indexed)
@@ -57,7 +57,7 @@ def _is_on_device(node: ast.Subscript, values: Mapping[ast.expr, Value]) -> bool
     return held.holds_tensors and not held.mixed and held.device.on_accelerator
 
 
-def _by_part(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
+def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:
     for part in indexed.parts:
         bounds = [part.lower, part.upper, part.step] if isinstance(part, ast.Slice) else [part]
         for bound in bounds:
@@ -66,7 +66,7 @@ def _by_part(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | No
                 continue
             if _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool"):
                 return "read", bound, value.because
-            if not isinstance(part, ast.Slice) and _is_host_index(value):
+            if not isinstance(part, ast.Slice) and (_is_host_index(value) or _counts_up(model, indexed, part)):
                 return "copy", part, indexed.value(indexed.node.value).because
     return None
 
@@ -76,12 +76,26 @@ def _is_device_number(value: Value) -> bool:
 
 
 def _is_host_index(value: Value) -> bool:
-    """Whether the value is a list of numbers, or integers in a host tensor or in an array."""
-    if value.kind is Kind.CONTAINER:
-        return value.ref in _BY_LIST and value.element is not None and value.element.kind is Kind.NUMBER
-    return (
+    """Whether the value is a list of numbers, an array, a tuple of arrays, or integers in a host tensor."""
+    if value.kind is Kind.CONTAINER and value.element is not None:
+        is_list = value.ref in _BY_LIST and value.element.kind is Kind.NUMBER
+        return is_list or (value.ref == "tuple" and _is_array(value.element))
+    return _is_array(value) or (
         value.is_tensor and value.device is Device.CPU and (value.dtype or "").startswith(_WHOLE) and not value.scalar
     )
+
+
+def _is_array(value: Value) -> bool:
+    """Whether the value is an array, and not a number of one."""
+    return value.kind is Kind.NUMPY and value.scalar is False
+
+
+def _counts_up(model: Model, indexed: Indexed, part: ast.expr) -> bool:
+    """Whether the index is `torch.arange(n)` on the host, whatever `n` is: where it is an index, it has integers."""
+    if indexed.value(part).device is not Device.CPU:
+        return False
+    made = model.only_binding(indexed.function, part.id) if isinstance(part, ast.Name) else part
+    return isinstance(made, ast.Call) and model.value_in(indexed.function, made.func).ref == "torch.arange"
 
 
 def _by_number(indexed: Indexed) -> tuple[str, ast.expr, tuple[Because, ...]] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.knowledge.torch_api import GIVES_TENSOR, ONLY_TENSORS_HAVE
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
@@ -77,9 +78,55 @@ def _is_shown_call(model: Model, function: FunctionInfo, node: ast.Call, depth: 
 def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) -> bool:
     if name in names_sent_backward(function) or name in _used_as_tensors(model, function):
         return True
+    if not model.has(function):
+        return False
+    if name in function.parameter_names:
+        return _is_given_tensors(model, function, name, depth)
     # `n = max(n, 1)` does not change the kind of n.
     new = [value for value in model.all_bindings(function, name) if name not in names_in(value)]
-    return model.has(function) and bool(new) and all(is_shown(model, function, value, depth + 1) for value in new)
+    if new:
+        return all(is_shown(model, function, value, depth + 1) for value in new)
+    unpacked, bound = _unpacked(function, name), model.bindings(function, name)
+    return (
+        bool(unpacked)
+        and len(unpacked) + len(bound) == function.bound_names.count(name)
+        and not model.may_be_rebound(name)
+        and all(_gives_tensors(model, function, value, depth + 1) for value in unpacked)
+        and all(_is_none(value) or is_shown(model, function, value, depth + 1) for value in bound)
+    )
+
+
+def _is_given_tensors(model: Model, function: FunctionInfo, name: str, depth: int) -> bool:
+    """Whether every known call of the function hands it a shown tensor under this parameter, which keeps it."""
+    calls = model.callers(function) if model.bound_once(function, name) else ()
+    for record in calls:
+        given = passed(record.call, function, name)
+        if given is None or not is_shown(model.home(record.function), record.function, given, depth + 1):
+            return False
+    return bool(calls)
+
+
+def _unpacked(function: FunctionInfo, name: str) -> list[ast.Call]:
+    """The calls whose results are unpacked to the name: `values, places = x.max(dim=1)`."""
+    return [
+        node.value
+        for node in function.nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Tuple)
+        for target in node.targets[0].elts
+        if isinstance(target, ast.Name) and target.id == name
+    ]
+
+
+def _gives_tensors(model: Model, function: FunctionInfo, node: ast.Call, depth: int) -> bool:
+    """Whether the parts of what a call returns are shown: those of a function of torch, or of a tensor's method."""
+    callee = model.value_in(function, node.func)
+    if callee.kind is Kind.LIBRARY:
+        return (callee.ref or "").startswith("torch.")
+    return isinstance(node.func, ast.Attribute) and is_shown(model, function, node.func.value, depth + 1)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _used_as_tensors(model: Model, function: FunctionInfo) -> frozenset[str]:

@@ -62,10 +62,12 @@ def _names_file(node: ast.AST) -> bool:
 
 
 def _is_filled(node: ast.expr) -> bool:
-    """`"loss %f" % loss`, `"loss {}".format(loss)`."""
+    """`"loss %f" % loss`, `("%s" * 2 + "%f") % values`, `"loss {}".format(loss)`."""
     text: ast.expr | None = None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         text = node.left
+        while isinstance(text, ast.BinOp) and isinstance(text.op, (ast.Add, ast.Mult)):
+            text = text.left
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and last_name(node.func) == "format":
         text = node.func.value
     return isinstance(text, ast.Constant) and isinstance(text.value, str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.idioms.caches import runs_in_every_step
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
@@ -13,7 +14,7 @@ from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
-    from torchperf_lint.model.handles import CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.handles import ClassInfo, FunctionInfo
 
 _WRITERS = frozenset("fill sort partition put resize itemset setfield byteswap".split())
 
@@ -30,7 +31,7 @@ def is_table(model: Model, node: ast.expr, function: FunctionInfo, calls: int = 
             given is not None and is_table(model, given, record.function, calls + 1)
             for record in model.callers(function)
             if runs_in_every_step(model, record)
-            for given in [_given(record, function, node.id)]
+            for given in [passed(record.call, function, node.id)]
         )
     return _is_constant(model, node.id, function)
 
@@ -68,18 +69,6 @@ def _lasts(model: Model, cls: ClassInfo) -> bool:
     made = model.method(cls, "__init__")
     calls = [] if made is None else model.callers(made)
     return bool(calls) and not any(call.function.cls is cls or runs_in_every_step(model, call) for call in calls)
-
-
-def _given(record: CallRecord, function: FunctionInfo, name: str) -> ast.expr | None:
-    """The argument for a parameter of the function in a call; None if unclear."""
-    call = record.call
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    position = function.parameter_names.index(name) - (function.self_name is not None)
-    if any(isinstance(argument, ast.Starred) for argument in call.args) or not 0 <= position < len(call.args):
-        return None
-    return call.args[position]
 
 
 def _is_bound(function: FunctionInfo, name: str) -> bool:

@@ -103,7 +103,7 @@ class Value(NamedTuple):
 
     kind: Kind = Kind.UNKNOWN
     device: Device = Device.UNKNOWN
-    scalar: bool | None = None  # tensors: exactly one element, zero dimensions
+    scalar: bool | None = None  # tensors: exactly one element, zero dimensions; arrays: False if they have dimensions
     vector: bool | None = None  # tensors: exactly one dimension
     dtype: str | None = None  # float32, float64, float16, bfloat16, int64, int, bool, uint8 ... where it is evident
     origin: Origin | None = None  # of a loader's batches and of what is taken from them

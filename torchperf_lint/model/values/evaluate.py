@@ -301,6 +301,8 @@ class Evaluator:
         path = subscript_path(node)
         if path is not None and path in env:
             return env[path]
+        if base.kind is Kind.NUMPY and isinstance(node.slice, ast.Slice):
+            return base
         item = item_of(base, index, isinstance(node.slice, (ast.Slice, ast.Tuple)))
         return derived(item) if base.holds_tensors and not in_one_piece(node.slice, index) else item
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions, other_libraries, torch_api, torchmetrics_api
+from torchperf_lint.knowledge import conventions, numpy_api, other_libraries, torch_api, torchmetrics_api
 from torchperf_lint.model.domain.values import (
     INTEGER,
     NONE,
@@ -237,8 +237,10 @@ def library_call(
         return _image(name, first)
     if ref in other_libraries.SCORES and first.holds_tensors:
         return container(tensor_from([first])._replace(scalar=True, dtype="float"))
+    if ref in numpy_api.GIVE_PLACES:
+        return container(Value(Kind.NUMPY, scalar=False), ref="tuple")
     if ref.startswith("numpy."):
-        return Value(Kind.NUMPY)
+        return Value(Kind.NUMPY, scalar=False if ref in numpy_api.GIVE_DIMENSIONS else None)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):
         return NUMBER
     if root == "collections":
