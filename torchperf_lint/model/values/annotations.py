@@ -67,6 +67,18 @@ def annotated(
     return known
 
 
+def declared_names(function: FunctionInfo) -> dict[str, ast.expr]:
+    """The annotations of the function's local names: `rows: list[float] = []`."""
+    return function.index.note(
+        ("declared", function),
+        lambda: {
+            node.target.id: node.annotation
+            for node in function.nodes
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        },
+    )
+
+
 def _one_of(
     parts: Sequence[ast.expr], inference: ValueQuestions, frame: Frame | None, function: FunctionInfo | None
 ) -> Value | None:

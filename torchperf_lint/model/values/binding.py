@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import (
     STRING,
+    UNKNOWN,
     Kind,
     Origin,
     Value,
@@ -18,6 +19,7 @@ from torchperf_lint.model.domain.values import (
     with_fields,
 )
 from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.values.annotations import annotated, declared_names
 from torchperf_lint.model.values.host_uses import on_host
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.tensors import element_of
@@ -46,6 +48,8 @@ def bind(evaluator: ExpressionValues, target: ast.expr, value: Value, env: Env) 
         _store_item(target, index, value, env)
     if path is None:
         return
+    if isinstance(target, ast.Name) and value == UNKNOWN:
+        value = _declared(evaluator, target.id) or value
     if not isinstance(target, ast.Subscript):
         value = conventional(path.rpartition(".")[2], value)
         forget_parts(evaluator.frame, path, env)
@@ -53,6 +57,12 @@ def bind(evaluator: ExpressionValues, target: ast.expr, value: Value, env: Env) 
         value = value if shown is None else on_host(value, shown)
     hold(evaluator.frame, path, value, env)
     evaluator.frame.values[target] = value
+
+
+def _declared(evaluator: ExpressionValues, name: str) -> Value | None:
+    """The value that `batch: Batch` promises for every value that the name gets in the function."""
+    annotation = declared_names(evaluator.frame.function).get(name)
+    return None if annotation is None else annotated(annotation, evaluator.inference, evaluator.frame)
 
 
 def hold(frame: Frame, path: str, value: Value, env: Env) -> None:

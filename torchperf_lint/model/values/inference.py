@@ -19,6 +19,7 @@ from torchperf_lint.model.values import (
     host_uses,
     metrics,
     optimizers,
+    own_changes,
     parameters,
 )
 from torchperf_lint.model.values.devices import default_device, filled_since, moved_since
@@ -229,7 +230,8 @@ class ValueInference:
         for owner in self.lineage(cls):
             stores = owner.attributes.get(name)
             if stores:
-                value = join_all([self._stored(store) for store in stores if _is_bound(store, owner)])
+                bound = [store for store in stores if _is_bound(store, owner)]
+                value = own_changes.joined(self, cls, [(store, self._stored(store)) for store in bound])
                 if value.kind is Kind.CONTAINER and value.element is None:
                     value = attribute_lists.filled(self, value, self.lineage(cls), name)
                 if value.kind is Kind.UNKNOWN or holds_unknown(value):

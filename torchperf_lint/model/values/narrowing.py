@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
-from torchperf_lint.model.domain.values import NUMBER, UNKNOWN, Kind, Value
+from torchperf_lint.model.domain.values import NUMBER, UNKNOWN, Device, Kind, Value, text_names
 from torchperf_lint.model.syntax.effects import item_test
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.binding import hold
@@ -70,6 +70,8 @@ def asks_about_accelerator(test: ast.expr) -> bool:
     for node in subtree(test):
         text = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
         if text is not None and _ACCELERATOR_NAME.search(text.lower()):
+            return True
+        if isinstance(node, ast.Constant) and text_names(node.value) is Device.CUDA:
             return True
     return False
 

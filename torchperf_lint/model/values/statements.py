@@ -13,7 +13,7 @@ from torchperf_lint.model.syntax.effects import FUNCTIONS
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.syntax.slices import is_for_type_checkers
 from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters
-from torchperf_lint.model.values.annotations import annotated
+from torchperf_lint.model.values.annotations import annotated, declared_names
 from torchperf_lint.model.values.binding import bind
 from torchperf_lint.model.values.tensors import element_of
 from torchperf_lint.syntax.tree import children, subtree
@@ -297,7 +297,7 @@ class Runner:
     def _forgetting(self, env: Env, loop: ast.stmt) -> Env:
         """The environment without what the loop may change, except declared Python data."""
         kept = _without_stores(env, loop)
-        for name, annotation in _declared_names(self.frame.function).items():
+        for name, annotation in declared_names(self.frame.function).items():
             if kept.get(name) == UNKNOWN:
                 promised = annotated(annotation, self.inference, self.frame)
                 kept[name] = parameters.python_data(promised) or UNKNOWN
@@ -368,18 +368,6 @@ class Runner:
 
     def _global(self, node: ast.Global | ast.Nonlocal, env: Env) -> Env:
         return env
-
-
-def _declared_names(function: FunctionInfo) -> dict[str, ast.expr]:
-    """The annotations of the function's local names: `rows: list[float] = []`."""
-    return function.index.note(
-        ("declared", function),
-        lambda: {
-            node.target.id: node.annotation
-            for node in function.nodes
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-        },
-    )
 
 
 def names_sent_backward(function: FunctionInfo) -> frozenset[str]:

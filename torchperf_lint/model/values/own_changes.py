@@ -1,0 +1,82 @@
+"""Attributes that are set to themselves, changed: `self.x = self.x.to(device)`, `self.x = self.x[order]`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import torch_api
+from torchperf_lint.model.domain.values import Kind, Value, join, join_all
+from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.values.devices import moved
+from torchperf_lint.model.values.narrowing import asks_about_accelerator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torchperf_lint.model.domain.interfaces import ValueQuestions
+    from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo
+
+_MOVES = frozenset({"to", "cuda"})
+_KEEPS_TENSOR = _MOVES | torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"clone", "contiguous", "detach"}
+
+
+def joined(inference: ValueQuestions, cls: ClassInfo, stored: Sequence[tuple[AttributeStore, Value]]) -> Value:
+    """The join of what statements store in an attribute of the class.
+
+    A tensor that is reordered or viewed is still one, although a value that depends on itself is not known. One that
+    the constructor's own call moves is on the accelerator wherever other methods read it.
+    """
+    changes = {store: _change_in(store) for store, _ in stored} if len(stored) > 1 else {}
+    first = join_all(value for store, value in stored if changes.get(store) is None)
+    if not any(changes.values()) or not first.holds_tensors:
+        return join_all(value for _, value in stored)
+    for store, value in stored:
+        change = changes[store]
+        if change is not None:
+            later = _changed(inference, store.function, change, first) if value.kind is Kind.UNKNOWN else value
+            first = join(first, later, lean=_runs_when_made(inference, cls, store.function))
+    return first
+
+
+def _change_in(store: AttributeStore) -> list[ast.expr] | None:
+    """The calls and subscripts of `self.x = self.x[i].float()`, the last one first; None for anything else."""
+    statement = store.function.parents.get(store.target)
+    node = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+    found: list[ast.expr] = []
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Call) and _keeps_tensor(node)):
+        found.append(node)
+        node = node.value if isinstance(node, ast.Subscript) else node.func.value  # type: ignore[attr-defined]
+    is_itself = node is not None and dotted(node) is not None and dotted(node) == dotted(store.target)
+    return found if found and is_itself else None
+
+
+def _keeps_tensor(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _KEEPS_TENSOR
+
+
+def _changed(inference: ValueQuestions, function: FunctionInfo, change: list[ast.expr], tensor: Value) -> Value:
+    """The tensor after such calls and subscripts, of which only a move says where it is."""
+    tensor = tensor._replace(scalar=None, vector=None)
+    for node in reversed(change):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
+            given = [inference.value_below(function, each) for each in node.args]
+            named = {each.arg: inference.value_below(function, each.value) for each in node.keywords if each.arg}
+            tensor = moved(node, tensor, node.func.attr, given, named)
+    return tensor
+
+
+def _runs_when_made(inference: ValueQuestions, cls: ClassInfo, method: FunctionInfo) -> bool:
+    """Whether the constructor calls the method, always or if an accelerator is used."""
+    init = inference.method(cls, "__init__")
+    return init is not None and any(_is_call_of(record, method) and _always(record) for record in init.calls_made)
+
+
+def _is_call_of(record: CallRecord, method: FunctionInfo) -> bool:
+    return dotted(record.call.func) == f"{record.function.self_name}.{method.name}"
+
+
+def _always(record: CallRecord) -> bool:
+    """Whether no condition but one about the accelerator decides if the call runs."""
+    around = record.place.around()
+    return all(isinstance(each, ast.If) and asks_about_accelerator(each.test) for each in around)
