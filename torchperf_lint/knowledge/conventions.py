@@ -39,6 +39,9 @@ def stays_on_host(name: str) -> bool:
 HOST_TENSORS = frozenset({"batch_sizes"})
 """Names of tensors that stay on the host next to data on the device: the sizes in a PackedSequence."""
 
+BOUNDS_OF_SPACES = frozenset({"low", "high"})
+"""Attributes of a space of Gymnasium (`action_space.low`): arrays that never change."""
+
 MOVING_HELPERS = re.compile(r"(?:^|_)to_(cuda|gpu|device)$")
 """Functions that return their argument on the accelerator: `move_to_cuda(batch)`, `send_to_device(x, device)`."""
 

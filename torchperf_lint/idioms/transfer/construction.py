@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit, Safety
 from torchperf_lint.idioms import surroundings
-from torchperf_lint.idioms.caches import guards
+from torchperf_lint.idioms.arguments import passed
+from torchperf_lint.idioms.caches import guards, runs_in_every_step
 from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packed_kind, packs_host_data
 from torchperf_lint.idioms.transfer.tables import is_table
 from torchperf_lint.knowledge import torch_api
@@ -98,6 +99,27 @@ def may_be_size(model: Model, node: cst.BaseExpression) -> bool:
     return gives_size(meaning, lambda part: model.value_in(function, part)) is not False
 
 
+def packed_by_callers(model: Model, site: Site, node: cst.BaseExpression) -> str | None:
+    """The kind of host data that a call in every step hands over for the parameter; None if none is known to."""
+    function, name = model.function_of(site), shape.dotted(node)
+    if name not in function.parameter_names:
+        return None
+    rebound = [each for each in function.nodes if isinstance(each, ast.Name) and each.id == name]
+    if any(not isinstance(each.ctx, ast.Load) and each.lineno < site.rows[0] for each in rebound):
+        return None
+    for record in model.callers(function):
+        given = passed(record.call, function, name) if runs_in_every_step(model, record) else None
+        if given is not None:
+            value = model.value_in(record.function, given)
+            if value.kind is Kind.NUMBER:
+                return "a Python number"
+            if value.kind is Kind.NUMPY:
+                return "a NumPy array"
+            if packs_host_data(given, value):
+                return packed_kind(given, value)
+    return None
+
+
 def type_is_asked(model: Model, site: Site, node: cst.BaseExpression) -> bool:
     """Whether only some types of a name in the expression reach the site, perhaps not those that callers pass."""
     names = {name.value for name in shape.names_in(node)}
@@ -126,14 +148,15 @@ def moves_table(model: Model, move: Move) -> bool:
     """Whether the move copies `torch.from_numpy(table)` of a NumPy table that is made once and never changed."""
     node = move.moved
     while isinstance(node, cst.Call) and shape.method_name(node) in _EXACT_STEPS:
-        inner = shape.receiver(node)
+        is_function = (model.value(node.func).ref or "").startswith("torch.") and node.args
+        inner = node.args[0].value if is_function else shape.receiver(node)
         if inner is None:
             return False
         node = inner
     if not isinstance(node, cst.Call) or model.value(node.func).ref != "torch.from_numpy" or len(node.args) != 1:
         return False
     array = model.ast_of(node.args[0].value)
-    return array is not None and is_table(model, array, model.function_of(move.site))
+    return array is not None and is_table(model, array, model.function_of(move.site), is_array=True)
 
 
 def made_here(model: Model, move: Move, maker: Maker) -> tuple[Because, ...]:
