@@ -197,7 +197,9 @@ class _Tracer:
         return None if self._attributes_read.get(path, set()) & _TENSOR_WORDS else ()
 
     def _called(self, node: ast.Call) -> _Makers | None:
-        if any(keyword.arg in (None, "generator", "out", "device", "pin_memory") for keyword in node.keywords):
+        if any(keyword.arg in (None, "generator", "device", "pin_memory") for keyword in node.keywords):
+            return None
+        if any(keyword.arg == "out" and not self.makers(keyword.value) for keyword in node.keywords):
             return None
         callee = self._value(node.func)
         if callee.kind is Kind.LIBRARY:
