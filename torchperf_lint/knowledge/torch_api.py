@@ -353,6 +353,8 @@ MODULE_TENSORS = frozenset("weight bias running_mean running_var in_proj_weight"
 
 MODULE_DICT = "torch.nn.ModuleDict"
 
+MODULE = "torch.nn.Module"
+
 HOLDERS = frozenset("torch.nn." + name for name in "Module Sequential ModuleList ModuleDict".split())
 """Modules that have no attributes of their own but what a program puts into them."""
 

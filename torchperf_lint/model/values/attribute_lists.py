@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.domain.values import UNKNOWN, Value, join_all
+from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, join_all
 from torchperf_lint.model.syntax.effects import GROWERS
 from torchperf_lint.model.values.tensors import element_of
 
@@ -26,6 +26,17 @@ def filled(inference: ValueQuestions, held: Value, classes: list[ClassInfo], nam
         return held._replace(element=UNKNOWN, items=None)
     added = [_added(inference, record) for record in records]
     return held._replace(element=join_all(added)._replace(constant=None), items=None)
+
+
+def with_all_modules(inference: ValueQuestions, holder: Value, classes: list[ClassInfo], name: str) -> Value:
+    """A container of modules with what these classes add to it; with unknown modules if it may get others as well."""
+    records = [record for cls in classes for record in _growing(cls, name)]
+    if not records or holder.element is None or holder.element.kind is not Kind.MODULE:
+        return holder
+    if len(records) > bounds.MOST_CHOICES or not all(_is_own(record) and record.call.args for record in records):
+        return holder._replace(element=None, items=None)
+    added = join_all([holder.element, *(_added(inference, record) for record in records)])
+    return holder._replace(element=added if added.kind is Kind.MODULE else None, items=None)
 
 
 def _growing(cls: ClassInfo, name: str) -> Iterator[CallRecord]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeVar
 
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, frameworks, registries, value_flow
 from torchperf_lint.model.domain import provenance
@@ -234,6 +235,8 @@ class ValueInference:
                 value = own_changes.joined(self, cls, [(store, self._stored(store)) for store in bound])
                 if value.kind is Kind.CONTAINER and value.element is None:
                     value = attribute_lists.filled(self, value, self.lineage(cls), name)
+                if value.kind is Kind.MODULE and value.ref in torch_api.HOLDERS:
+                    value = attribute_lists.with_all_modules(self, value, self.lineage(cls), name)
                 if value.kind is Kind.UNKNOWN or holds_unknown(value):
                     value = parameters.declared(self, stores) or value
                 if value.kind is not Kind.UNKNOWN or value.device.on_accelerator or value.among:

@@ -76,7 +76,7 @@ def module_call(
         return loss if ref != "criterion" else loss._replace(kind=Kind.PYTREE)
     if ref in torch_api.SEVERAL_OUTPUT_MODULES:
         return container(Value(Kind.TENSOR, device, because=because), None, "tuple")
-    if ref.startswith("torch.nn.") and module.cls is None:
+    if ref.startswith("torch.nn.") and ref != torch_api.MODULE and module.cls is None:
         return Value(Kind.TENSOR, device, because=because)
     return Value(Kind.PYTREE, device, because=because)
 

@@ -23,6 +23,7 @@ from torchperf_lint.model.domain.values import (
     text_names,
 )
 from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.values import records
 from torchperf_lint.model.values.annotations import annotated
 from torchperf_lint.model.values.devices import as_device
 from torchperf_lint.model.values.name_heuristics import BATCH, conventional
@@ -57,7 +58,7 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
     everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     annotations = {each.arg: each.annotation for each in everything if each.annotation and each.arg in wanted}
     promises = {name: annotated(annotation, inference, None, function) for name, annotation in annotations.items()}
-    open_to_calls = {name for name in wanted if not _says_enough(promises.get(name))}
+    open_to_calls = {name for name in wanted if not _says_enough(inference, promises.get(name))}
     nothing: tuple[Env, set[str]] = ({}, set())
     by_calls, on_host = nothing
     if open_to_calls:
@@ -69,6 +70,8 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
         if name not in wanted:
             continue
         value = _as_loader(name, by_calls.get(name, UNKNOWN))
+        if (promises.get(name) or UNKNOWN).kind is Kind.INSTANCE and value.items is None:
+            value = UNKNOWN
         if _is_mere_attribute(value):
             value = python_data(promises.get(name)) or value
         if value.kind in (Kind.UNKNOWN, Kind.PYTREE) or holds_unknown(value):
@@ -103,9 +106,11 @@ def initial(inference: ValueQuestions, frame: Frame) -> Env:
     return env
 
 
-def _says_enough(promised: Value | None) -> bool:
-    """Whether the annotation alone decides the value: a string, or an object of a class."""
-    return promised is not None and promised.kind in (Kind.STRING, Kind.INSTANCE)
+def _says_enough(inference: ValueQuestions, promised: Value | None) -> bool:
+    """Whether the annotation alone decides the value: a string, or an object that holds no tensors by name."""
+    if promised is None or promised.kind is not Kind.INSTANCE:
+        return promised is not None and promised.kind is Kind.STRING
+    return promised.cls is None or not records.declares_tensors(inference, promised.cls)
 
 
 def _is_mere_attribute(value: Value) -> bool:

@@ -10,6 +10,7 @@ from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, 
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.spreading import is_starred
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
@@ -136,6 +137,20 @@ def _object(
     return with_fields(instance, held)
 
 
+def declares_tensors(inference: ValueQuestions, cls: ClassInfo) -> bool:
+    """Whether a dataclass or a named tuple has fields that its annotations say to be tensors."""
+    if not _is_dataclass(cls) and _NAMED_TUPLES.isdisjoint(inference.library_bases(cls)):
+        return False
+    annotations = [each.annotation for owner in inference.lineage(cls) for each in _fields(owner)]
+    return any(_names_tensor(annotation) for annotation in annotations)
+
+
+def _names_tensor(annotation: ast.expr) -> bool:
+    if isinstance(annotation, ast.Constant):
+        return isinstance(annotation.value, str) and "Tensor" in annotation.value
+    return any((last_name(part) or "").endswith("Tensor") for part in subtree(annotation) if isinstance(part, ast.expr))
+
+
 def _holds_tensors(value: Value) -> bool:
     while value.kind is Kind.CONTAINER and value.element is not None:
         value = value.element
@@ -149,11 +164,11 @@ def _is_dataclass(cls: ClassInfo) -> bool:
 
 def _declared(cls: ClassInfo) -> list[tuple[str, ast.expr | None]]:
     """The fields that the class body declares, in order, with their defaults."""
-    return [
-        (each.target.id, each.value)
-        for each in cls.node.body
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and _is_field(each.annotation)
-    ]
+    return [(each.target.id, each.value) for each in _fields(cls) if isinstance(each.target, ast.Name)]
+
+
+def _fields(cls: ClassInfo) -> list[ast.AnnAssign]:
+    return [each for each in cls.node.body if isinstance(each, ast.AnnAssign) and _is_field(each.annotation)]
 
 
 def _is_field(annotation: ast.expr) -> bool:

@@ -295,11 +295,15 @@ def item_of(base: Value, index: Value, sliced: bool) -> Value:
     if base.kind is Kind.NUMPY:
         return Value(Kind.NUMPY)
     if base.kind in (Kind.MODULE, Kind.METRIC):
-        held = inside_module(base, held_at(base, index))
-        if holds_metrics(held) or base.kind is Kind.METRIC:
-            return held
-        return Value(Kind.MODULE, base.device, because=base.because)
+        return _held_in(base, held_at(base, index))
     return Value(device=base.device, because=base.because) if base.device.on_accelerator else UNKNOWN
+
+
+def _held_in(holder: Value, held: Value) -> Value:
+    """What a container of modules or metrics holds: a module of unknown class where nothing else is known."""
+    held = inside_module(holder, held)
+    is_known = held.kind is Kind.MODULE or holds_metrics(held) or holder.kind is Kind.METRIC
+    return held if is_known else Value(Kind.MODULE, holder.device, because=holder.because)
 
 
 def holds_metrics(value: Value) -> bool:
@@ -344,9 +348,7 @@ def element_of(value: Value) -> Value:
     if value.kind is Kind.TENSOR:
         return value._replace(scalar=True if value.vector else None, vector=None)
     if value.kind is Kind.MODULE:
-        if value.element is not None and holds_metrics(value.element):
-            return inside_module(value, value.element)
-        return Value(Kind.MODULE, value.device, because=value.because)
+        return _held_in(value, value.element or UNKNOWN)
     if value.kind in (Kind.NUMPY, Kind.STRING):
         return Value(value.kind)
     return Value(device=value.device, because=value.because) if value.device.on_accelerator else UNKNOWN
