@@ -162,9 +162,9 @@ def _describe(model: Model, packing: _Packing) -> str | None:
         return "a Python number"
     if value.kind is Kind.NUMPY:
         return "a NumPy array"
-    is_asked = _holds_unknown(value) and type_is_asked(model, packing.site, packing.data)
-    packed = None if is_asked else packed_data(model, packing.data)
-    return packed or packed_by_callers(model, packing.site, packing.data)
+    if _holds_unknown(value) and type_is_asked(model, packing.site, packing.data):
+        return packed_by_callers(model, packing.site, packing.data)
+    return packed_data(model, packing.data)
 
 
 def _holds_unknown(value: Value) -> bool:
