@@ -9,7 +9,7 @@ from torchperf_lint.engine.findings import Because, Edit
 from torchperf_lint.idioms.transfer.transfers import MOVERS
 from torchperf_lint.idioms.writes import writes_of
 from torchperf_lint.model import bounds
-from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind
 from torchperf_lint.model.handles import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
@@ -18,22 +18,31 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.handles import AttributeStore, ClassInfo, FunctionInfo
+    from torchperf_lint.syntax import cst
 
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")
+_REFILL = frozenset("append extend insert update setdefault pop popitem clear remove".split())
 
 
 class PlainTensor(NamedTuple):
-    """A tensor built on the host that a module's constructor, and no other code, binds to an attribute."""
+    """A tensor built on the host that a module's constructor, and no other code, binds to an attribute.
+
+    `inside` says that the attribute is a list or a dict of such tensors.
+    """
 
     name: str
     cls: ClassInfo
     stores: tuple[AttributeStore, ...]
+    inside: bool
 
 
-def plain_tensor(model: Model, path: str, site: Site) -> PlainTensor | None:
-    """The tensor that `self.mask` names in a method of a module; None unless it is such a tensor."""
+def plain_tensor(model: Model, path: str, moved: cst.BaseExpression, site: Site) -> PlainTensor | None:
+    """The tensor that `self.mask` names in a method of a module, or one of `self.masks`; None for any other."""
     function = model.function_of(site)
+    walked = None if "." in path else _walked(function, model.ast_of(moved))
+    path = path if walked is None else walked
     owner, _, name = path.rpartition(".")
     cls = _class_around(function)
     if cls is None or owner != _self_name(function) or not model.makes_modules(cls):
@@ -46,15 +55,71 @@ def plain_tensor(model: Model, path: str, site: Site) -> PlainTensor | None:
     stores = tuple(holder.attributes[name])
     if any(each.function.name != "__init__" or each.function.cls is not holder for each in stores):
         return None
-    if not all(_is_plain(model, each) for each in stores) or _is_bound_elsewhere(model, name, lineage, stores):
+    kinds = {_plain_kind(model, each) for each in stores}
+    if len(kinds) != 1 or None in kinds or _is_bound_elsewhere(model, name, lineage, stores):
         return None
-    return PlainTensor(name, holder, stores)
+    inside = Kind.CONTAINER in kinds
+    if inside:
+        value = model.value(moved)
+        later = [method for each in lineage for method in each.methods.values() if method.name != "__init__"]
+        if not value.is_tensor or value.device is not Device.CPU or any(_is_refilled(each, name) for each in later):
+            return None
+    return PlainTensor(name, holder, stores, inside)
+
+
+def _walked(function: FunctionInfo, use: ast.expr | None) -> str | None:
+    """`self.masks` of a use of the name in `for mask in self.masks` or `for key, mask in self.masks.items()`."""
+    name = next((node.id for node in subtree(use) if isinstance(node, ast.Name)), None) if use is not None else None
+    around, parents = use, function.parents
+    while around is not None and name is not None:
+        loops = around.generators if isinstance(around, _COMPREHENSIONS) else [around]
+        for loop in loops:
+            if isinstance(loop, (ast.For, ast.comprehension)) and (places := _places(loop.target, name)):
+                return None if _is_rebound(loop, name, use) else _iterated(loop.iter, places[0])
+        around = parents.get(around)  # type: ignore[assignment]
+    return None
+
+
+def _places(target: ast.expr, name: str) -> list[int | None]:
+    """Where a loop's target binds the name: None for the whole target, else the place in the tuple."""
+    parts = list(enumerate(target.elts)) if isinstance(target, ast.Tuple) else [(None, target)]
+    return [place for place, part in parts if isinstance(part, ast.Name) and part.id == name]
+
+
+def _iterated(walked: ast.expr, place: int | None) -> str | None:
+    """The path of the list or dict whose elements a loop's target gets at this place."""
+    if isinstance(walked, ast.Call) and isinstance(walked.func, ast.Attribute) and not walked.args:
+        is_value = (walked.func.attr, place) in (("values", None), ("items", 1))
+        return dotted(walked.func.value) if is_value else None
+    if isinstance(walked, ast.Call) and dotted(walked.func) == "enumerate" and place == 1:
+        return dotted(walked.args[0]) if walked.args else None
+    return dotted(walked) if place is None else None
+
+
+def _is_rebound(loop: ast.For | ast.comprehension, name: str, use: ast.expr | None) -> bool:
+    """Whether the loop's body binds the name to something else before the use."""
+    body = loop.body if isinstance(loop, ast.For) else []
+    stores = (node for each in body for node in subtree(each) if isinstance(node, ast.Name) and node.id == name)
+    return use is not None and any(isinstance(each.ctx, ast.Store) and each.lineno < use.lineno for each in stores)
+
+
+def _is_refilled(method: FunctionInfo, name: str) -> bool:
+    """Whether a method changes which tensors are in the attribute: `self.masks[key] = mask`, `self.masks.append(x)`."""
+    path = f"{method.self_name}.{name}"
+    for node in method.nodes:
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and dotted(node.value) == path:
+            return True
+        func = node.func if isinstance(node, ast.Call) else None
+        if isinstance(func, ast.Attribute) and func.attr in _REFILL and dotted(func.value) == path:
+            return True
+    return False
 
 
 def kept_here(model: Model, tensor: PlainTensor) -> Because:
     """The place where the constructor binds it."""
     path = None if model.has(tensor.cls) else tensor.cls.path
-    return Because(tensor.stores[0].target.lineno, "built on the CPU and kept as a plain attribute", path)
+    says = "built on the CPU and kept " + ("in a list or a dict" if tensor.inside else "as a plain attribute")
+    return Because(tensor.stores[0].target.lineno, says, path)
 
 
 def _class_around(function: FunctionInfo) -> ClassInfo | None:
@@ -71,17 +136,21 @@ def _self_name(function: FunctionInfo) -> str | None:
     return None if around is None else around.self_name
 
 
-def _is_plain(model: Model, store: AttributeStore) -> bool:
-    """Whether the constructor stores a host tensor here that is no parameter."""
+def _plain_kind(model: Model, store: AttributeStore) -> Kind | None:
+    """The kind of what the constructor stores here: a host tensor that is no parameter, or a list or a dict of such."""
     statement = _statement_of(store)
     if statement is None:
-        return False
+        return None
     value = model.home(store.function).value_in(store.function, statement.value)
-    if value.kind is not Kind.TENSOR or value.mixed or value.device is not Device.CPU or value.ref is not None:
-        return False
-    return not any(
+    if value.kind is Kind.CONTAINER and value.element is None:
+        return value.kind  # the constructor fills it
+    held = value.element or UNKNOWN if value.kind is Kind.CONTAINER else value
+    if held.kind is not Kind.TENSOR or held.mixed or held.device is not Device.CPU or held.ref is not None:
+        return None
+    is_bound = any(
         isinstance(node, ast.keyword) and node.arg in ("requires_grad", "pin_memory") for node in subtree(statement)
     )
+    return None if is_bound else value.kind
 
 
 def _statement_of(store: AttributeStore) -> ast.Assign | None:
@@ -122,7 +191,7 @@ def _names(call: ast.Call, name: str) -> bool:
 
 def register(model: Model, tensor: PlainTensor) -> tuple[Edit, ...] | None:
     """Replace `self.mask = value` by `self.register_buffer("mask", value, persistent=False)`."""
-    if not model.has(tensor.cls) or _is_method(model, tensor) or _copy_is_written(model, tensor):
+    if tensor.inside or not model.has(tensor.cls) or _is_method(model, tensor) or _copy_is_written(model, tensor):
         return None
     edits: list[Edit] = []
     for store in tensor.stores:

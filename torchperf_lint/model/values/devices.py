@@ -131,8 +131,10 @@ def _are_same(one: Value, other: Value) -> bool:
         pairs = zip(one.items, other.items, strict=False)
         is_whole = one.kind is other.kind and one.ref == other.ref and len(one.items) == len(other.items)
         return is_whole and all(key == name and _are_same(item, held) for (key, item), (name, held) in pairs)
-    is_moved_in_place = one.kind is other.kind and one.kind in (Kind.MODULE, Kind.METRIC)
-    return is_moved_in_place and one.created is not None and one.created is other.created
+    if one.kind is not other.kind or one.kind not in (Kind.MODULE, Kind.METRIC, Kind.UNKNOWN):
+        return False
+    is_given = one.created is None and one.kind is not Kind.METRIC and (one.cls, one.ref) == (other.cls, other.ref)
+    return other.created is None if is_given else one.created is not None and one.created is other.created
 
 
 def default_device(index: Index) -> Device | None:

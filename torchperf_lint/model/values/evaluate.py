@@ -163,7 +163,7 @@ class Evaluator:
                     return module_attribute(base, name) if is_place else value
                 return Value(Kind.METHOD, element=base, ref=name, function=method)
             value = registries.held(base, name) or self.inference.attribute(base.cls, name)
-            if value.kind is not Kind.UNKNOWN:
+            if value.kind is not Kind.UNKNOWN or (value.device.on_accelerator and not value.among):
                 return inside_module(base, value)
             if value.among:
                 return (module_attribute(base, name) if kind is Kind.MODULE else value)._replace(among=value.among)

@@ -80,17 +80,20 @@ def mutate(
 
 
 def move(evaluator: ExpressionValues, node: ast.expr, env: Env) -> None:
-    """`agent.cuda()` as a statement: an object without such a method of its own is a module that moves in place."""
+    """`agent.cuda()` as a statement: an object without such a method of its own is a module that moves in place.
+
+    Of a value that is not known, it shows the device alone: nobody calls a tensor's `cuda` and drops what it returns.
+    """
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _MOVES:
         return
     path, values = dotted(node.func.value), evaluator.frame.values
     receiver, callee = values.get(node.func.value, UNKNOWN), values.get(node.func, UNKNOWN)
-    if path is None or receiver.kind is not Kind.INSTANCE or callee.function is not None:
+    if path is None or receiver.kind not in (Kind.INSTANCE, Kind.UNKNOWN) or callee.function is not None:
         return
     given = [values.get(each, UNKNOWN) for each in node.args]
     keywords = {each.arg or "**": values.get(each.value, UNKNOWN) for each in node.keywords}
-    module = moved(node, receiver._replace(kind=Kind.MODULE), node.func.attr, given, keywords)
-    hold(evaluator.frame, path, module, env)
+    module = receiver._replace(kind=Kind.MODULE) if receiver.kind is Kind.INSTANCE else receiver
+    hold(evaluator.frame, path, moved(node, module, node.func.attr, given, keywords), env)
 
 
 def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:

@@ -35,7 +35,7 @@ def unregistered_buffer_transfer(model: Model) -> Iterator[Finding]:
         path = shape.dotted(_whole(move.moved))
         if path is None or move.hot_path.loop is not None:
             continue
-        tensor = plain_tensor(model, path, move.site)
+        tensor = plain_tensor(model, path, move.moved, move.site)
         if tensor is None or filled_once(model, move.site):
             continue
         fields = {
