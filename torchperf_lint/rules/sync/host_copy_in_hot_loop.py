@@ -10,6 +10,7 @@ from torchperf_lint.idioms import conditions, habits, placing, surroundings
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
 from torchperf_lint.idioms.sync.coalesced import is_one_read
 from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
+from torchperf_lint.idioms.sync.hosttables import hot_fillings
 from torchperf_lint.idioms.sync.hostwork import worked_on_at_once
 from torchperf_lint.idioms.sync.kept import goes_backward_behind, is_never_written
 from torchperf_lint.idioms.sync.numpywork import is_fetch
@@ -52,10 +53,19 @@ _JOINS = {
     message="`{copy}` copies from the device and waits for it {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
-    triggers=((".cpu", ".numpy", ".tolist", '"cpu"', "'cpu'", "cpu(", "numpy(", "np(", "host("),),
+    triggers=(
+        # A tensor on the host that is filled part by part is made by one of the last four.
+        (
+            *(".cpu", ".numpy", ".tolist", '"cpu"', "'cpu'", "cpu(", "numpy(", "np(", "host("),
+            *("zeros(", "ones(", "empty(", "full("),
+        ),
+    ),
 )
 def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
-    """The first copy of each chain `x.detach().cpu().numpy()`, unless the value becomes a single number."""
+    """The first copy of each chain `x.detach().cpu().numpy()`, unless the value becomes a single number.
+
+    What is written into a tensor on the host is copied as well.
+    """
     for site, copied, says in _copies(model):
         hot_path = model.hot_path(site)
         because = model.on_device(copied)
@@ -68,6 +78,11 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
         fix = None if says else _collect_on_device(model, site)
         fields = {"copy": model.brief(site.node), "where": hot_path.where}
         yield Finding(site, (*because, *says, *hot_path.because), fix, fields)
+    for filled in hot_fillings(model):
+        hot_path = model.hot_path(filled.site)
+        if hot_path is not None and not _is_deliberate(model, filled.site, hot_path):
+            fields = {"copy": filled.write, "where": hot_path.where}
+            yield Finding(filled.site, (*filled.because, *hot_path.because), None, fields)
 
 
 def _copies(model: Model) -> Iterator[tuple[Site, cst.BaseExpression, tuple[Because, ...]]]:
