@@ -294,11 +294,18 @@ class _Tracer:
             bound = self._binding(store)
             if bound is None or (not self._depth and not self._owner.is_hot(self._statement(store))):
                 return None
-            makers = self.makers(bound)
+            is_empty = isinstance(bound, ast.List) and not bound.elts
+            makers = self._all(self._appended(name.id)) if is_empty else self.makers(bound)
             if makers is None:
                 return None
             found += makers
         return found or None
+
+    def _appended(self, name: str) -> Iterator[ast.expr]:
+        """What the function appends to a list of that name."""
+        for node in self._parents:
+            if isinstance(node, ast.Call) and dotted(node.func) == f"{name}.append":
+                yield from node.args
 
     def _stores(self, name: ast.Name) -> Iterator[ast.Name]:
         """The places that bind the name and may run before it is read here."""
@@ -310,8 +317,22 @@ class _Tracer:
             repeated = any(loop.lineno <= store.lineno <= (loop.end_lineno or 0) for loop in again)
             on_device = self._value(store).device.on_accelerator
             same_statement = self._statement(store) is self._statement(name) and not repeated
-            if (before or repeated) and not on_device and not same_statement:
+            excluded = not repeated and self._exclude_each_other(store, name)
+            if (before or repeated) and not on_device and not same_statement and not excluded:
                 yield store
+
+    def _exclude_each_other(self, one: ast.AST, other: ast.AST) -> bool:
+        """Whether the nodes stand in different branches of an `if`."""
+        arms = {id(around): self._arm(around, one) for around in self._around(one) if isinstance(around, ast.If)}
+        others = [(id(each), self._arm(each, other)) for each in self._around(other) if isinstance(each, ast.If)]
+        return any(id_ in arms and {arm, arms[id_]} == {"body", "orelse"} for id_, arm in others)
+
+    def _arm(self, test: ast.If, node: ast.AST) -> str:
+        """The field of the `if` that holds the node."""
+        child = node
+        while self._parents[child] is not test:
+            child = self._parents[child]
+        return "test" if child is test.test else "body" if child in test.body else "orelse"
 
     def _binding(self, store: ast.Name) -> ast.expr | None:
         """The expression that a name is bound to, or (with several names) whose parts it is bound to."""
@@ -342,8 +363,17 @@ class _Tracer:
         if name in seen:
             return True
         seen.add(name)
-        loads = [node for node in self._names if node.id == name and isinstance(node.ctx, ast.Load)]
+        nodes = [node for node in self._names if node.id == name]
+        stores = [each for each in nodes if isinstance(each.ctx, ast.Store)]
+        made = [each for each in stores if self._gives_made(self._binding(each))]
+        loads = [each for each in nodes if isinstance(each.ctx, ast.Load) and not self._reads_other(each, stores, made)]
         return all(self._value(load).device.on_accelerator or self._serves(load, seen) for load in loads)
+
+    def _reads_other(self, load: ast.Name, stores: list[ast.Name], made: list[ast.Name]) -> bool:
+        """Whether a read gets what its own branch binds, where other branches bind what is made on the host."""
+        if not made or not all(self._exclude_each_other(each, load) for each in made):
+            return False
+        return any(each.lineno < load.lineno and not self._exclude_each_other(each, load) for each in stores)
 
     def _serves(self, load: ast.Name, seen: set[str]) -> bool:
         """Whether one read of a name ends in a move, in the tensor's own shape, or in names that do."""
@@ -358,7 +388,7 @@ class _Tracer:
             if isinstance(parent, ast.Attribute):
                 call = self._parents[parent]
                 moves = parent.attr in _MOVERS and isinstance(call, ast.Call) and not self._gives_made(call)
-                if moves or parent.attr in _SHAPE_ONLY:
+                if moves or parent.attr in _SHAPE_ONLY or parent.attr == "append":
                     return True
                 parent = call if isinstance(call, ast.Call) and call.func is parent else parent
             elif isinstance(parent, ast.Subscript) and parent.slice is node and self._on_device(parent.value):
@@ -380,7 +410,7 @@ class _Tracer:
         owner = target.value if isinstance(target, ast.Subscript) else target
         return isinstance(owner, ast.Name) and self._serves_moves(owner.id, seen)
 
-    def _gives_made(self, node: ast.AST) -> bool:
+    def _gives_made(self, node: ast.AST | None) -> bool:
         return isinstance(node, ast.expr) and bool(self.makers(node))
 
     def _on_device(self, node: ast.expr) -> bool:
