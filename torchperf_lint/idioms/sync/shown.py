@@ -12,7 +12,7 @@ from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.knowledge.torch_api import GIVES_TENSOR, ONLY_TENSORS_HAVE
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import last_name, names_in, names_sent_backward
+from torchperf_lint.model.handles import dotted, last_name, names_in, names_sent_backward
 
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
@@ -86,6 +86,9 @@ def _is_shown_name(model: Model, function: FunctionInfo, name: str, depth: int) 
     new = [value for value in model.all_bindings(function, name) if name not in names_in(value)]
     if new:
         return all(is_shown(model, function, value, depth + 1) for value in new)
+    walked = _walked(function, name)
+    if walked and len(walked) == _times_stored(function, name):
+        return all(is_shown(model, function, each, depth + 1) for each in walked)
     unpacked, bound = _unpacked(function, name), model.bindings(function, name)
     return (
         bool(unpacked)
@@ -104,6 +107,28 @@ def _is_given_tensors(model: Model, function: FunctionInfo, name: str, depth: in
         if given is None or not is_shown(model.home(record.function), record.function, given, depth + 1):
             return False
     return bool(calls)
+
+
+def _walked(function: FunctionInfo, name: str) -> list[ast.expr]:
+    """What loops and comprehensions walk over to bind the name: `ids` in `for token in ids`, `enumerate(ids)`."""
+    loops = [node for node in function.nodes if isinstance(node, (ast.For, ast.comprehension))]
+    pairs = [pair for loop in loops for pair in _pairs(loop.target, loop.iter)]
+    return [over for part, over in pairs if isinstance(part, ast.Name) and part.id == name]
+
+
+def _pairs(target: ast.expr, over: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """The targets of a loop, each with what it walks over."""
+    if not isinstance(target, ast.Tuple):
+        return [(target, over)]
+    if isinstance(over, ast.Call) and dotted(over.func) == "enumerate" and over.args and len(target.elts) > 1:
+        return _pairs(target.elts[1], over.args[0])
+    is_zip = isinstance(over, ast.Call) and dotted(over.func) == "zip"
+    return list(zip(target.elts, over.args, strict=False)) if is_zip else []  # type: ignore[attr-defined]
+
+
+def _times_stored(function: FunctionInfo, name: str) -> int:
+    names = [node for node in function.nodes if isinstance(node, ast.Name) and node.id == name]
+    return sum(isinstance(node.ctx, ast.Store) for node in names)
 
 
 def _unpacked(function: FunctionInfo, name: str) -> list[ast.Call]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
 from torchperf_lint.idioms.sync.reads import element_reads
+from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from torchperf_lint.idioms.sync.reads import HostRead
     from torchperf_lint.model import Model
+
+_MAKERS = (*torch_api.HOST_DATA_FACTORIES, *torch_api.LEGACY_FACTORIES)
 
 
 @rule(
@@ -27,14 +30,28 @@ if TYPE_CHECKING:
     severity=Severity.ERROR,
     rate=Rate.SEVERAL,
     fix=Safety.SAFE,
-    triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS)), "for "),
+    triggers=((".item", *(f"{ending}(" for ending in READER_ENDINGS), "tensor(", "Tensor("), "for "),
 )
 def per_element_sync(model: Model) -> Iterator[Finding]:
-    """Comprehensions and loops that read each element of a device tensor, or each tensor of a container."""
+    """Comprehensions and loops that read each element of a device tensor, or each tensor of a container.
+
+    A tensor on the host that is made of a list of device tensors reads each of them, too.
+    """
     for read in element_reads(model):
         fields = {"read": model.brief(read.site.node), "unit": read.sink}
         fix = None if read.by_helper else _all_at_once(model, read)
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
+    for site in model.calls(*_MAKERS, hot=True, near_device=False):
+        hot_path = model.hot_path(site)
+        # With a device, the tensor is made of Python data: TPL202.
+        if hot_path is None or not site.node.args or model.value(site.node).device.on_accelerator:
+            continue
+        listed = site.node.args[0].value
+        held = model.value(listed).element
+        if model.value(listed).kind is Kind.CONTAINER and held is not None and held.is_tensor:
+            fields = {"read": model.brief(site.node), "unit": f"element of `{model.brief(listed)}`"}
+            if held.device.on_accelerator:
+                yield Finding(site, (*held.because, *hot_path.because), None, fields)
 
 
 def _all_at_once(model: Model, read: HostRead) -> Fix | None:
