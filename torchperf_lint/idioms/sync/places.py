@@ -66,7 +66,10 @@ def _by_part(model: Model, indexed: Indexed) -> tuple[str, ast.expr, tuple[Becau
                 continue
             if _is_device_number(value) and (isinstance(part, ast.Slice) or value.dtype != "bool"):
                 return "read", bound, value.because
-            if not isinstance(part, ast.Slice) and (_is_host_index(value) or _counts_up(model, indexed, part)):
+            if isinstance(part, ast.Slice):
+                continue
+            is_list = len(indexed.parts) > 1 and _is_some_list(value)
+            if is_list or _is_host_index(value) or _counts_up(model, indexed, part):
                 return "copy", part, indexed.value(indexed.node.value).because
     return None
 
@@ -83,6 +86,12 @@ def _is_host_index(value: Value) -> bool:
     return _is_array(value) or (
         value.is_tensor and value.device is Device.CPU and (value.dtype or "").startswith(_WHOLE) and not value.scalar
     )
+
+
+def _is_some_list(value: Value) -> bool:
+    """Whether the value is a list of nobody knows what: beside other indices, none but integers can be in it."""
+    held = value.element
+    return value.kind is Kind.CONTAINER and value.ref == "list" and (held is None or held.kind is Kind.UNKNOWN)
 
 
 def _is_array(value: Value) -> bool:
