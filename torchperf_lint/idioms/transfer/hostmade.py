@@ -355,6 +355,7 @@ class _Tracer:
                     names[name.id] = None
                     bound = (self._binding(store) for store in self._stores(name))
                     pending += [each for each in bound if each is not None]
+                    pending += self._appended(name.id)
         seen: set[str] = set()
         return all(self._serves_moves(name, seen) for name in names)
 
