@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
+from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.reads import element_reads
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
@@ -50,7 +51,7 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
         held = model.value(listed).element
         if model.value(listed).kind is Kind.CONTAINER and held is not None and held.is_tensor:
             fields = {"read": model.brief(site.node), "unit": f"element of `{model.brief(listed)}`"}
-            if held.device.on_accelerator:
+            if held.device.on_accelerator and not filled_once(model, site):
                 yield Finding(site, (*held.because, *hot_path.because), None, fields)
 
 
