@@ -405,8 +405,8 @@ LOST = {
     ),
     "element": (
         """
-        def f(parts):
-            parts.cuda()
+        def f(parts, model):
+            model.cuda()
             for part in parts:
                 print(part)  # here
         """,
