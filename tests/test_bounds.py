@@ -55,6 +55,8 @@ IN_PROJECTS = [
     ),
     ("MOST_FILES", 0, "called_by_default", "TPL201", ""),
     ("MOST_FILES_DEFINING", 0, "by_hierarchy", "TPL101 x2", ""),
+    ("FEWEST_LETTERS", 99, "looked_up_by_name", "TPL101", ""),
+    ("MOST_CALLS_TO_TEXT", 0, "looked_up_by_name", "TPL102", "TPL101"),
     ("MOST_PLACES_OF_VALUE", 1, "objects_called", "TPL101 x3", ""),
     ("MOST_CALLS_HANDING", 0, "handed_over", "", "TPL101 x4"),
     ("MOST_WAYS_OF_VALUE", 1, "handed_over", "TPL101 x3", ""),

@@ -151,6 +151,29 @@ def test_names_before_a_parenthesis_are_called() -> None:
     assert symbols_of(code.encode()).called == {"a", "c", "d", "g"}
 
 
+@pytest.mark.parametrize(
+    ("code", "lookups"),
+    [
+        ('getattr(self, "on_end")(x)', {"on_end"}),
+        ('getattr(self.model, f"{stage}_step")(x)', {"*_step"}),
+        ("getattr(hooks[0], 'on_' + event)", {"on_*"}),
+        ('getattr(self, event + "_end", None)', {"*_end"}),
+        ('getattr(self, "%s_step" % stage)', {"*_step"}),
+        ("getattr(callback, event)", {"*"}),
+        ("setattr(self, name, 1); target(self, name)", set()),
+    ],
+)
+def test_names_that_are_looked_up(code: str, lookups: set[str]) -> None:
+    assert symbols_of(code.encode()).lookups == lookups
+
+
+def test_names_of_several_words_in_strings() -> None:
+    code = (
+        b'fire("on_end"); kind = "big_one"\nprint("no name_here", d["a_key"], "word")\nfor e in ("a_b", \'c_d\'): pass'
+    )
+    assert symbols_of(code).texts == {"on_end", "big_one", "a_b", "c_d"}
+
+
 def test_functions_that_may_call_what_they_are_given() -> None:
     code = """
 def run(loader, step=None, *, hook: Callable[[int], None] = noop):

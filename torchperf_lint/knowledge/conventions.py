@@ -11,6 +11,11 @@ LOADER_WRAPPERS = frozenset(
 )
 """Calls that iterate over their argument."""
 
+BATCH_ITERATORS = re.compile(
+    r"(?:loader|data|batch|batches)_?iter|^(?:train|val|valid|test|eval)_?iter|^(?:batches|prefetcher)$"
+)
+"""Names of iterators over a loader."""
+
 MODEL_NAMES = frozenset(
     "model net network student teacher generator discriminator encoder decoder backbone unet vae ema_model netG netD "
     "text_encoder image_encoder policy critic actor model_engine ddp_model model_without_ddp".split()

@@ -70,6 +70,12 @@ MOST_FILES_DEFINING = 16
 MOST_FILES = 16
 """Files that one search reads, e.g. for calls that are handed a function, or for a file's neighbours."""
 
+FEWEST_LETTERS = 3
+"""A name that is composed at run time shows as many letters, or it may be any name."""
+
+MOST_CALLS_TO_TEXT = 3
+"""Calls over which a name that is looked up is followed back to the string that a caller passes."""
+
 MOST_BYTES_LOADED = 12_000_000
 """Bytes of source whose trees stay in memory; a tree takes twenty to forty times its source."""
 

@@ -24,7 +24,7 @@ from torchperf_lint.syntax.identity import digest_of
 if TYPE_CHECKING:
     from torchperf_lint.model.analyzed_file import AnalyzedFile
     from torchperf_lint.model.project.exports import Meaning
-    from torchperf_lint.model.project.symbol_index import Hop
+    from torchperf_lint.model.project.module_resolver import Hop
     from torchperf_lint.model.syntax.index import CallRecord
     from torchperf_lint.syntax.source import Source
 
@@ -210,8 +210,8 @@ class Program(LoadedFiles):
         assert cls is not None
         lineage = self.inference(function.index, 0).lineage(cls)
         family = {self._key(each.index) for each in lineage}
-        # Who knows only a base class calls a method of it by way of one without a body there.
-        known_by = {own, *(self._key(each.index) for each in lineage if _declares(each, name))}
+        # Who knows only a base class calls a method of it by way of the one there.
+        known_by = {own, *(self._key(each.index) for each in lineage if name in each.methods)}
         from torchperf_lint.model.callgraph.registries import registries_of
 
         # Who knows only a registry that the class is in calls what this has built.
@@ -249,10 +249,26 @@ class Program(LoadedFiles):
         key = self._key(index)
         return bool(self._ask(key, "naming", name, key))
 
+    def looking_up(self, name: str, index: Index) -> list[AnalyzedFile]:
+        """The files that may look up an attribute of that name; the query is recorded for the index's file."""
+        keys = self._ask(self._key(index), "looking_up", name)
+        return [analyzed for analyzed in map(self.analyzed, keys) if analyzed is not None]
+
+    def may_be_looked_up(self, name: str, index: Index) -> bool:
+        """Whether some file may look up an attribute of that name; the query is recorded for the index's file."""
+        return bool(self._ask(self._key(index), "looking_up", name))
+
     def calling_class(self, cls: ClassInfo) -> list[AnalyzedFile]:
         """The other files that import the class by its name and may call it; none if there are too many."""
         own = self._key(cls.index)
         keys = self._ask(own, "calling_imported", cls.name, own)
+        imported = [key for key in keys if self._imports(key, cls.name, cls)] if len(keys) <= bounds.MOST_FILES else []
+        return [analyzed for analyzed in map(self.analyzed, imported) if analyzed is not None]
+
+    def naming_class(self, cls: ClassInfo) -> list[AnalyzedFile]:
+        """The other files that import the class; none if too many may."""
+        own = self._key(cls.index)
+        keys = self._ask(own, "importing_it", cls.name, own)
         imported = [key for key in keys if self._imports(key, cls.name, cls)] if len(keys) <= bounds.MOST_FILES else []
         return [analyzed for analyzed in map(self.analyzed, imported) if analyzed is not None]
 
@@ -339,8 +355,3 @@ def _file_of(meaning: Meaning | None) -> Index | None:
     if isinstance(meaning, Variable):
         return meaning.home
     return meaning.index if isinstance(meaning, (FunctionInfo, ClassInfo)) else None
-
-
-def _declares(cls: ClassInfo, name: str) -> bool:
-    """Whether the class declares the method without a body."""
-    return name in cls.methods and cls.methods[name].is_abstract

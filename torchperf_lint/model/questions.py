@@ -114,7 +114,14 @@ class Model(SiteModel):
 
     def hot_path(self, site: Site) -> HotPath | None:
         """The loop, hook or call path that runs the site in every step; None if not hot, unknown or sampled."""
-        return self.hot_path_of(self.statement_of(site.node))
+        statement = self.statement_of(site.node)
+        part = self.ast_of(site.node) if statement in self._index.lambdas else None
+        return self.hot_path_of(statement) if part is None else self._frequency.of_part(statement, part)
+
+    def runs_in_calls(self, site: Site) -> bool:
+        """Whether the site is in a lambda whose calls are known, and runs in these rather than with its statement."""
+        node = self.ast_of(site.node)
+        return node is not None and self._frequency.runs_in_calls(self.statement_of(site.node), node)
 
     def in_lightning_module(self, site: Site) -> bool:
         """Whether the site is in a method of a LightningModule."""

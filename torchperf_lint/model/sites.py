@@ -138,7 +138,7 @@ class SiteModel(FrequencyModel):
         ):
             if hot and not self._frequency.may_be_hot(record.statement):
                 continue
-            if not wanted(record) or (hot and not self.is_hot(record.statement, near_device)):
+            if not wanted(record) or (hot and not self.is_hot(record.statement, near_device, record.call)):
                 continue
             if hot and self._frequency.guarded_in_expression(record.statement, record.call):
                 continue
@@ -165,15 +165,21 @@ class SiteModel(FrequencyModel):
             found = among(statement, function)
             values = self.values_in(function, statement) if found else {}
             for node in found:
-                hot_path = self.hot_path_of(runs) if wanted(node, values) else None
+                hot_path = self._frequency.of_part(runs, node) if wanted(node, values) else None
                 if hot_path is not None and not self._frequency.guarded_in_expression(statement, node):
                     yield HotExpression(node, statement, function, values, hot_path)
 
-    def is_hot(self, statement: ast.stmt, near_device: bool = True) -> bool:
-        """Whether the statement runs in every step. Cheap checks come first: finding callers reads other files."""
+    def is_hot(self, statement: ast.stmt, near_device: bool = True, part: ast.expr | None = None) -> bool:
+        """Whether the statement, or this part of it, runs in every step.
+
+        Cheap checks come first: finding callers reads other files.
+        """
         if self._inference.cpu_only or not self._frequency.may_be_hot(statement):
             return False
-        return (not near_device or self._is_near_device(statement)) and self._frequency.of(statement) is not None
+        if near_device and not self._is_near_device(statement):
+            return False
+        hot_path = self._frequency.of(statement) if part is None else self._frequency.of_part(statement, part)
+        return hot_path is not None
 
     def _is_near_device(self, statement: ast.stmt) -> bool:
         """Whether an expression in the statement itself is on an accelerator: otherwise it waits for nothing."""

@@ -10,13 +10,14 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.model.domain.flows import still_handed
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.reveal import describe
+from torchperf_lint.model.syntax.index import CallRecord
 from torchperf_lint.why.answer import HowOften
 from torchperf_lint.why.inside import is_batch_loop, is_epoch_loop
 
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.flows import Handing
     from torchperf_lint.model.domain.frequency import Loop
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallSite, FunctionInfo
     from torchperf_lint.why.inside import Inside
 
 _MOST_FUNCTIONS = 60
@@ -30,7 +31,7 @@ class _Way(NamedTuple):
     `handed` are the calls that must come next, because they hand over what the way has called.
     """
 
-    calls: tuple[tuple[CallRecord, bool], ...] = ()
+    calls: tuple[tuple[CallSite, bool], ...] = ()
     steps: tuple[Because, ...] = ()
     loop: int | None = None
     handed: tuple[Handing, ...] = ()
@@ -106,8 +107,8 @@ def _ends_above(
     for (record, says, handed), reaches in inside.calls_of(current, way.handed):
         if record.function is current:
             continue
-        step = _at(record.function, record.call.lineno, says or f"`{current.name}` is called here")
-        if not reaches:
+        step = _at(record.function, record.node.lineno, says or f"`{current.name}` is called here")
+        if isinstance(record, CallRecord) and not reaches:
             ends += _by_name_only(inside, record, current, way)
             continue
         calls = (*way.calls, (record, not says))

@@ -13,6 +13,7 @@ from torchperf_lint.model.frequency import settings
 from torchperf_lint.model.frequency.branches import Step, calls_own_method, demands
 from torchperf_lint.model.frequency.execution import _AS_THE_FUNCTION, ExecutionFrequency
 from torchperf_lint.model.project.exports import Imported, Variable
+from torchperf_lint.model.syntax.index import CallRecord
 from torchperf_lint.syntax.site import first_row
 from torchperf_lint.syntax.tree import children
 
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.flows import Handing, PossibleCall
     from torchperf_lint.model.domain.frequency import Loop, LoopInfo
     from torchperf_lint.model.domain.values import Value
-    from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, Place
+    from torchperf_lint.model.syntax.index import (
+        AttributeStore,
+        CallSite,
+        ClassInfo,
+        FunctionInfo,
+        Index,
+        Place,
+    )
     from torchperf_lint.syntax.site import Site
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -156,21 +164,20 @@ class Inside:
             for call in home.calls_of(function, handed)
         ]
 
-    def arrives(self, statement: ast.stmt, function: FunctionInfo, way: tuple[tuple[CallRecord, bool], ...]) -> bool:
+    def arrives(self, statement: ast.stmt, function: FunctionInfo, way: tuple[tuple[CallSite, bool], ...]) -> bool:
         """Whether the arguments of a chain of calls, which leads outwards, allow the statement to be reached."""
         return demands(statement, function, tuple(Step(record, shows) for record, shows in way)) is not None
 
-    def is_never_so(
-        self, statement: ast.stmt, function: FunctionInfo, way: tuple[tuple[CallRecord, bool], ...]
-    ) -> bool:
+    def is_never_so(self, statement: ast.stmt, function: FunctionInfo, way: tuple[tuple[CallSite, bool], ...]) -> bool:
         """Whether the object that the last call of the chain uses is made without the flags that lead further."""
         asked: frozenset[settings.Asked] = frozenset()
         steps: tuple[Step, ...] = ()
         current = function
         for record, shows in way:
             asked |= settings.asked_of_object(current, demands(statement, function, steps) or ())
-            is_own = calls_own_method(record.call.func, record.function)
-            if not is_own and any(self.frequency._is_never_so(each, record) for each in asked):
+            plain = record if isinstance(record, CallRecord) else None
+            is_own = plain is not None and calls_own_method(plain.call.func, plain.function)
+            if plain is not None and not is_own and any(self.frequency._is_never_so(each, plain) for each in asked):
                 return True
             asked = asked if is_own else frozenset()
             steps, current = (*steps, Step(record, shows)), record.function
@@ -232,7 +239,12 @@ class _AsIfHot:
         return getattr(self._frequency, name)
 
     def of(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
-        found: HotPath | None = self._frequency.of(statement, ignore_sampling)
+        return self._as_if(statement, self._frequency.of(statement, ignore_sampling))
+
+    def of_part(self, statement: ast.stmt, node: ast.expr) -> HotPath | None:
+        return self._as_if(statement, self._frequency.of_part(statement, node))
+
+    def _as_if(self, statement: ast.stmt, found: HotPath | None) -> HotPath | None:
         if found is None and statement in self._statements:
             function = self._frequency.inference.index.places[statement].function
             return HotPath(None, Frequency.FUNCTION, (), function.name)

@@ -222,7 +222,7 @@ def _role(model: Model, site: Site, tensor: cst.BaseExpression) -> tuple[Sink, s
         return needed, "", None
     node: cst.CSTNode = site.node
     parent = model.parent(node)
-    while parent is not None:
+    while parent is not None and not isinstance(parent, cst.Lambda):
         found = _role_under(model, site, node, parent)
         if found is not None:
             return found
@@ -237,6 +237,8 @@ def needed_at_once(model: Model, site: Site) -> Sink | None:
     parent = model.parent(node)
     while parent is not None:
         name = shape.method_name(parent) if isinstance(parent, cst.Call) else None
+        if isinstance(parent, cst.Lambda) and model.runs_in_calls(site):
+            return role
         if isinstance(parent, (cst.Lambda, cst.Raise)) or name in WARNINGS:
             return Sink.ASIDE
         if isinstance(parent, cst.Assert) and node is parent.msg:

@@ -31,7 +31,7 @@ class FrequencyModel(ValueModel):
 
         With `node`, a part of the statement: None also if a condition in the statement stands before that part.
         """
-        hot_path = self._frequency.of(statement)
+        hot_path = self._frequency.of(statement) if node is None else self._frequency.of_part(statement, node)
         if hot_path is None or node is None:
             return hot_path
         return None if self._frequency.guarded_in_expression(statement, node) else hot_path

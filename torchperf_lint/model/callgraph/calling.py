@@ -13,7 +13,15 @@ from torchperf_lint.model.domain.flows import Flow, Handing
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.project.exports import Imported, LibraryName
-from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted, given_to, last_name, names_in
+from torchperf_lint.model.syntax.index import (
+    ClassInfo,
+    FunctionInfo,
+    ImplicitCall,
+    dotted,
+    given_to,
+    last_name,
+    names_in,
+)
 from torchperf_lint.model.syntax.slices import slices_of
 
 if TYPE_CHECKING:
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ProjectQuestions, ValueQuestions
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.project.exports import Meaning
-    from torchperf_lint.model.syntax.index import CallRecord
+    from torchperf_lint.model.syntax.index import CallRecord, CallSite
 
 
 _BUILTINS = frozenset(dir(builtins))
@@ -41,6 +49,9 @@ def possible_callers(inference: ValueQuestions, function: FunctionInfo) -> list[
     """The calls in the program that could mean the function, by name or as a parameter; those of its own file first."""
     if isinstance(function.node, ast.Module):
         return []
+    if function.is_lambda:
+        flows = inference.flows(function) if may_call_lambda(inference, function) else ()
+        return [flow.record for flow in flows]
     given = (flow.record for flow in _through_parameters(inference, function))
     found = [*_own_calls(function), *given, *_calls_elsewhere(inference, function)]
     if may_be_value(inference, function):
@@ -67,12 +78,25 @@ def may_be_value(inference: ValueQuestions, function: FunctionInfo) -> bool:
     if function.name == "__call__":
         # A module's own `__call__` is machinery around `forward`.
         return function.cls is not None and inference.instance(function.cls).kind is not Kind.MODULE
+    if function.is_lambda:
+        return may_call_lambda(inference, function)
     if not _is_followed(function):
         return False
     index = function.index
     if function.name in index.handed or function.name in index.held or index.also_called(function.name):
         return True
-    return inference.program is not None and inference.program.names_elsewhere(function.name, index)
+    if inference.program is not None and inference.program.names_elsewhere(function.name, index):
+        return True
+    return may_be_looked_up(inference, function)
+
+
+def may_be_looked_up(inference: ValueQuestions, function: FunctionInfo) -> bool:
+    """Whether, by names, something may look up the method by its name: `getattr(callback, "on_batch_end")`."""
+    if function.cls is None or function.name.startswith("__"):
+        return False
+    if inference.program is None:
+        return "getattr" in function.index.calls
+    return inference.program.may_be_looked_up(function.name, function.index)
 
 
 def _is_followed(function: FunctionInfo) -> bool:
@@ -92,7 +116,7 @@ def _is_followed(function: FunctionInfo) -> bool:
 
 def callers_by_name(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
     """The calls in the program whose last name could mean the function."""
-    if isinstance(function.node, ast.Module):
+    if isinstance(function.node, (ast.Module, ast.Lambda)):
         return []
     return [*_own_calls(function), *_calls_elsewhere(inference, function)]
 
@@ -110,8 +134,16 @@ def _calls_elsewhere(inference: ValueQuestions, function: FunctionInfo) -> list[
     return inference.program.calls_elsewhere(function, MOST_CALLS[inference.level]) or []
 
 
+def may_call_lambda(inference: ValueQuestions, function: FunctionInfo) -> bool:
+    """Whether code of the project may call the lambda: not if only a library gets it."""
+    record = function.index.lambdas_given.get(function.node)  # type: ignore[arg-type]
+    return record is None or not _is_foreign(inference, record)
+
+
 def is_given_away(inference: ValueQuestions, function: FunctionInfo) -> bool:
     """Whether, by names, the function is passed to something that may call it."""
+    if function.is_lambda:
+        return False
     homes = {home.index: None for home in inference.files_passing(function)}
     if function.cls is not None:
         homes.update((owner.index, None) for owner in inference.lineage(function.cls))
@@ -181,13 +213,18 @@ def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo)
     """What shows that the call calls the function; None if something shows that it does not."""
     if reaches(inference, record, function):
         return Grade.PROVEN
+    flows = inference.flows(function) if may_be_value(inference, function) else ()
+    if any(flow.record is record and flow.grade is Grade.BY_HIERARCHY for flow in flows):
+        return Grade.BY_HIERARCHY if hierarchy.takes(function, record.call) else Grade.BY_NAME
     if is_another(inference, record, function):
         return None
     return Grade.BY_HIERARCHY if hierarchy.may_mean(inference, record, function) else Grade.BY_NAME
 
 
-def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
-    """Whether the call provably calls the function."""
+def reaches(inference: ValueQuestions, record: CallSite, function: FunctionInfo) -> bool:
+    """Whether the call provably calls the function; values have shown that for an implicit one."""
+    if isinstance(record, ImplicitCall) or function.is_lambda:
+        return isinstance(record, ImplicitCall) or any(flow.record is record for flow in inference.flows(function))
     there = inference.callee_inference(record.function.index)
     if there is None:
         return False
@@ -198,7 +235,8 @@ def reaches(inference: ValueQuestions, record: CallRecord, function: FunctionInf
     is_parameter = isinstance(func, ast.Name) and func.id in record.function.parameter_names
     if is_parameter and any(flow.record is record for flow in _through_parameters(there, function)):
         return True
-    return _is_followed(function) and any(flow.record is record for flow in inference.flows(function))
+    flows = inference.flows(function) if _is_followed(function) else ()
+    return any(flow.record is record and flow.grade is Grade.PROVEN for flow in flows)
 
 
 def reaches_alone(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:

@@ -229,6 +229,8 @@ def _callback_contract(inference: ValueQuestions, function: FunctionInfo) -> Con
 def _files_passing(inference: ValueQuestions, function: FunctionInfo) -> Sequence[ValueQuestions]:
     """The files that may pass the function to a framework: itself, in an object, or as another function's result."""
     cls, outer = function.cls, function.outer
+    if function.is_lambda:
+        return [inference]
     if cls is None and outer is function.index.module:
         return inference.files_passing(function)
     if cls is not None and function.name != "__call__":
@@ -272,6 +274,8 @@ def _by_argument(inference: ValueQuestions, function: FunctionInfo) -> Contract 
     def means(node: ast.expr, record: CallRecord) -> bool:
         if isinstance(node, ast.IfExp):
             return means(node.body, record) or means(node.orelse, record)
+        if function.is_lambda:
+            return node is function.node
         if function.cls is not None and function.name != "__call__":
             return calling.is_meant(inference, node, record, function)
         if function.cls is None and function.index is inference.index and not isinstance(node, ast.Call):

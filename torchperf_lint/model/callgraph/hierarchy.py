@@ -1,4 +1,8 @@
-"""Calls by class hierarchy: a receiver of unknown class, and a method name with one meaning in the project."""
+"""Calls by class hierarchy.
+
+Either the receiver's class is unknown, and the method's name has one meaning in the project. Or the receiver is shown
+to be of a class, by an annotation for example, and may be of a subclass that overrides the method.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +21,47 @@ if TYPE_CHECKING:
 
 
 def may_mean(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> bool:
-    """Whether the call is on a receiver of unknown class, and its name has no other meaning in the project."""
+    """Whether the receiver of the call may be an object with this method, as far as classes show."""
     program, cls, func = inference.program, function.cls, record.call.func
     if program is None or cls is None or not isinstance(func, ast.Attribute) or func.attr != function.name:
         return False
-    if not is_telling(function) or not takes(function, record.call):
-        return False
-    if topmost(inference, function) is None or not program.is_in_program(record.function.index, function.index):
+    if not may_be_meant(inference, function) or not takes(function, record.call):
         return False
     home = inference.home(record.function.index)
-    if home is None:
+    if home is None or not program.is_in_program(record.function.index, function.index):
         return False
     callee, receiver = home.parts(record, func, func.value)
-    if callee.function is not None or not _is_open(inference, receiver, cls):
+    if callee.function is not None:
+        return receiver.created is None and overrides(inference, function, callee.function)
+    if not is_telling(function) or topmost(inference, function) is None or not _is_open(inference, receiver, cls):
         return False
     return not _is_of_library(program, func.value, record)
+
+
+def may_hold(inference: ValueQuestions, receiver: ast.expr, caller: FunctionInfo, function: FunctionInfo) -> bool:
+    """Whether the receiver, read in `caller`, is of unknown class, and the method's name has one meaning."""
+    program, cls = inference.program, function.cls
+    if program is None or cls is None or not is_telling(function) or topmost(inference, function) is None:
+        return False
+    if not program.is_in_program(caller.index, function.index):
+        return False
+    home = program.inference(caller.index, inference.level)
+    return _is_open(inference, home.seen_alone(caller, receiver), cls)
+
+
+def may_be_meant(inference: ValueQuestions, function: FunctionInfo) -> bool:
+    """Whether the method's name tells something, or a base of its class in the project has the method as well."""
+    cls, name = function.cls, function.name
+    if cls is None or name.startswith("__"):
+        return False
+    return is_telling(function) or any(name in owner.methods for owner in inference.lineage(cls)[1:])
+
+
+def overrides(inference: ValueQuestions, function: FunctionInfo, other: FunctionInfo) -> bool:
+    """Whether the method overrides the other one in a subclass."""
+    if function.cls is None or other.cls is None or function is other or function.name != other.name:
+        return False
+    return other.cls in inference.lineage(function.cls)
 
 
 def is_telling(function: FunctionInfo) -> bool:
@@ -57,12 +87,16 @@ def _is_below(inference: ValueQuestions, cls: ClassInfo, other: ClassInfo) -> bo
     return cls is not other and other in inference.lineage(cls)
 
 
-def says(inference: ValueQuestions, function: FunctionInfo) -> str:
+def says(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) -> str:
     """What a finding says of such a call."""
-    top = topmost(inference, function)
-    assert top is not None
     assert function.cls is not None
     start = f"no proof that this calls `{function.cls.name}.{function.name}`, but"
+    home = inference.home(record.function.index)
+    callee = None if home is None else home.parts(record, record.call.func)[0].function
+    if callee is not None and callee.cls is not None:
+        return f"{start} it overrides `{callee.cls.name}.{callee.name}`, which this calls"
+    top = topmost(inference, function)
+    assert top is not None
     methods = () if inference.program is None else inference.program.methods_named(function.name, function.index)
     if methods is not None and len(methods) == 1:
         return f"{start} it is the only method of that name in the project"

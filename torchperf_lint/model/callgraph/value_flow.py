@@ -10,11 +10,12 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.callgraph import calling, hierarchy, trees
+from torchperf_lint.model.callgraph.dispatch import Lookups
 from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
+from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, last_name
-from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,30 +42,7 @@ class _Spot(NamedTuple):
     is_method: bool = False  # the value is the method itself, and no longer the object
     shifted: bool = False
     handed: tuple[Handing, ...] = ()
-
-
-class _Tables:
-    """The tree of one file upside down, and its loads of names and attributes."""
-
-    def __init__(self, index: Index) -> None:
-        self.parents: dict[ast.AST, ast.AST] = {}
-        self.names: dict[str, list[ast.Name]] = {}
-        self.attributes: dict[str, list[ast.Attribute]] = {}
-        self.records = {record.call: record for function in index.functions for record in function.calls_made}
-        pending: list[ast.AST] = [index.module.node]
-        while pending:
-            node = pending.pop()
-            for child in children(node):
-                self.parents[child] = node
-                pending.append(child)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self.names.setdefault(node.id, []).append(node)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                self.attributes.setdefault(node.attr, []).append(node)
-
-
-def _tables(index: Index) -> _Tables:
-    return index.note("value flow", lambda: _Tables(index))
+    grade: Grade = Grade.PROVEN
 
 
 def flows(inference: ValueQuestions, function: FunctionInfo) -> tuple[Flow, ...]:
@@ -105,6 +83,9 @@ class _Search:
 
     def _sources(self) -> Iterator[_Spot]:
         function = self.function
+        if function.is_lambda:
+            yield _Spot(function.node, function.index, is_method=True)
+            return
         if function.cls is None:
             yield from self._named_function()
             return
@@ -117,9 +98,20 @@ class _Search:
         if not function.name.startswith("__"):
             indexes = dict.fromkeys(cls.index for cls in (*self.inference.lineage(function.cls), *makers))
             for index in indexes:
-                for node in _tables(index).attributes.get(function.name, ()):
+                for node in trees.upside_down(index).attributes.get(function.name, ()):
                     if not self._is_called(node, index) and self._is_of(node.value, index, function.cls):
                         yield _Spot(node, index, is_method=True)
+        yield from self._looked_up(function.cls)
+
+    def _looked_up(self, cls: ClassInfo) -> Iterator[_Spot]:
+        """Where the method is looked up by its name: in an object of the class, or in one of unknown class."""
+        for lookup in Lookups(self._home, self.function).found():
+            index, receiver = lookup.function.index, lookup.call.args[0]
+            spot = _Spot(lookup.call, index, is_method=True)
+            if self._is_of(receiver, index, cls):
+                yield spot
+            elif lookup.is_shown and hierarchy.may_hold(self.inference, receiver, lookup.function, self.function):
+                yield spot._replace(grade=Grade.BY_HIERARCHY)
 
     def _classes(self) -> list[ClassInfo]:
         cls, program = self.function.cls, self.inference.program
@@ -141,8 +133,8 @@ class _Search:
     def _named_function(self) -> Iterator[_Spot]:
         function = self.function
         for home in self.inference.files_passing(function):
-            for node in _tables(home.index).names.get(function.name, ()):
-                owner = self._owner(node, home.index)
+            for node in trees.upside_down(home.index).names.get(function.name, ()):
+                owner = trees.owner_of(node, home.index)
                 if self._is_called(node, home.index) or not calling.may_name(node, owner, function):
                     continue
                 if home.index is not function.index and home.seen_alone(owner, node).function is not function:
@@ -153,7 +145,7 @@ class _Search:
 
     def _follow(self, spot: _Spot) -> None:
         node, index = spot.node, spot.file
-        tables = _tables(index)
+        tables = trees.upside_down(index)
         parent = tables.parents.get(node)
         if isinstance(parent, ast.Call) and parent.func is node:
             if not spot.held and (spot.is_method or self.function.name == "__call__"):
@@ -192,13 +184,13 @@ class _Search:
         self.pending.append(spot._replace(node=node))
 
     def _land(self, call: ast.Call, spot: _Spot) -> None:
-        record = _tables(spot.file).records.get(call)
+        record = trees.upside_down(spot.file).records.get(call)
         if record is not None and not self._is_other(call.func, spot):
             handed = still_handed(spot.handed, record.function)
-            self.found.setdefault((call, handed), Flow(record, spot.shifted, handed))
+            self.found.setdefault((call, handed), Flow(record, spot.shifted, handed, spot.grade))
 
     def _attribute(self, parent: ast.Attribute, spot: _Spot) -> None:
-        call = _tables(spot.file).parents.get(parent)
+        call = trees.upside_down(spot.file).parents.get(parent)
         called = call if isinstance(call, ast.Call) and call.func is parent else None
         if spot.held:
             if called is not None and parent.attr in _PARTS | _ENTRIES:
@@ -218,9 +210,9 @@ class _Search:
         inside = spot._replace(held=False)
         for target in targets:
             if isinstance(loop, ast.comprehension) and isinstance(target, ast.Name):
-                around = _tables(spot.file).parents[loop]
+                around = trees.upside_down(spot.file).parents[loop]
                 within = {id(each) for each in ast.walk(around)}
-                for use in _tables(spot.file).names.get(target.id, ()):
+                for use in trees.upside_down(spot.file).names.get(target.id, ()):
                     if id(use) in within:
                         self._go(use, inside)
             else:
@@ -242,7 +234,7 @@ class _Search:
         if name in _HOLDERS:
             self._go(call, spot._replace(held=True))
             return
-        record = _tables(spot.file).records.get(call)
+        record = trees.upside_down(spot.file).records.get(call)
         callee = None if record is None else self._callee(record)
         if record is None or callee is None or any(isinstance(each, ast.Starred) for each in call.args):
             return
@@ -276,7 +268,7 @@ class _Search:
 
     def _returned(self, node: ast.Return, spot: _Spot) -> None:
         """The value is the result of a function: it goes on from this function's calls."""
-        function = self._owner(node, spot.file)
+        function = trees.owner_of(node, spot.file)
         home = self._home(spot.file)
         if function is spot.file.module or function.is_generator:
             return
@@ -292,7 +284,7 @@ class _Search:
     # -- names and attributes ------------------------------------------------------------------------------------
 
     def _bind(self, target: ast.expr, spot: _Spot) -> None:
-        owner = self._owner(target, spot.file)
+        owner = trees.owner_of(target, spot.file)
         if isinstance(target, ast.Subscript):
             self._bind(target.value, spot._replace(held=True))
         elif isinstance(target, ast.Name):
@@ -302,7 +294,7 @@ class _Search:
             elif not spot.is_method:
                 self._stored(target.id, cls, spot)
         elif isinstance(target, ast.Attribute):
-            cls = self._class_of(target.value, owner)
+            cls = trees.class_of_self(target.value, owner)
             if cls is not None:
                 self._stored(target.attr, cls, spot)
 
@@ -311,8 +303,8 @@ class _Search:
         if name in function.index.rebound_elsewhere:
             return
         is_rebound = function.index.bound_names(function).count(name) > 1
-        for use in _tables(function.index).names.get(name, ()):
-            owner = self._owner(use, function.index)
+        for use in trees.upside_down(function.index).names.get(name, ()):
+            owner = trees.owner_of(use, function.index)
             if self._binder(name, owner) is function and not (is_rebound and self._has_lost(use, owner, spot)):
                 self._go(use, spot)
 
@@ -321,14 +313,14 @@ class _Search:
         program = self.inference.program
         family = [*self.inference.lineage(cls), *(() if program is None else program.heirs(cls))]
         for index in dict.fromkeys([*(each.index for each in family), *self._files_naming(cls)]):
-            for use in _tables(index).attributes.get(name, ()):
+            for use in trees.upside_down(index).attributes.get(name, ()):
                 if self._is_of(use.value, index, cls):
                     self._go(use, spot._replace(file=index, handed=()))
 
     def _is_of(self, node: ast.expr, index: Index, cls: ClassInfo) -> bool:
         """Whether the expression is an object of the class, of a base or of a subclass."""
-        owner = self._owner(node, index)
-        own = self._class_of(node, owner)
+        owner = trees.owner_of(node, index)
+        own = trees.class_of_self(node, owner)
         if own is not None:
             return self._are_related(own, cls)
         if isinstance(node, ast.Name) and node.id == owner.self_name:
@@ -340,21 +332,10 @@ class _Search:
     def _are_related(self, one: ClassInfo, other: ClassInfo) -> bool:
         return one in self.inference.lineage(other) or other in self.inference.lineage(one)
 
-    def _class_of(self, node: ast.expr, owner: FunctionInfo) -> ClassInfo | None:
-        """The class whose object `self` is, also in a nested function."""
-        scope: FunctionInfo | None = owner
-        while isinstance(node, ast.Name) and scope is not None:
-            if scope.self_name == node.id:
-                return scope.cls
-            if node.id in scope.index.bound_names(scope):
-                return None
-            scope = scope.outer
-        return None
-
     def _is_other(self, func: ast.expr, spot: _Spot) -> bool:
         """Whether values show that the callee is something else: the name has been bound again."""
         home = self._home(spot.file)
-        owner = self._owner(func, spot.file)
+        owner = trees.owner_of(func, spot.file)
         return _shows_another(home, home.seen_alone(owner, func), self.function)
 
     def _has_lost(self, use: ast.expr, owner: FunctionInfo, spot: _Spot) -> bool:
@@ -375,25 +356,13 @@ class _Search:
         return scope
 
     def _is_called(self, node: ast.expr, index: Index) -> bool:
-        parent = _tables(index).parents.get(node)
+        parent = trees.upside_down(index).parents.get(node)
         return isinstance(parent, ast.Call) and parent.func is node
-
-    def _owner(self, node: ast.AST, index: Index) -> FunctionInfo:
-        """The function around a node; decorators and defaults belong to the function around theirs."""
-        parents = _tables(index).parents
-        inner: ast.AST = node
-        current = parents.get(node)
-        while current is not None:
-            info = index.info_of.get(current)
-            if isinstance(info, FunctionInfo) and isinstance(inner, ast.stmt):
-                return info
-            inner, current = current, parents.get(current)
-        return index.module
 
     def _class_body(self, node: ast.AST, index: Index) -> ClassInfo | None:
         """The class in whose body a name is bound."""
-        statement = _tables(index).parents.get(node)
-        around = None if statement is None else _tables(index).parents.get(statement)
+        statement = trees.upside_down(index).parents.get(node)
+        around = None if statement is None else trees.upside_down(index).parents.get(statement)
         info = None if around is None else index.info_of.get(around)
         return info if isinstance(info, ClassInfo) else None
 

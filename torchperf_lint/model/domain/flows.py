@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.model.domain.grades import Grade
+
 if TYPE_CHECKING:
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, CallSite, FunctionInfo
 
 
 class Handing(NamedTuple):
@@ -25,12 +27,13 @@ class Flow(NamedTuple):
     record: CallRecord
     shifted: bool
     handed: tuple[Handing, ...] = ()
+    grade: Grade = Grade.PROVEN
 
 
 class PossibleCall(NamedTuple):
     """A call that may mean a function; `says` explains it if it is not direct, `handed` is as in `Flow`."""
 
-    record: CallRecord
+    record: CallSite
     says: str = ""
     handed: tuple[Handing, ...] = ()
 

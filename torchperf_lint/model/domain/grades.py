@@ -12,7 +12,10 @@ class Grade(enum.IntEnum):
     """Only the name fits."""
 
     BY_HIERARCHY = 2
-    """The receiver's class is unknown, and all methods of that name in the project belong to one class hierarchy."""
+    """The receiver's class is unknown, and all methods of that name in the project belong to one class hierarchy.
+
+    Or the method overrides the one that the receiver's class is shown to have.
+    """
 
     PROVEN = 3
     """Imports, definitions or values show it."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.dependencies import DependencyRecorder
     from torchperf_lint.model.project.exports import Exports, Meaning
     from torchperf_lint.model.syntax.code import Code
-    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import CallRecord, CallSite, ClassInfo, FunctionInfo, Index
     from torchperf_lint.model.syntax.slices import Slice, Slices
     from torchperf_lint.syntax.source import Source
 
@@ -165,6 +165,9 @@ class ValueQuestions(Protocol):
     def may_be_hot(self, record: CallRecord) -> bool:
         """False if names alone show that the call is not made in every step."""
 
+    def given_to(self, node: ast.Lambda) -> Env:
+        """The parameters of a lambda, by the calls of it that are known."""
+
     def seen_alone(self, function: FunctionInfo, node: ast.expr) -> Value:
         """The value of an expression, inferred without the function's callers."""
 
@@ -261,6 +264,12 @@ class FrequencyQuestions(Protocol):
     def of(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
         """What repeats a statement in every step; None if it is not hot, unknown, or under a sampling guard."""
 
+    def function_may_be_hot(self, function: FunctionInfo) -> bool:
+        """False only if the function, or lambda, is certainly not called in every step, by names alone."""
+
+    def of_part(self, statement: ast.stmt, node: ast.expr) -> HotPath | None:
+        """The same for an expression of the statement: in a lambda, what repeats the calls of that."""
+
     def within(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
         """What repeats the statement within its own function."""
 
@@ -276,11 +285,17 @@ class FrequencyQuestions(Protocol):
     def guarded_in_expression(self, statement: ast.stmt, call: ast.expr) -> bool:
         """Whether a guard within the statement makes the call run only sometimes."""
 
+    def runs_in_calls(self, statement: ast.stmt, node: ast.expr) -> bool:
+        """Whether an expression of the statement is in a lambda whose calls are known."""
+
+    def caller(self, record: CallSite) -> FunctionInfo:
+        """The function that makes a call of this file, or the lambda whose calls make it."""
+
     def bindings(self, function: FunctionInfo, name: str) -> list[ast.expr]:
         """The expressions that the function's plain assignments bind the name to."""
 
     def calls_of(self, function: FunctionInfo, handed: tuple[Handing, ...] = ()) -> Iterator[PossibleCall]:
-        """Calls that may mean the function, each with a remark for the finding.
+        """Calls that may mean the function, each with a remark for the finding; an implicit call has one.
 
         With `handed`, only the call that hands over what the function calls.
         """
@@ -423,8 +438,17 @@ class ProjectQuestions(Protocol):
     def names_elsewhere(self, name: str, index: Index) -> bool:
         """Whether another file may name, without calling it, a function or method of that name."""
 
+    def looking_up(self, name: str, index: Index) -> Sequence[FileQuestions]:
+        """The files that may look up an attribute of that name by `getattr`."""
+
+    def may_be_looked_up(self, name: str, index: Index) -> bool:
+        """Whether there is such a file."""
+
     def calling_class(self, cls: ClassInfo) -> Sequence[FileQuestions]:
         """The other files that import the class by its name and may call it."""
+
+    def naming_class(self, cls: ClassInfo) -> Sequence[FileQuestions]:
+        """The other files that import the class; none if too many may."""
 
     def files_passing(self, meant: FunctionInfo | ClassInfo) -> Sequence[FileQuestions]:
         """The other files that import the function or class by its name and pass it as an argument or put it away."""

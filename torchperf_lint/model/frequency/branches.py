@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_lint.model import bounds
 from torchperf_lint.model.frequency import path_conditions
 from torchperf_lint.model.frequency.path_conditions import OUTERMOST, Scope
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.syntax.index import CallRecord, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model.frequency.path_conditions import Formula
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import CallSite, FunctionInfo, Index
 
 Flags = dict[str, ast.Constant]
 """Attributes with a known literal, by their text in path conditions."""
@@ -30,7 +30,7 @@ _WITHS = (ast.With, ast.AsyncWith)
 class Step(NamedTuple):
     """A call on the path to a statement; `shows` says whether its arguments are those of the called function."""
 
-    record: CallRecord
+    record: CallSite
     shows: bool
 
 
@@ -60,8 +60,11 @@ def _demands(
 
     for inner, step in zip(reversed(functions[:-1]), reversed(steps), strict=True):
         need(_conditions(step.record.statement, scope))
-        need(_within(step.record.statement, step.record.call, scope))
-        called, scope = scope, Scope(inner, step.record if step.shows else None, scope)
+        need(_within(step.record.statement, step.record.node, scope))
+        if isinstance(step.record, CallRecord) and inner.cls is not None:
+            need(_found_by_name(step.record, inner.name, scope))
+        shown = step.record if step.shows and isinstance(step.record, CallRecord) else None
+        called, scope = scope, Scope(inner, shown, scope)
         flags = _flags_for(step.record, called, scope, flags)
     need(_conditions(statement, scope))
     if node is not None:
@@ -72,13 +75,14 @@ def _demands(
     return frozenset(each for each in open_ones if _asks_outermost(each))
 
 
-def _flags_for(record: CallRecord, caller: Scope, called: Scope, flags: Flags) -> Flags:
+def _flags_for(record: CallSite, caller: Scope, called: Scope, flags: Flags) -> Flags:
     """The object's attributes known in a call of its own method: `self.fast = True; return super().run()`.
 
     `flags` are those that the caller knows of its own object.
     """
     function, own = caller.function, caller.function.self_name
-    if own is None or called.function.self_name is None or not calls_own_method(record.call.func, function):
+    func = record.call.func if isinstance(record, CallRecord) else record.node
+    if own is None or called.function.self_name is None or not calls_own_method(func, function):
         return {}
     begins = f"{caller.depth}:{own}."
     known = {text.removeprefix(begins): value for text, value in flags.items() if text.startswith(begins)}
@@ -200,6 +204,12 @@ def _all_conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
         elif isinstance(parent, ast.While) and place.field == "body" and isinstance(parent.test, ast.Constant):
             yield bool(parent.test.value)
         statement = parent
+
+
+def _found_by_name(record: CallRecord, name: str, scope: Scope) -> Iterator[Formula]:
+    """The condition for a callee that is looked up by name to be the function: `getattr(callback, event)(trainer)`."""
+    if last_name(record.call.func) != name:
+        yield path_conditions.found_by_name(record.call.func, name, record.statement, scope)
 
 
 def _formula(test: ast.expr, statement: ast.stmt, scope: Scope) -> Formula:

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
-from torchperf_lint.model.callgraph import frameworks
+from torchperf_lint.model.callgraph import frameworks, implicit
 from torchperf_lint.model.frequency.loops import enclosing, step_loop
 from torchperf_lint.model.syntax.index import given_to, last_name
 from torchperf_lint.model.values.batches import items_moved
@@ -65,6 +65,12 @@ class EntryPoints:
             for loop in (step_loop(record),)
             if loop is not None
         }
+        self._loops |= {
+            loop
+            for record in index.calls.get("next", ())
+            for loop in (step_loop(record),)
+            if loop is not None and (record.call.args or isinstance(record.call.func, ast.Attribute))
+        }
         self._in_loops: dict[int, bool] = {}
         self._recorder = recorder
         self._functions, self._dependencies = recorder.followed(self._reachable)
@@ -72,7 +78,8 @@ class EntryPoints:
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly not hot."""
         self._recorder.here |= self._dependencies
-        return self._index.places[statement].function in self._functions or self.in_loop(statement)
+        may_be_hot = self._index.places[statement].function in self._functions or self.in_loop(statement)
+        return may_be_hot or statement in self._index.lambdas  # which anything may call
 
     def in_loop(self, statement: ast.stmt) -> bool:
         """Whether a loop that may take batches is around the statement in its function."""
@@ -133,12 +140,14 @@ class EntryPoints:
             or frameworks.of_engine_and_batch(function) is not None
             or _is_handler(function)
             or _is_hook(function)
+            or implicit.may_run_implicitly(function)
             or (self._program is not None and self._known_elsewhere(function, self._program))
+            or (self._program is None and function.cls is not None and "getattr" in self._index.calls)
         ]
         for function in self._index.functions:
             for record in function.calls_made:
                 meant = self._meant(record, by_name)
-                if meant and self.in_loop(record.statement):
+                if meant and (self.in_loop(record.statement) or record.statement in self._index.lambdas):
                     pending += meant
         while pending:
             function = pending.pop()

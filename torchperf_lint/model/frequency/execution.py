@@ -7,9 +7,8 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Unproven
-from torchperf_lint.knowledge import hooks
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, hierarchy
+from torchperf_lint.model.callgraph import calling, hierarchy, possible_calls
 from torchperf_lint.model.domain.flows import PossibleCall, still_handed
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.domain.grades import Grade
@@ -17,7 +16,7 @@ from torchperf_lint.model.frequency import following, may_reach, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
-from torchperf_lint.model.syntax.index import FunctionInfo, last_name
+from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
 if TYPE_CHECKING:
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model.frequency.loops import Loops
     from torchperf_lint.model.frequency.path_conditions import Formula
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
-    from torchperf_lint.model.syntax.index import CallRecord
+    from torchperf_lint.model.syntax.index import CallSite
 
-_CACHING = frozenset({"lru_cache", "cache", "cached_property"})
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
@@ -98,7 +96,9 @@ class ExecutionFrequency:
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly not hot, by names alone; checked before any value is computed."""
         block = id(self.inference.index.places[statement].block)
-        return self.recorder.kept(self._hot_blocks, block, lambda: self._may_be_hot(statement))
+        may_be_hot = self.recorder.kept(self._hot_blocks, block, lambda: self._may_be_hot(statement))
+        lambdas = self.inference.index.lambdas
+        return may_be_hot or (statement in lambdas and any(map(self.function_may_be_hot, lambdas[statement])))
 
     def _may_be_hot(self, statement: ast.stmt) -> bool:
         place = self.inference.index.places[statement]
@@ -107,6 +107,37 @@ class ExecutionFrequency:
         if not self.entry_points.may_be_hot(statement):
             return False
         return self.entry_points.in_loop(statement) or may_reach.may_be_hot(self, place.function)
+
+    def function_may_be_hot(self, function: FunctionInfo) -> bool:
+        """False only if the function, or lambda, is certainly not called in every step, by names alone."""
+        return may_reach.may_be_hot(self, function)
+
+    def of_part(self, statement: ast.stmt, node: ast.expr) -> HotPath | None:
+        """The hot path to an expression of the statement: in a lambda whose calls are known, that of these calls."""
+        around = self._called_lambda(statement, node)
+        if around is None:
+            return self.of(statement)
+        function = self.inference.index.places[statement].function
+        asked = demands(statement, function, ())
+        if asked is None:
+            return None
+        question = (around, asked, None)
+        return self.recorder.kept(
+            self._by_function, question, lambda: self._search(statement, function, asked, start=around)
+        )
+
+    def runs_in_calls(self, statement: ast.stmt, node: ast.expr) -> bool:
+        """Whether an expression of the statement is in a lambda whose calls are known."""
+        return self._called_lambda(statement, node) is not None
+
+    def _called_lambda(self, statement: ast.stmt, node: ast.expr) -> FunctionInfo | None:
+        """The innermost lambda around an expression, if calls of it are known or a framework calls it."""
+        if statement not in self.inference.index.lambdas:
+            return None
+        around = self.inference.index.lambda_around(node, statement)
+        if around is None or not (calling.possible_callers(self.inference, around) or self.own_hot_path(around)):
+            return None
+        return around
 
     def of(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
         """The hot path to a statement; None if it is not hot, unknown, or behind a sampling guard."""
@@ -208,14 +239,15 @@ class ExecutionFrequency:
         asked = demands(statement, function, (), call)
         if asked is None:
             return True
+        around = self._called_lambda(statement, call)
         is_asked = asked != demands(statement, function, ()) or asks_types(statement, function)
-        if not is_asked or self.within(statement) is not _AS_THE_FUNCTION:
+        if not is_asked or (around is None and self.within(statement) is not _AS_THE_FUNCTION):
             return False
         if call in self._asked:
             return True  # mutually recursive functions: the cycle adds no path that is not searched already
         self._asked.add(call)
         try:
-            return self._search(statement, function, asked, call) is None
+            return self._search(statement, function, asked, call, start=around) is None
         finally:
             self._asked.discard(call)
 
@@ -247,20 +279,23 @@ class ExecutionFrequency:
         asked: frozenset[Formula],
         node: ast.expr | None = None,
         ignore_sampling: bool = False,
+        start: FunctionInfo | None = None,
     ) -> HotPath | None:
         """The hot path to a statement as hot as its function: by contract, or by the shortest chain of hot calls.
+
+        `start` is the lambda around what is asked for, which then is as hot as this.
 
         A chain whose arguments do not lead to the statement does not count. A chain from training wins over a
         shorter one from evaluation.
         """
         evaluation: HotPath | None = None
-        start = _Way(function, asked=settings.asked_of_object(function, asked))
-        pending = deque([start])
+        first = _Way(start or function, asked=settings.asked_of_object(function, asked))
+        pending = deque([first])
         unproven: deque[tuple[_Way, PossibleCall]] = deque()
         seen: set[
-            tuple[FunctionInfo, frozenset[Formula], CallRecord | None, tuple[Handing, ...], frozenset[settings.Asked]]
+            tuple[FunctionInfo, frozenset[Formula], CallSite | None, tuple[Handing, ...], frozenset[settings.Asked]]
         ]
-        seen = {(function, asked, None, (), start.asked)}
+        seen = {(function, asked, None, (), first.asked)}
         while (pending or (unproven and evaluation is None)) and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
             only = None
             if pending:
@@ -279,50 +314,58 @@ class ExecutionFrequency:
                 record, says, handed = call
                 there = self.home(record.function)
                 may_be_hot = there.entry_points.may_be_hot(record.statement)
-                hot_path = there.within(record.statement, ignore_sampling) if may_be_hot else None
+                caller, hot_path = there.caller(record), None
+                if may_be_hot:
+                    in_lambda = caller.is_lambda
+                    hot_path = _AS_THE_FUNCTION if in_lambda else there.within(record.statement, ignore_sampling)
                 if hot_path is None:
                     continue
-                way = (*steps, Step(record, shows=not says))
+                way = (*steps, Step(record, shows=not says and not current.is_lambda))
                 is_proven = says != "" or (only is None and calling.reaches(home.inference, record, current))
-                if only is None and not is_proven and not hierarchy.is_telling(current):
+                if only is None and not is_proven and not hierarchy.may_be_meant(home.inference, current):
                     continue
                 left = demands(statement, function, way, node)
                 if left is None:
                     continue
+                plain = record if isinstance(record, CallRecord) else None
                 if only is not None:
-                    if calling.grade(home.inference, record, current) is not Grade.BY_HIERARCHY:
+                    if plain is None or calling.grade(home.inference, plain, current) is not Grade.BY_HIERARCHY:
                         continue
                 elif not is_proven:
                     unproven.append((way_here, call))
                     continue
-                if not ignore_sampling and there.guarded_in_expression(record.statement, record.call):
+                if not ignore_sampling and there.guarded_in_expression(record.statement, record.node):
                     continue
-                is_own = calls_own_method(record.call.func, record.function)
-                if not is_own and any(self._is_never_so(each, record) for each in asked_of_object):
+                is_own = plain is not None and calls_own_method(plain.call.func, plain.function)
+                if plain is not None and not is_own and any(self._is_never_so(each, plain) for each in asked_of_object):
                     continue
                 typed = following.depends_on_types(statement, function, way)
                 if typed and not following.arrives(self._inference_of, statement, function, way, node):
                     continue
-                text = says or f"`{current.name}` is called here in every step"
-                shown = (*path, Because(record.call.lineno, text, record.function.index.path))
-                if only is not None:
-                    text = hierarchy.says(home.inference, current)
-                    shown = (*shown, Unproven(record.call.lineno, text, record.function.index.path))
+                text = says or f"{current.shown_name} is called here in every step"
+                shown = (*path, Because(record.node.lineno, text, record.function.index.path))
+                if only is not None and plain is not None:
+                    text = hierarchy.says(home.inference, plain, current)
+                    shown = (*shown, Unproven(record.node.lineno, text, record.function.index.path))
                 if hot_path is not _AS_THE_FUNCTION:
                     found = hot_path._replace(loop=None, because=_shortened((*shown, *hot_path.because)))
                     if not found.evaluates:
                         return found
                     evaluation = evaluation or found
                     continue
-                handed = still_handed(handed, record.function)
+                handed = still_handed(handed, record.function) if caller is record.function else ()
                 conditions = settings.asked_of_object(record.function, left) | (
                     asked_of_object if is_own else frozenset()
                 )
-                question = (record.function, left, record if typed else None, handed, conditions)
+                question = (caller, left, record if typed else None, handed, conditions)
                 if question not in seen:
                     seen.add(question)
-                    pending.append(_Way(record.function, way, shown, handed, conditions))
+                    pending.append(_Way(caller, way, shown, handed, conditions))
         return evaluation
+
+    def caller(self, record: CallSite) -> FunctionInfo:
+        """The function that makes a call of this file, or the lambda whose calls make it."""
+        return self._called_lambda(record.statement, record.node) or record.function
 
     def _is_never_so(self, asked: settings.Asked, record: CallRecord) -> bool:
         """Whether the object that the call uses has not the attributes that the path needs in a method."""
@@ -357,34 +400,8 @@ class ExecutionFrequency:
         return None
 
     def calls_of(self, function: FunctionInfo, handed: tuple[Handing, ...] = ()) -> Iterator[PossibleCall]:
-        """Calls that may reach the function, each with an explanation if it is not direct (`step(closure)`).
-
-        With `handed`, only the call that hands over what the function calls.
-        """
-        if handed:
-            yield PossibleCall(handed[0].record, handed=handed[1:])
-            return
-        if "dummy" in function.name.lower():
-            return  # a substitute for a missing batch: looked up in every step, needed hardly ever
-        decorators = [each.func if isinstance(each, ast.Call) else each for each in function.decorators]
-        if any(last_name(each) in _CACHING for each in decorators):
-            return  # called in every step, but run only for new arguments
-        flows = [each for each in calling.as_value(self.inference, function) if each.record.function is not function]
-        for record in calling.possible_callers(self.inference, function):
-            if record.function is not function:
-                ways = dict.fromkeys(flow.handed for flow in flows if flow.record is record and not flow.shifted)
-                if calling.may_mean_by_name(record, function):
-                    ways.clear()
-                yield from (PossibleCall(record, handed=way) for way in ways or ((),))
-        for flow in flows:
-            if flow.shifted:
-                yield PossibleCall(flow.record, f"`{function.name}` is called here in every step", flow.handed)
-        for record in calling.handed_over(self.inference, function, calling.CALL_AT_ONCE):
-            taker = last_name(record.call.func)
-            if taker == "step":
-                yield PossibleCall(record, f"`{function.name}` is the optimizer's closure")
-            elif taker in hooks.CALLERS_OF_ARGUMENTS:
-                yield PossibleCall(record, f"`{function.name}` is handed to `{taker}` here in every step")
+        """Calls that may reach the function; with `handed`, only the call that hands over what the function calls."""
+        return possible_calls.of(self.inference, function, handed)
 
     def _loop_path(
         self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool

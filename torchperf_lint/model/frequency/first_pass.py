@@ -12,10 +12,10 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.callgraph import calling, implicit
 from torchperf_lint.model.domain.frequency import Loop, LoopKind
-from torchperf_lint.model.frequency.path_conditions import given_for
 from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
+from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name, names_in
 from torchperf_lint.model.syntax.slots import (
     ANY,
@@ -61,10 +61,19 @@ class FirstPass:
         slots = asked(test, taken)
         if not slots:
             return False
+        if any(self._is_lazy(slot) for slot in slots):
+            return True
         loop = self._hot_loop()
         if any(_counts_passes(slot, loop) for slot in slots):
             return True
         return any(self._lasts(self._refined(slot), loop) for slot in slots)
+
+    def _is_lazy(self, slot: Slot) -> bool:
+        """Whether it is how a property computes what it returns: `if self._x is None: ...` before `return self._x`."""
+        if not implicit.is_property(self._function) or slot.state not in (State.NONE, State.MISSING) or slot.key:
+            return False
+        given = [each.value for each in self._function.statements if isinstance(each, ast.Return)]
+        return any(each is not None and dotted(each) == slot.path for each in given)
 
     def _hot_loop(self) -> Loop | None:
         current: ast.stmt | None = self._at

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model.domain.values import UNKNOWN
 from torchperf_lint.model.frequency.branches import asks_types, parts
-from torchperf_lint.model.syntax.index import last_name
+from torchperf_lint.model.syntax.index import ImplicitCall, last_name
 from torchperf_lint.model.values import parameters
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def arrives(
     for number in reversed(range(len(shown))):
         record = shown[number].record
         called = shown[number - 1].record.function if number else function
-        if not _is_plain(record, called):
+        if isinstance(record, ImplicitCall) or not _is_plain(record, called):
             given = None
             continue
         asked = (record.call.func, *record.call.args, *(keyword.value for keyword in record.call.keywords))

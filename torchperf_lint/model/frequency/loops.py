@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import bounds
+from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
-from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.values.batches import as_batches, items_moved, moved_in_loops
 from torchperf_lint.model.values.tensors import element_of
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from torchperf_lint.model.domain.interfaces import LoopQuestions, ValueQuestions
+    from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
     from torchperf_lint.model.syntax.index import CallRecord, Index
 
@@ -51,6 +55,9 @@ class Loops:
         if training:
             called = _call_text(training[0])
             return LoopInfo(LoopKind.BATCH, f"this loop trains: it calls `{called}` in every pass", True)
+        taken = self._taken_by_next(loop, function)
+        if taken is not None:
+            return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{taken}`", False)
         if isinstance(loop, (ast.For, ast.AsyncFor)):
             loader = self.loader_in(loop.iter, function)
             if loader is not None:
@@ -59,6 +66,9 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, "this loop runs the model on one item per pass", False)
             if self._moves_batches(loop, function):
                 return LoopInfo(LoopKind.BATCH, "this loop moves one item per pass to the device, for the model", False)
+            indexed = self._indexed(loop, function)
+            if indexed is not None:
+                return LoopInfo(LoopKind.BATCH, f"this loop runs the model on one item of `{indexed}` per pass", False)
             cut = self._cuts_batches(loop, function)
             if cut is not None:
                 return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
@@ -100,6 +110,42 @@ class Loops:
                 return self.loader_in(argument.args[0], function)
         return None
 
+    def _taken_by_next(self, loop: Loop, function: FunctionInfo) -> str | None:
+        """`for step in range(n): batch = next(batches)`: the text of the iterator over a loader; None without one."""
+        if not isinstance(loop, ast.While) and not _counts(loop):
+            return None
+        for record, iterator in _nexts(function):
+            if step_loop(record) is not loop or any(True for _ in record.place.tests(loop)):
+                continue
+            value = self.inference.frame_value(function, iterator)
+            gives_batches = value.element is not None and bool(value.element.sources)
+            named = conventions.BATCH_ITERATORS.search(last_name(iterator) or "") is not None
+            if gives_batches or self.loader_in(iterator, function) is not None:
+                return dotted(iterator) or "the loader"
+            if named and value.kind is Kind.UNKNOWN and self._is_run_on(loop, record.call, function):
+                return dotted(iterator)
+        return None
+
+    def _indexed(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
+        """`for i in range(len(dataset)): model(dataset[i])`: the text of the dataset; None without one."""
+        if not isinstance(loop.target, ast.Name) or not any(map(_speaks_of_dataset, subtree(loop.iter))):
+            return None
+        for node in subtree(loop):
+            is_item = isinstance(node, ast.Subscript) and _names(node.slice, loop.target.id)
+            if is_item and _speaks_of_dataset(node.value) and self._is_run_on(loop, node, function):  # type: ignore[attr-defined, arg-type]
+                return dotted(node.value)  # type: ignore[attr-defined]
+        return None
+
+    def _is_run_on(self, loop: Loop, item: ast.expr, function: FunctionInfo) -> bool:
+        """Whether the loop passes the item, or what it computes from it, to a model."""
+        made: set[str] = set()
+        _made_from(loop, lambda node: node is item or (isinstance(node, ast.Name) and node.id in made), made)
+        return any(
+            made & _names_given(record) or any(each is item for each in subtree(record.call))
+            for record in function.calls_made
+            if self._runs_model(record, loop, function)
+        )
+
     def _training_calls(self, function: FunctionInfo) -> list[tuple[CallRecord, Loop | None]]:
         """Calls that make a training step, each with the loop whose pass it belongs to."""
         return self._recorder.kept(
@@ -115,9 +161,9 @@ class Loops:
     def _is_training_call(self, record: CallRecord, function: FunctionInfo) -> bool:
         func = record.call.func
         if last_name(func) in self._names_of_steps():
-            callee = self.inference.frame_value(function, func).function
-            if callee is not None and callee is not function:
-                return self._home(callee).makes_step(callee)
+            callees = self._callees(record, function)
+            if callees:
+                return all(self._home(each).makes_step(each) for each in callees)
         if isinstance(func, ast.Attribute) and func.attr in _BACKWARD:
             return True
         return self._takes_step(record, function)
@@ -156,10 +202,32 @@ class Loops:
             if name in _BACKWARD and step_loop(record) is None:
                 return True
             if calls < bounds.MOST_CALLS_TO_STEP and name in names and step_loop(record) is None:
-                callee = self.inference.frame_value(function, record.call.func).function
-                if callee is not None and callee is not function and self._home(callee).makes_step(callee, calls + 1):
+                callees = self._callees(record, function)
+                if callees and all(self._home(each).makes_step(each, calls + 1) for each in callees):
                     return True
         return self._steps_once(function)
+
+    def _callees(self, record: CallRecord, function: FunctionInfo) -> list[FunctionInfo]:
+        """The functions, other than this one, that a call may call: by value, else by class hierarchy."""
+        func = record.call.func
+        value = self.inference.frame_value(function, func)
+        found = [] if value.function is None else [value.function]
+        if not found and isinstance(func, ast.Attribute):
+            found = self._methods_of_union(value, func.attr) or self._methods_by_hierarchy(record, func.attr)
+        return [each for each in found if each is not function]
+
+    def _methods_of_union(self, value: Value, name: str) -> list[FunctionInfo]:
+        """The methods of that name that an object of one of several classes has."""
+        classes = value.element.among if value.element is not None else ()
+        methods = [self.inference.method(each, name) for each in classes if not isinstance(each, Registry)]
+        return [each for each in methods if each is not None] if len(methods) == len(classes) else []
+
+    def _methods_by_hierarchy(self, record: CallRecord, name: str) -> list[FunctionInfo]:
+        """The methods of that name that an object of unknown class may have, as the classes of the project show."""
+        program = self.inference.program
+        methods = None if program is None else program.methods_named(name, self.inference.index)
+        found = [each for each in methods or () if hierarchy.may_mean(self.inference, record, each)]
+        return [each for each in found if not each.is_abstract]
 
     def _steps_once(self, function: FunctionInfo) -> bool:
         """Whether the function accumulates gradients over parts of a batch, not over a loader, and takes one step."""
@@ -265,6 +333,26 @@ def _walks_parts(loop: ast.For | ast.AsyncFor, record: CallRecord) -> bool:
     return receiver is not None and receiver.partition(".")[0] in targets
 
 
+def _nexts(function: FunctionInfo) -> Iterator[tuple[CallRecord, ast.expr]]:
+    """The calls `next(x)` and `x.next()` in the function, each with `x`."""
+    for record in function.index.calls.get("next", ()):
+        func, given = record.call.func, record.call.args
+        if record.function is function and (given or isinstance(func, ast.Attribute)):
+            yield record, given[0] if given else func.value  # type: ignore[attr-defined]
+
+
+def _counts(loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether the loop counts, also with a progress bar."""
+    node = loop.iter
+    while isinstance(node, ast.Call) and last_name(node.func) in conventions.LOADER_WRAPPERS - {"trange"} and node.args:
+        node = node.args[0]
+    return isinstance(node, ast.Call) and last_name(node.func) in ("range", "trange", "count")
+
+
+def _speaks_of_dataset(node: ast.AST) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute)) and "dataset" in (last_name(node) or "").lower()
+
+
 def _names(node: ast.expr | None, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
@@ -282,10 +370,19 @@ def _names_given(record: CallRecord) -> set[str]:
 def _made_of_item(loop: ast.For | ast.AsyncFor) -> set[str]:
     """The names of the loop's item, and of what its body computes from it."""
     made = {node.id for node in subtree(loop.target) if isinstance(node, ast.Name)}
-    for node in subtree(loop):
-        if isinstance(node, ast.Assign) and any(isinstance(n, ast.Name) and n.id in made for n in subtree(node.value)):
-            made.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    _made_from(loop, lambda node: isinstance(node, ast.Name) and node.id in made, made)
     return made
+
+
+def _made_from(loop: Loop, counts: Callable[[ast.AST], bool], made: set[str]) -> None:
+    """Add the names of what the loop's body computes from the nodes that count."""
+    assigned = [node for node in subtree(loop) if isinstance(node, ast.Assign)]
+    for _ in range(2):
+        for each in assigned:
+            if any(map(counts, subtree(each.value))):
+                made.update(
+                    name.id for target in each.targets for name in subtree(target) if isinstance(name, ast.Name)
+                )
 
 
 def _names_model(record: CallRecord) -> bool:

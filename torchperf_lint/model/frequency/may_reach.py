@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.callgraph import calling, implicit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallSite, FunctionInfo
 
 Reachability = dict[tuple[int, str], tuple[bool, int]]
 """The functions of a file, by line and name: whether each may be hot, and the dependencies of that result."""
@@ -56,10 +56,20 @@ def _search(frequency: FrequencyQuestions, function: FunctionInfo) -> tuple[bool
                 continue
             if there.entry_points.in_loop(record.statement):
                 return True, _path(current, calls)
-            if record.function not in calls:
-                calls[record.function] = current
-                pending.append(record.function)
+            for caller in _made_by(record):
+                if caller not in calls:
+                    calls[caller] = current
+                    pending.append(caller)
     return False, calls
+
+
+def _made_by(record: CallSite) -> Iterator[FunctionInfo]:
+    """The function that makes the call, and the lambda around it."""
+    yield record.function
+    if record.statement in record.function.index.lambdas:
+        around = record.function.index.lambda_around(record.node, record.statement)
+        if around is not None:
+            yield around
 
 
 def _path(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionInfo | None]) -> Iterator[FunctionInfo]:
@@ -68,12 +78,16 @@ def _path(function: FunctionInfo | None, calls: Mapping[FunctionInfo, FunctionIn
         function = calls[function]
 
 
-def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallRecord]:
+def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallSite]:
     """The calls that may reach the function. If it is passed on, they are found by values, otherwise by name."""
+    if function.is_lambda:
+        return list(calling.possible_callers(home.inference, function))
     if calling.is_given_away(home.inference, function):
         return [call.record for call in home.calls_of(function)]
     by_name = calling.callers_by_name(home.inference, function)
+    found: list[CallSite]
     found = [record for record in by_name if not calling.is_another(home.inference, record, function)]
+    found += implicit.implicit_calls(home.inference, function)
     if calling.may_be_value(home.inference, function):
         found += (flow.record for flow in home.inference.flows(function))
     return found

@@ -9,7 +9,9 @@ import ast
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchperf_lint.model.syntax.arguments import given_for
 from torchperf_lint.model.syntax.index import FunctionInfo, last_name
+from torchperf_lint.model.syntax.texts import rest_of
 from torchperf_lint.model.values import narrowing
 from torchperf_lint.syntax.tree import subtree
 
@@ -76,6 +78,23 @@ def literal(node: ast.expr, statement: ast.stmt, scope: Scope) -> ast.Constant |
     """The literal that the expression is where the statement reads it; None if it is none, or not known."""
     term = _term(_Spot(node, statement, scope))
     return ast.Constant(term.literal) if term.is_literal else None  # type: ignore[arg-type]
+
+
+def found_by_name(func: ast.expr, name: str, statement: ast.stmt, scope: Scope) -> Formula:
+    """The formula that a callee is the function of that name: of `getattr(x, event)`, that `event` is the name.
+
+    True for a callee that is not looked up by name, or where the name is not known.
+    """
+    found = _meant(_Spot(func, statement, scope))
+    node = None if isinstance(found, str) else found.node
+    if not isinstance(node, ast.Call) or last_name(node.func) != "getattr" or len(node.args) < 2:
+        return True
+    assert isinstance(found, _Spot)
+    inner: tuple[ast.expr, str] | None = (node.args[1], name)
+    while inner is not None:
+        asked, text = inner
+        inner = rest_of(asked, text)
+    return _equal(_term(found.at(asked)), _Term(repr(text), True, text, True), False)
 
 
 def negated(inner: Formula) -> Formula:
@@ -373,27 +392,3 @@ def _bindings_in(statement: ast.stmt) -> set[str]:
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             found.update(node.names)
     return found
-
-
-def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
-    """The argument or default that a call passes for a parameter; None if unknown."""
-    arguments = function.arguments
-    is_constructor = function.name == "__init__" and function.cls is not None
-    if (
-        arguments is None
-        or last_name(call.func) != function.called_as
-        or any(isinstance(a, ast.Starred) for a in call.args)
-    ):
-        return None
-    owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    if function.cls is not None and not is_constructor and (owner is None or owner[:1].isupper()):
-        return None  # `Base.step(self, x)`, or an unknown form of call
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    named = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
-    if name in named and named.index(name) < len(call.args):
-        return call.args[named.index(name)]
-    if any(keyword.arg is None for keyword in call.keywords):
-        return None
-    return function.defaults.get(name)

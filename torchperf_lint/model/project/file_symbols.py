@@ -49,6 +49,11 @@ _HANDED = re.compile(rb"[(,=]\s*(" + _NAME + rb")\s*(?=[,)#])")
 _BEFORE_VALUE = rb"(?:[(,=\[{]|['\"][ \t]*:|\b(?:or|return|else))[ \t]*"
 _AFTER_VALUE = rb"(?=[ \t]*(?:[,)\]}#\r\n]|(?:if|or)\b))"
 _NAMED = re.compile(_BEFORE_VALUE + rb"(?:\w+\.)*(" + _NAME + rb")" + _AFTER_VALUE)
+_TEXT = re.compile(rb"[(,=]\s*(['\"])([A-Za-z][A-Za-z0-9]*_\w*)\1\s*(?=[,)\]}\r\n#])")
+_LOOKUP = re.compile(
+    rb"getattr\(\s*[\w.]+(?:\[[^\]\n]{0,99}\]|\(\))?\s*,\s*"
+    rb"(?:(f?)(['\"])([^'\"\n]*)\2\s*([+%]?)|[\w.]+(?:\s*\+\s*['\"]([^'\"\n]*)['\"])?)"
+)
 _FUNCTION = re.compile(rb"def(?<!\wdef)[\s\\]+(\w+)")
 _OPENS, _ENDS = re.compile(rb"[\s\\]*\("), re.compile(rb"[\s\\]*(?::|->)")
 _IN_HEAD = re.compile(
@@ -72,7 +77,8 @@ class FileSymbols(NamedTuple):
     parameters; `links` are the imported names, each with its target at the top level, or an empty text if that is not
     certain; `topics` are the topics of `knowledge/topics.py` that the file mentions; `defined` are the functions and
     methods that it defines anywhere, `named` the names of values that it assigns, passes, returns or puts into a
-    container.
+    container; `texts` are the names of several words that it writes as strings, `lookups` the names that it looks up by
+    `getattr`, with `*` for what is composed at run time.
     """
 
     digest: str
@@ -88,13 +94,15 @@ class FileSymbols(NamedTuple):
     topics: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
     named: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+    lookups: frozenset[str] = frozenset()
 
     def plain(self) -> list[Any]:
         """The symbols as JSON data."""
         pairs = [[list(pair) for pair in each] for each in (self.renamed, self.links)]
         names = [sorted(each) for each in (self.called, self.steps, self.bound, self.handed, self.callers)]
-        last = [self.accelerated, sorted(self.topics), sorted(self.defined), sorted(self.named)]
-        return [self.digest, list(self.imports), *names, *pairs, *last]
+        last = map(sorted, (self.topics, self.defined, self.named, self.texts, self.lookups))
+        return [self.digest, list(self.imports), *names, *pairs, self.accelerated, *last]
 
     @classmethod
     def from_plain(cls, plain: Any) -> FileSymbols:
@@ -114,11 +122,13 @@ class FileSymbols(NamedTuple):
                 [*topics],
                 [*defined],
                 [*named],
+                [*texts],
+                [*lookups],
             ]:
                 renamed = tuple((old, new) for old, new in old_and_new)
                 links = tuple((name, ref) for name, ref in linked)
                 in_pairs = (name for pair in (*renamed, *links) for name in pair)
-                listed = (called, steps, bound, handed, callers, topics, defined, named)
+                listed = (called, steps, bound, handed, callers, topics, defined, named, texts, lookups)
                 if all(isinstance(each, str) for names in (imports, *listed, in_pairs) for each in names):
                     calls, makes, binds, hands, gives, speaks, *last = map(frozenset, listed)
                     names = (calls, makes, binds, hands, gives)
@@ -160,7 +170,25 @@ def symbols_of(data: bytes) -> FileSymbols:
         topics_of(data, imports),
         frozenset(head.group(1).decode(errors="replace") for head in heads),
         frozenset(named),
+        frozenset(text.decode() for text in {match[1] for match in _TEXT.findall(data)} if text.isascii()),
+        frozenset(_lookups(data)),
     )
+
+
+def _lookups(data: bytes) -> Iterator[str]:
+    """The names that `getattr` looks up, with `*` for what is composed at run time: `on_*`."""
+    for match in _LOOKUP.finditer(data):
+        is_filled, quote, text, operator, end = match.groups()
+        if not quote:
+            pattern = b"*" + (end or b"")
+        elif operator == b"+":
+            pattern = text + b"*"
+        else:
+            start, end = (b"{", b"}") if is_filled else (b"%s", b"%s")
+            is_composed = bool(is_filled or operator) and start in text
+            pattern = text.partition(start)[0] + b"*" + text.rpartition(end)[2] if is_composed else text
+        if pattern.isascii():
+            yield pattern.decode()
 
 
 def topics_of(data: bytes, imports: Iterable[str]) -> frozenset[str]:

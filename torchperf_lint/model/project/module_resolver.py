@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.knowledge import other_libraries, torch_api
 
@@ -29,6 +29,22 @@ def is_library(name: str) -> bool:
     if root not in LIBRARIES or root != "torch":
         return root in LIBRARIES
     return not (rest.startswith("_") or "._" in rest or rest.partition(".")[0] in _INNER)
+
+
+class Hop(NamedTuple):
+    """One step in resolving an imported name: the file, and the rest of the name that is looked up there.
+
+    Without a rest the file itself is meant, under the name `ref`. `offers` says whether the file may have the first
+    part of the rest, `link` is the target of that part's import there, `bound` says whether the file may bind it
+    otherwise.
+    """
+
+    ref: str
+    file: str | None = None
+    rest: str = ""
+    offers: bool = False
+    link: str | None = None
+    bound: bool = False
 
 
 class ModuleResolver:

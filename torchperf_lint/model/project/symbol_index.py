@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.knowledge.topics import PROGRAM
 from torchperf_lint.model import bounds
-from torchperf_lint.model.project.module_resolver import ModuleResolver
+from torchperf_lint.model.project.lookups import Lookups
+from torchperf_lint.model.project.module_resolver import Hop, ModuleResolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +36,7 @@ QUESTIONS = {
     "hop": 2,
     "imported_files": 1,
     "importers": 1,
+    "importing_it": 2,
     "importing_name": 2,
     "imports": 1,
     "is_in_program": 2,
@@ -42,6 +44,7 @@ QUESTIONS = {
     "is_near_metrics": 1,
     "is_reached": 1,
     "leading": 3,
+    "looking_up": 1,
     "making_imported": 3,
     "name_of": 1,
     "names": 1,
@@ -53,22 +56,6 @@ QUESTIONS = {
     "steps_called_in": 1,
 }
 """Methods of SymbolIndex, each with its number of arguments."""
-
-
-class Hop(NamedTuple):
-    """One step in resolving an imported name: the file, and the rest of the name that is looked up there.
-
-    Without a rest the file itself is meant, under the name `ref`. `offers` says whether the file may have the first
-    part of the rest, `link` is the target of that part's import there, `bound` says whether the file may bind it
-    otherwise.
-    """
-
-    ref: str
-    file: str | None = None
-    rest: str = ""
-    offers: bool = False
-    link: str | None = None
-    bound: bool = False
 
 
 class SymbolIndex:
@@ -85,6 +72,7 @@ class SymbolIndex:
         self._stars_of: dict[str, list[str]] = {}
         self._offered: dict[str, set[str]] = {}
         self._imported: dict[str, set[str]] = {}
+        self._looked_up: dict[str, list[str]] = {}
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -220,17 +208,30 @@ class SymbolIndex:
         return not name.isascii() or name in self._calling_given
 
     def is_known_beyond(self, name: str, key: str) -> bool:
-        """Whether another file calls, imports or hands on something of the name, or of an `as` name of it."""
+        """Whether another file calls, imports or hands on something of the name, or some file may look it up."""
         tables = (self._calling, self._importing, self._naming)
-        return any(other != key for each in self.names(name) for table in tables for other in table.get(each, ()))
+        known = any(other != key for each in self.names(name) for table in tables for other in table.get(each, ()))
+        return known or bool(self.looking_up(name))
 
     def naming(self, name: str, key: str) -> list[str]:
         """The other files, except tests, that name something of the name without calling it."""
         return [each for each in self._naming.get(name, ()) if each != key and not self.is_test(each)]
 
+    def looking_up(self, name: str) -> list[str]:
+        """The files, except tests, that may look up an attribute of that name by `getattr`; none if too many may."""
+        known = self._looked_up.get(name)
+        if known is None:
+            known = self._looked_up[name] = self._lookups.files(name)
+        return known
+
     def importing_name(self, name: str, key: str) -> list[str]:
         """The other files, except tests, that import something of the name."""
         return [each for each in self._importing.get(name, ()) if each != key and not self.is_test(each)]
+
+    def importing_it(self, name: str, home: str) -> list[str]:
+        """The other files, except tests, that may import the name of the file `home`, or call it by its module."""
+        files = {*self.importing_name(name, home), *self.called_by(name, home)}
+        return self._importing_it(sorted(each for each in files if not self.is_test(each)), name, home)
 
     def importers(self, key: str) -> list[str]:
         """The files that import the file, or a name from it."""
@@ -373,6 +374,11 @@ class SymbolIndex:
         return _inverted(
             (key, sorted(facts.named & self._defining.keys())) for key, facts in sorted(self._facts.items())
         )
+
+    @functools.cached_property
+    def _lookups(self) -> Lookups:
+        """The attributes that the files, except tests, look up by their names."""
+        return Lookups({key: facts for key, facts in sorted(self._facts.items()) if not self.is_test(key)})
 
     @functools.cached_property
     def _group_of(self) -> dict[str, str]:

@@ -16,9 +16,11 @@ __all__ = [
     "AttributeStore",
     "Block",
     "CallRecord",
+    "CallSite",
     "ClassInfo",
     "FunctionInfo",
     "FunctionNode",
+    "ImplicitCall",
     "Index",
     "Place",
     "dotted",
@@ -91,13 +93,32 @@ class CallRecord(NamedTuple):
     function: FunctionInfo
 
     @property
+    def node(self) -> ast.expr:
+        """The expression that runs the callee."""
+        return self.call
+
+    @property
     def place(self) -> Place:
         """The place of the statement."""
         return self.function.place_of(self.statement)
 
 
+class ImplicitCall(NamedTuple):
+    """An expression that runs a function without calling it: `self.total` a property's getter, a `with` its object."""
+
+    node: ast.expr
+    statement: ast.stmt
+    function: FunctionInfo
+
+
+CallSite = CallRecord | ImplicitCall
+
+
 class FunctionInfo:
-    """A function, a method, or the module itself (`node` is then the Module); `index` is that of its file."""
+    """A function, a method, a lambda, or the module itself (`node` is then the Module); `index` is that of its file.
+
+    A lambda has no statements of its own: its body's calls are those of the function around it.
+    """
 
     __slots__ = (
         "_defaults",
@@ -110,6 +131,7 @@ class FunctionInfo:
         "cls",
         "index",
         "is_generator",
+        "is_lambda",
         "name",
         "node",
         "outer",
@@ -117,14 +139,19 @@ class FunctionInfo:
     )
 
     def __init__(
-        self, node: FunctionNode | ast.Module, cls: ClassInfo | None, outer: FunctionInfo | None, index: Index
+        self,
+        node: FunctionNode | ast.Lambda | ast.Module,
+        cls: ClassInfo | None,
+        outer: FunctionInfo | None,
+        index: Index,
     ) -> None:
         self.node = node
         self.index = index
-        self.name = "<module>" if isinstance(node, ast.Module) else node.name
+        self.name = _NAMELESS[type(node)] if isinstance(node, (ast.Module, ast.Lambda)) else node.name
+        self.is_lambda = isinstance(node, ast.Lambda)
         self.cls = cls
         self.outer = outer
-        self.body: Block = node.body
+        self.body: Block = [] if isinstance(node, ast.Lambda) else node.body
         self.is_generator = False
         self.calls_made: list[CallRecord] = []
         self.statements: list[ast.stmt] = []  # its own, in source order; not those of nested functions and classes
@@ -143,7 +170,14 @@ class FunctionInfo:
     @property
     def place(self) -> tuple[int, str]:
         """Its row and name, unique in its file: plain data that outlasts the tree."""
-        return (0 if isinstance(self.node, ast.Module) else self.node.lineno), self.name
+        if isinstance(self.node, ast.Module):
+            return 0, self.name
+        return self.node.lineno, f"{self.name} {self.node.col_offset}" if self.is_lambda else self.name
+
+    @property
+    def shown_name(self) -> str:
+        """Its name, as a message says it."""
+        return f"the lambda in row {self.node.lineno}" if self.is_lambda else f"`{self.name}`"  # type: ignore[union-attr]
 
     @property
     def path(self) -> str:
@@ -185,7 +219,7 @@ class FunctionInfo:
     @property
     def decorators(self) -> list[ast.expr]:
         """The decorator expressions."""
-        return [] if isinstance(self.node, ast.Module) else self.node.decorator_list
+        return [] if isinstance(self.node, (ast.Module, ast.Lambda)) else self.node.decorator_list
 
     @property
     def arguments(self) -> ast.arguments | None:
@@ -256,6 +290,9 @@ class FunctionInfo:
         return positional[0].arg if positional else None
 
 
+_NAMELESS = {ast.Module: "<module>", ast.Lambda: "<lambda>"}
+
+
 class AttributeStore(NamedTuple):
     """`self.x = value` in a method, or `x = value` in a class body; `target` is the stored-to node."""
 
@@ -304,6 +341,8 @@ class Index:
         self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
         self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
         self.texts: dict[ast.stmt, None] = {}  # the statements that format an f-string, or a text by `%`
+        self.lambdas: dict[ast.stmt, list[FunctionInfo]] = {}  # a statement -> the lambdas in it, outer ones first
+        self.lambdas_given: dict[ast.expr, CallRecord] = {}  # a lambda -> the call whose argument it is
         self.aliases: dict[str, set[str]] = {}
         self._bound: dict[FunctionInfo, list[str]] = {}
         self._noted: dict[object, Any] = {}
@@ -312,7 +351,7 @@ class Index:
 
     def take_apart(self) -> None:
         """Drop the tree at once; no query is allowed afterwards. The garbage collector alone would take far longer."""
-        for function in self.functions:
+        for function in (*self.functions, *(each for found in self.lambdas.values() for each in found)):
             function.take_apart()
         for cls in self.classes:
             cls.methods.clear()
@@ -329,6 +368,14 @@ class Index:
         for alias in sorted(self.aliases.get(name, ())):
             found += self.calls.get(alias, ())
         return found
+
+    def lambda_around(self, node: ast.expr, statement: ast.stmt) -> FunctionInfo | None:
+        """The innermost lambda of the statement whose body contains the expression."""
+        lambdas = self.lambdas.get(statement)
+        if lambdas is None:
+            return None
+        around = [each for each in lambdas if isinstance(each.node, ast.Lambda) and _is_inside(node, each.node.body)]
+        return around[-1] if around else None
 
     def calls_of_objects(self, cls: str) -> list[CallRecord]:
         """Calls of an object of the class, from its creation: `f = Cls(...)`, `self.f = Cls(...)`, then `f(x)`."""
@@ -373,3 +420,9 @@ class Index:
         if question not in self._noted:
             self._noted[question] = answer()
         return self._noted[question]  # type: ignore[no-any-return]
+
+
+def _is_inside(node: ast.expr, other: ast.expr) -> bool:
+    """Whether an expression is the other one or a part of it, in one file."""
+    first, last = (other.lineno, other.col_offset), (other.end_lineno or 0, other.end_col_offset or 0)
+    return first <= (node.lineno, node.col_offset) < last

@@ -148,6 +148,9 @@ class _Indexer:
                 self._index.calls.setdefault(name, []).append(record)
                 function.calls_made.append(record)
                 for given in given_to(node):  # type: ignore[arg-type]
+                    if type(given) is ast.Lambda:
+                        self._index.lambdas_given[given] = record
+                        continue
                     handed = last_name(given)
                     if handed is not None:
                         self._index.handed.setdefault(handed, []).append(record)
@@ -155,6 +158,9 @@ class _Indexer:
                 self._index.texts[statement] = None
             elif kind in _HOLDING:
                 self._index.held.update(name for name in map(last_name, children(node)) if name is not None)  # type: ignore[arg-type]
+            elif kind is ast.Lambda:
+                made = FunctionInfo(node, None, function, self._index)  # type: ignore[arg-type]
+                self._index.lambdas.setdefault(statement, []).append(made)
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 function.is_generator = True
             pending += children(node)

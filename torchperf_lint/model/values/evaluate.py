@@ -382,8 +382,7 @@ class Evaluator:
     def _lambda(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Lambda)
         inner = env.copy()
-        for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
-            inner[argument.arg] = UNKNOWN
+        inner.update(self.inference.given_to(node))
         self(node.body, inner)
         return UNKNOWN
 

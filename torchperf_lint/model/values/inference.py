@@ -10,6 +10,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, frameworks, registries, value_flow
 from torchperf_lint.model.domain import provenance
 from torchperf_lint.model.domain.frames import Env, Frame, Outcome
+from torchperf_lint.model.domain.interfaces import FARTHEST
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.syntax.slices import slices_of
@@ -32,7 +33,7 @@ from torchperf_lint.model.values.statements import Runner, merge_all, names_sent
 from torchperf_lint.model.values.tensors import holds_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.domain.contracts import Contract
@@ -221,7 +222,7 @@ class ValueInference:
         frame = self.alone(lambda: self._run(function, bound, part))
         if function.is_generator:
             return Outcome(batches.generated(frame, bound), ())
-        return Outcome(join_all(frame.returns), tuple(_put_into(frame, bound)))
+        return Outcome(join_all(frame.returns), tuple(parameters.put_into(frame, bound)))
 
     def attribute(self, cls: ClassInfo, name: str) -> Value:
         """The value of `self.name`, joined over all statements setting it in the class and its bases of the program."""
@@ -382,6 +383,14 @@ class ValueInference:
         analyzed = self._analyzed if index is self.index or self.program is None else self.program.file_of(index)
         return analyzed.frequency.may_be_hot(record.statement)
 
+    def given_to(self, node: ast.Lambda) -> Env:
+        """The parameters of a lambda, by the calls of it that are known; unknown where its body matters to no rule."""
+        function = self.index.note("lambdas", lambda: _lambdas(self.index))[node]
+        is_called = False
+        if self.level == FARTHEST and function.parameter_names and any(isinstance(n, ast.Call) for n in function.nodes):
+            is_called = bool(self.one_call_up(lambda: self._analyzed.frequency.function_may_be_hot(function)))
+        return self.frame(function).env if is_called else dict.fromkeys(function.parameter_names, UNKNOWN)
+
     # -- running a function --------------------------------------------------------------------------------------
 
     def _run_in_general(self, function: FunctionInfo, part: Slice | None) -> Frame:
@@ -474,19 +483,13 @@ class ValueInference:
         return frame
 
 
+def _lambdas(index: Index) -> dict[ast.AST, FunctionInfo]:
+    return {each.node: each for found in index.lambdas.values() for each in found}
+
+
 def _is_bound(store: AttributeStore, owner: ClassInfo) -> bool:
     """Whether the statement gives the attribute a value: `x: Tensor` in a class body only declares its type."""
     return not any(
         isinstance(statement, ast.AnnAssign) and statement.target is store.target and statement.value is None
         for statement in owner.node.body
     )
-
-
-def _put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
-    """The parameters whose lists and dicts the function has filled; not those that it rebinds."""
-    named = frame.function.parameter_names
-    rebound = set(named).intersection(frame.function.index.bound_names(frame.function)[len(named) :])
-    for name, before in bound.items():
-        after = frame.env.get(name, before)
-        if before.kind is after.kind is Kind.CONTAINER and after != before and name not in rebound:
-            yield name, after

@@ -31,6 +31,8 @@ from torchperf_lint.model.values.spreading import is_starred, spread
 from torchperf_lint.model.values.tensors import element_of, element_of_mapping, holds_unknown, is_of_host, placed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_lint.model.domain.contracts import Contract
     from torchperf_lint.model.domain.frames import Env, Frame
     from torchperf_lint.model.domain.interfaces import ValueQuestions
@@ -413,3 +415,13 @@ def bind(inference: ValueQuestions, function: FunctionInfo, arguments: list[Valu
         if collected is not None:
             env[collected.arg] = container(UNKNOWN, ref="tuple" if collected is function.arguments.vararg else "dict")
     return {**env, **_collected(function, arguments, keywords, [])}
+
+
+def put_into(frame: Frame, bound: Env) -> Iterator[tuple[str, Value]]:
+    """The parameters whose lists and dicts the function has filled; not those that it rebinds."""
+    named = frame.function.parameter_names
+    rebound = set(named).intersection(frame.function.index.bound_names(frame.function)[len(named) :])
+    for name, before in bound.items():
+        after = frame.env.get(name, before)
+        if before.kind is after.kind is Kind.CONTAINER and after != before and name not in rebound:
+            yield name, after

@@ -1,0 +1,35 @@
+"""Arguments of calls: the expression that a call gives for a parameter."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.syntax.names import last_name
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+
+def given_for(function: FunctionInfo, call: ast.Call, name: str) -> ast.expr | None:
+    """The argument or default that a call passes for a parameter; None if unknown."""
+    arguments = function.arguments
+    is_constructor = function.name == "__init__" and function.cls is not None
+    if (
+        arguments is None
+        or last_name(call.func) != function.called_as
+        or any(isinstance(a, ast.Starred) for a in call.args)
+    ):
+        return None
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if function.cls is not None and not is_constructor and (owner is None or (last_name(owner) or "")[:1].isupper()):
+        return None  # `Base.step(self, x)`, or an unknown form of call
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    named = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][function.self_name is not None :]
+    if name in named and named.index(name) < len(call.args):
+        return call.args[named.index(name)]
+    if any(keyword.arg is None for keyword in call.keywords):
+        return None
+    return function.defaults.get(name)
