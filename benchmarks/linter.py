@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -23,11 +23,12 @@ class Found(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A run's output: its findings, sorted, and its lines on stderr."""
+    """A run's output: its findings, sorted, as they were printed too, and its lines on stderr."""
 
     findings: list[Found]
     complaints: list[str]
     crashed: bool
+    printed: tuple[dict[str, Any], ...] = ()
 
 
 def environment() -> dict[str, str]:
@@ -51,4 +52,4 @@ def lint(folder: Path, *options: str, paths: tuple[str, ...] = (".",)) -> Report
     found = [one for one in listed if one["code"] != "TPL000"]  # a complaint tells why
     findings = [Found(Path(one["filename"]).as_posix(), one["location"]["row"], one["code"]) for one in found]
     silent_failure = run.returncode != 0 and not complaints
-    return Report(sorted(findings), complaints, crashed=silent_failure or "Traceback" in run.stderr)
+    return Report(sorted(findings), complaints, silent_failure or "Traceback" in run.stderr, tuple(listed))

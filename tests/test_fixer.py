@@ -14,7 +14,7 @@ from fake_rules import HINTS, TARGET, finds, swaps, text_of, to
 from torchperf_lint.engine import jobs, trial
 from torchperf_lint.engine.declare import Rule
 from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible, moved
-from torchperf_lint.engine.findings import Diagnostic, Edit, Fix, Safety
+from torchperf_lint.engine.findings import Diagnostic, Edit, Fix, NoFix, Safety
 from torchperf_lint.engine.fixer import FixReport, fix_source
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.trial import offered
@@ -317,9 +317,10 @@ def test_only_fixes_that_can_be_made_are_offered() -> None:
     rules = [finds("item", fix=of_name)]
     report = check_source("f.py", data, rules, TARGET, HINTS)
     shown = offered(report, "f.py", data, rules, TARGET, HINTS)
-    assert [each._replace(fix=None) for each in shown.diagnostics] == [
+    assert [each._replace(fix=None, no_fix=None) for each in shown.diagnostics] == [
         each._replace(fix=None) for each in report.diagnostics
     ]
+    assert all((each.fix is None) == (each.no_fix == NoFix.WITHDRAWN.identifier) for each in shown.diagnostics)
     made = [text_of_span(data, each) for each in shown.diagnostics if each.fix is not None]
     assert made == [b"b.item()", b"c.item(d.item())", b"d.item()", b"j.item()"]
 

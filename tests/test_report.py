@@ -197,6 +197,7 @@ def test_json_has_the_fields_of_the_contract():
                 }
             ],
         },
+        "no_fix": None,
         "noqa_row": 2,
         "url": None,
         "because": [

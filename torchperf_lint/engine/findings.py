@@ -154,12 +154,57 @@ class Fix(NamedTuple):
     edits: tuple[Edit, ...]
 
 
+class NoFix(enum.Enum):
+    """Why a finding has no fix, as a sentence; `identifier` is its stable name.
+
+    `docs/no-fix.md` lists all of them.
+    """
+
+    # Where the value goes.
+    DECIDES_A_BRANCH = "the program goes on by this value, so the host has to have it in this step"
+    ASSERTS = "an assertion stops the program where it is false; only a debug switch makes it cheap"
+    NEEDED_IN_THE_STEP = "the same step uses the value on the host"
+    COMPUTED_WITH = "the value is part of an expression that Python computes"
+    RETURNED = "the function returns the value, and its callers are not rewritten"
+    HANDED_ON = "a function takes the value, and what it does with it is not shown"
+    PUT_IN_A_CONTAINER = "the value goes to an entry of a list or dict, whose readers are not shown"
+    KEPT_IN_AN_OBJECT = "the value is kept in an attribute, which other functions may read"
+    ITERATED = "the host goes over the values one by one"
+    USED_OTHERWISE = "the name, or the memory behind it, has uses that the change might break"
+    # Where it runs.
+    BY_HELPER = "a function of the project does it for all its callers, which may have host data"
+    LOOP_ELSEWHERE = "the loop that repeats it is in another function"
+    MAY_BE_CAUGHT = "an exception that is caught would skip the code that the fix puts behind the loop"
+    SCRIPTED = "the project makes TorchScript, which does not take what the fix would write"
+    # What is known of the value.
+    DTYPE_UNKNOWN = "the dtype is not shown, and the result would depend on it"
+    SHAPE_UNKNOWN = "the shape is not shown, and the result would depend on it"
+    NOT_A_NUMBER = "the packed value is not shown to be one Python number"
+    VARIES = "the values may differ from step to step"
+    MAY_BE_WRITTEN = "the tensor may be written to before the device has read it"
+    NOT_PINNED = "the copied memory is not that of a loader's batch, so it is not pinned"
+    DEVICE_NOT_AT_HAND = "no plain expression names the device where the tensor is made"
+    # What the operation is.
+    SIZE_IN_THE_DATA = "the result's size is in the data, and the code uses a result of that size"
+    INDEX_FROM_DEVICE = "the index or size is computed on the device"
+    SEVERAL_MAKERS = "the tensor is put together of several that the host makes"
+    # What keeps an edit out.
+    FORM = "the statement is written in a form that the fix does not rewrite"
+    NO_ROOM = "comments, other statements or a shadowed name leave no place for the edit"
+    WITHDRAWN = "the change was tried, and leaves the finding or does not fit with another fix"
+
+    @property
+    def identifier(self) -> str:
+        """The name in the output: `decides-a-branch`."""
+        return self.name.lower().replace("_", "-")
+
+
 class Finding(NamedTuple):
-    """A rule's report: its site (with the libcst node) and its evidence."""
+    """A rule's report: its site (with the libcst node) and its evidence, and a fix or the reason for having none."""
 
     site: Site
     because: tuple[Because, ...] = ()
-    fix: Fix | None = None
+    fix: Fix | NoFix | None = None  # None: nobody has named the reason
     fields: Mapping[str, str] = {}  # values for the placeholders of the rule's message
     minor: Because | None = None  # what makes it matter less than the rule's severity says
 
@@ -189,6 +234,7 @@ class Diagnostic(NamedTuple):
     cost: Cost | None = None  # None: it costs no time or memory
     confidence: Confidence = Confidence.PROVEN
     about: str = ""  # the name or path that its expression begins with: `losses` of `losses["x"].item()`
+    no_fix: str | None = None  # the identifier of a NoFix
 
 
 class Failure(NamedTuple):

@@ -50,7 +50,7 @@ def _plain_diagnostic(each: Diagnostic) -> list[Any]:
         [each.code, each.name, each.severity, each.message, each.confidence.value, each.about],
         None if each.cost is None else [each.cost.rate.value, each.cost.loss.value],
         [list(step) for step in each.because],
-        None if fix is None else [fix.message, fix.safety.value, [_plain_edit(edit) for edit in fix.edits]],
+        each.no_fix if fix is None else [fix.message, fix.safety.value, [_plain_edit(edit) for edit in fix.edits]],
     ]
 
 
@@ -74,13 +74,14 @@ def _diagnostic(plain: Any, path: str) -> Diagnostic:
                 severity=severity,
                 message=message,
                 because=tuple(map(_because, steps)),
-                fix=None if fix is None else _fix(fix),
+                fix=None if isinstance(fix, (str, type(None))) else _fix(fix),
                 start=start,
                 end=end,
                 noqa_rows=(first, last),
                 cost=None if cost is None else _cost(cost),
                 confidence=Confidence(confidence),
                 about=about,
+                no_fix=fix if isinstance(fix, str) else None,
             )
     raise ValueError("this is no diagnostic")
 

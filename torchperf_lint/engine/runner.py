@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure
+from torchperf_lint.engine.findings import Confidence, Diagnostic, Failure, Fix, NoFix
 from torchperf_lint.engine.mishaps import one_line, told
 from torchperf_lint.engine.scan import rules_worth_running
 from torchperf_lint.engine.suppress import Suppressions, mentions_ours
@@ -151,6 +151,7 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
     site, weight = finding.site, weigh(rule, finding, model)
     row, column = source.position(site.start)
     end_row, end_column = source.position(site.end)
+    fix = finding.fix
     return Diagnostic(
         path=source.path,
         row=row,
@@ -162,13 +163,14 @@ def diagnostic_of(rule: Rule, finding: Finding, source: Source, model: Model) ->
         severity=weight.severity.value,
         message=rule.message.format(**finding.fields),
         because=tuple(dict.fromkeys(_from_here(step, source.path) for step in weight.because)),
-        fix=finding.fix,
+        fix=fix if isinstance(fix, Fix) else None,
         start=site.start,
         end=site.end,
         noqa_rows=site.rows,
         cost=weight.cost,
         confidence=weight.confidence,
         about=weight.about,
+        no_fix=fix.identifier if isinstance(fix, NoFix) else None,
     )
 
 

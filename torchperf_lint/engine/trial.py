@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.edit_merge import BadEdits, apply_edits, compatible
-from torchperf_lint.engine.findings import Confidence, Safety
+from torchperf_lint.engine.findings import Confidence, NoFix, Safety
 from torchperf_lint.engine.layout import STANDARD_LENGTH, laid_out
 from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
 from torchperf_lint.engine.runner import check_source
@@ -121,8 +121,10 @@ def offered(
     sound = {id(each) for each in (*_accepted(shown, can_be_read), *_accepted(made, can_be_made))}
 
     def shown_as(each: Diagnostic) -> Diagnostic:
-        if each.fix is None or id(each) not in sound:
-            return each._replace(fix=None)
+        if each.fix is None:
+            return each
+        if id(each) not in sound:
+            return each._replace(fix=None, no_fix=NoFix.WITHDRAWN.identifier)
         return each._replace(fix=each.fix._replace(edits=laid_out(source, each.fix.edits, line_length)))
 
     kept = map(shown_as, report.diagnostics)

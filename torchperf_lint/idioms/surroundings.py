@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms import writes
@@ -125,6 +126,17 @@ def names_used(model: Model, site: Site) -> set[str]:
         elif isinstance(node, (ast.arg, ast.keyword)) and node.arg is not None:
             found.add(node.arg)
     return found
+
+
+def new_name(model: Model, function: FunctionInfo, hint: str) -> str | None:
+    """A name that is new in the function, and used by no other fix."""
+    given: set[str] = model.remember(("names given", function), set)
+    used = {node.id for node in function.nodes if isinstance(node, ast.Name)}
+    used |= given.union(*(each.bound_names for each in model.functions))
+    names = (hint, *(f"{hint}_{number}" for number in range(2, 20)))
+    name = next((each for each in names if each not in used and not hasattr(builtins, each)), None)
+    given |= {name} if name else set()
+    return name
 
 
 def ends_plainly(model: Model, hot_path: HotPath) -> bool:

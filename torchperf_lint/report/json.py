@@ -53,6 +53,7 @@ def plain(diagnostic: Diagnostic, sources: Sources, group: str | None = None) ->
         "location": _location(diagnostic.row, diagnostic.column),
         "end_location": _location(diagnostic.end_row, diagnostic.end_column),
         "fix": _fix(diagnostic.fix, source) if diagnostic.fix and source else None,
+        "no_fix": diagnostic.no_fix,  # why there is none: docs/no-fix.md
         "noqa_row": diagnostic.noqa_rows[1],
         "url": None,  # the pages are part of the tool: `torchperf-lint explain CODE`
         "because": [{"filename": path, "row": row, "message": text} for path, row, text in steps],
@@ -75,6 +76,7 @@ def _failed(failure: Failure) -> dict[str, Any]:
         "location": place,
         "end_location": place,
         "fix": None,
+        "no_fix": None,
         "noqa_row": None,
         "url": None,
         "because": [],

@@ -64,6 +64,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "section": verdict.section,
         "asked": list(verdict.asked),
         "message": None if verdict.finding is None else verdict.finding.message,
+        "no_fix": None if verdict.finding is None else verdict.finding.no_fix,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.findings import NoFix
 from torchperf_lint.report import opening, printable
 from torchperf_lint.why.answer import Cause, State
 
@@ -128,6 +129,9 @@ def _found(verdict: Verdict) -> Iterator[str]:
     assert finding is not None
     if verdict.state is State.REPORTED:
         yield printable(f"  {name} reports it: {verdict.says}")
+        reason = next((each for each in NoFix if each.identifier == finding.no_fix), None)
+        if reason is not None:
+            yield f"    no fix ({reason.identifier}): {reason.value}"
     elif verdict.state is State.SUPPRESSED:
         yield printable(f"  {name} finds it, but {verdict.says}: {finding.message}")
     else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_lint.engine.findings import Edit, Fix, Safety
+from torchperf_lint.engine.findings import Edit, Fix, NoFix, Safety
+from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -20,29 +21,33 @@ def bound_name(read: HostRead) -> str | None:
     return None
 
 
-def read_where_needed(model: Model, read: HostRead) -> Fix | None:
+def read_where_needed(model: Model, read: HostRead) -> Fix | NoFix:
     """Bind the tensor, and read it at its uses if each is behind a sampling guard or after the loop."""
     name = bound_name(read)
-    if name is None or read.by_helper:
-        return None
+    if read.by_helper:
+        return NoFix.BY_HELPER
     statement = read.parent
+    if name is None or not isinstance(statement, cst.Assign) or statement.value is not read.site.node:
+        return goes_to(model, read.site.node)
+    if not name.isidentifier():
+        return NoFix.KEPT_IN_AN_OBJECT
     uses = model.uses(name, read.site, read.hot_path)
     loads = uses.of("load")
-    if not isinstance(statement, cst.Assign) or statement.value is not read.site.node or not name.isidentifier():
-        return None
-    if not uses.local or read.hot_path.loop is None or len(uses.of("store")) != 1 or uses.of("augment", "delete"):
-        return None
+    if read.hot_path.loop is None:
+        return NoFix.LOOP_ELSEWHERE
+    if not uses.local or len(uses.of("store")) != 1 or uses.of("augment", "delete"):
+        return NoFix.USED_OTHERWISE
     if not loads or any(use.nested or use.formatted_with_name for use in loads):
-        return None
+        return NoFix.USED_OTHERWISE
     if not all(use.sampled or (use.after and not use.again) for use in loads):
-        return None
+        return NoFix.NEEDED_IN_THE_STEP
     if read.reader != "item" and not model.keeps_builtin(read.reader):
-        return None
+        return NoFix.NO_ROOM
     changed = edits.together(
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + ".detach()"),
         *(Edit(use.start, use.end, _reading(read.reader, name).encode()) for use in loads),
     )
-    return None if changed is None else Fix("read the value only where it is used", Safety.UNSAFE, changed)
+    return NoFix.NO_ROOM if changed is None else Fix("read the value only where it is used", Safety.UNSAFE, changed)
 
 
 def _reading(reader: str, name: str) -> str:

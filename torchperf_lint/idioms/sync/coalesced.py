@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit, Fix, Safety
-from torchperf_lint.idioms import placing
+from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.sync import scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
@@ -67,6 +67,7 @@ def coalesced_fixes(model: Model) -> dict[int, Fix]:
 def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     blocks: dict[int, list[HostRead]] = {}
     tuples: dict[int, tuple[cst.Tuple, list[HostRead]]] = {}
+    dicts: dict[int, tuple[cst.Dict, list[HostRead]]] = {}
     for read in hot_reads(model):
         around = model.parent(read.site.node) if read.role is Sink.OTHER and not read.by_helper else None
         if isinstance(around, cst.Assign):
@@ -74,9 +75,12 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
             blocks.setdefault(id(block), []).append(read)
         elif isinstance(around, cst.Element) and isinstance(several := model.parent(around), cst.Tuple):
             tuples.setdefault(id(several), (several, []))[1].append(read)
+        elif isinstance(around, cst.DictElement) and isinstance(entries := model.parent(around), cst.Dict):
+            dicts.setdefault(id(entries), (entries, []))[1].append(read)
     apart = [reads for reads in blocks.values() if len(reads) > 1]
     beside = [pair for pair in tuples.values() if len(pair[1]) == len(pair[0].elements) > 1]
-    if not (apart or beside) or _may_differ(model) or relies_on_waits(model):
+    in_dict = [pair for pair in dicts.values() if len(pair[1]) > 1]
+    if not (apart or beside or in_dict) or _may_differ(model) or relies_on_waits(model):
         return
     for reads in apart:
         members = [_Member(each, *known) for each in _delayed(model, reads) if (known := _known(model, each.read))]
@@ -88,12 +92,14 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
         fix = _one_tuple(model, several, reads)
         if fix is not None:
             yield from ((read.site.start, fix) for read in reads)
+    for entries, reads in in_dict:
+        yield from _one_dict(model, entries, reads)
 
 
 def _delayed(model: Model, reads: list[HostRead]) -> Iterator[Delayed]:
     for read in reads:
         later = delayed(model, read)
-        if later is not None and read_where_needed(model, read) is None:
+        if later is not None and not isinstance(read_where_needed(model, read), Fix):
             yield later
 
 
@@ -189,6 +195,59 @@ def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix |
     one = f"{torch}.stack([{tensors}]).tolist()"
     edit = edits.replace(last.site.tree, several, one if unpacked else f"tuple({one})")
     return None if edit is None else Fix(_TITLE, _safety(model, last, [scalar for _, scalar in known]), (edit,))
+
+
+def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterator[tuple[int, Fix]]:
+    """`{"a": x.item(), "b": y.item()}`: the reads of one kind in a line before the statement."""
+    torch, function = model.name_of("torch", reads[0].site), model.function_of(reads[0].site)
+    known = [(read, *found) for read in reads if (found := _known(model, read)) is not None]
+    if torch is None or not _always_runs(model, entries):
+        return
+    for kind in dict.fromkeys(kind for _, kind, _ in known):
+        members = [(read, scalar) for read, its_kind, scalar in known if its_kind == kind]
+        names = [surroundings.new_name(model, function, _hint(read)) for read, _ in members]
+        if not 1 < len(members) <= bounds.MOST_READ_AT_ONCE or None in names:
+            continue
+        tree = members[0][0].site.tree
+        tensors = ", ".join(edits.text_of(tree, read.tensor) for read, _ in members)
+        changed = edits.together(
+            edits.line_before(tree, f"{', '.join(map(str, names))} = {torch}.stack([{tensors}]).tolist()"),
+            *(edits.replace(tree, read.site.node, str(name)) for (read, _), name in zip(members, names, strict=True)),
+        )
+        if changed is not None:
+            grade = _safety(model, members[0][0], [scalar for _, scalar in members])
+            grade = grade if _is_the_statement(model, entries) else Safety.UNSAFE
+            yield from ((read.site.start, Fix(_TITLE, grade, changed)) for read, _ in members)
+
+
+def _always_runs(model: Model, entries: cst.Dict) -> bool:
+    """Whether the dict is made whenever its line is reached, and not in an inner scope."""
+    if not placing.has_rows_to_itself(model.statement_of(entries), model.source):
+        return False
+    parent = model.parent(entries)
+    while isinstance(parent, (cst.Arg, cst.Call, cst.Attribute, cst.Await)):
+        parent = model.parent(parent)
+    return isinstance(parent, (cst.Assign, cst.Return, cst.Expr))
+
+
+def _hint(read: HostRead) -> str:
+    """A name for the number: after the tensor, or after the entry's key."""
+    tensor = shape.without_calls(read.tensor, frozenset({"detach"}))
+    return f"{tensor.value}_value" if isinstance(tensor, cst.Name) else "value"
+
+
+def _is_the_statement(model: Model, entries: cst.Dict) -> bool:
+    """Whether `name = {...}` evaluates nothing beside the reads that could change a tensor before it is read."""
+    given = model.parent(entries)
+    if not isinstance(given, cst.Assign) or not all(isinstance(each.target, cst.Name) for each in given.targets):
+        return False
+    plain = (cst.Name, cst.Integer, cst.Float, cst.SimpleString)
+    elements = [each for each in entries.elements if isinstance(each, cst.DictElement)]
+    reads = {read.site.start for read in hot_reads(model)}
+    return len(elements) == len(entries.elements) and all(
+        isinstance(each.key, plain) and (isinstance(each.value, plain) or model.site(each.value).start in reads)
+        for each in elements
+    )
 
 
 def _safety(model: Model, read: HostRead, proofs: list[Scalar | None]) -> Safety:

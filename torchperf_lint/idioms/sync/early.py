@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Edit
+from torchperf_lint.engine.findings import Edit, Fix
 from torchperf_lint.idioms import placing
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import delayed, relies_on_waits
@@ -43,7 +43,7 @@ def early_reads(model: Model) -> Iterator[Early]:
         return
     for read in sorted((*_numbers(model), *_copies(model)), key=lambda read: read.site.start):
         later = delayed(model, read)
-        if later is None or read_where_needed(model, read) is not None:
+        if later is None or isinstance(read_where_needed(model, read), Fix):
             continue
         needed = _first_use(model, later)
         if needed is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Because, Edit, Safety
+from torchperf_lint.engine.findings import Because, Edit, NoFix, Safety
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.idioms.caches import guards, runs_in_every_step
@@ -40,9 +40,16 @@ class Built(NamedTuple):
     exact: bool
     bare: bool  # no operation between the call and the place where the tensor is used
 
+    @property
+    def packs(self) -> bool:
+        """Whether it packs Python data."""
+        return self.ref in torch_api.HOST_DATA_FACTORIES or self.ref in torch_api.LEGACY_FACTORIES
+
 
 def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, bare: bool = True) -> Built | None:
     """The factory call at the root of `torch.zeros(n).float()`; None for anything but such a chain."""
+    if isinstance(node, cst.Subscript) and all(map(_is_whole, node.slice)):
+        return built_on_host(model, node.value, exact, False)
     if not isinstance(node, cst.Call):
         return None
     called = model.value(node.func)
@@ -50,6 +57,8 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
         ref = called.ref or ""
         if ref in _WRAPPERS and node.args and node.args[0].keyword is None and not node.args[0].star:
             return built_on_host(model, node.args[0].value, exact, False)
+        if ref in FILLABLE and _packs_one(node):
+            return Built(node, ref, exact, bare)
         if ref not in torch_api.FACTORIES or model.value(node).device is not Device.CPU or not _is_plain(node):
             return None
         return Built(node, ref, exact, bare)
@@ -69,6 +78,22 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
     if name in _ALIASING_STEPS or name in _RANDOM_STEPS:
         return built_on_host(model, inner, False, False)
     return None
+
+
+def _is_whole(element: cst.SubscriptElement) -> bool:
+    """Whether a part of a subscript keeps all elements: `:`, `None` or `...`."""
+    part = element.slice
+    if isinstance(part, cst.Slice):
+        return part.lower is None and part.upper is None and part.step is None
+    node = part.value if isinstance(part, cst.Index) else None
+    return isinstance(node, cst.Ellipsis) or (isinstance(node, cst.Name) and node.value == "None")
+
+
+def _packs_one(call: cst.Call) -> bool:
+    """`torch.FloatTensor([v])`."""
+    data = call.args[0].value if len(call.args) == 1 and not call.args[0].star and not call.args[0].keyword else None
+    one = data.elements if isinstance(data, cst.List) and len(data.elements) == 1 else ()
+    return any(isinstance(each, cst.Element) and not isinstance(each.value, (cst.List, cst.Tuple)) for each in one)
 
 
 def _asks_type(node: cst.BaseExpression) -> bool:
@@ -176,28 +201,67 @@ def _is_plain(call: cst.Call) -> bool:
     )
 
 
-def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...], Safety] | None:
+def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...], Safety] | NoFix:
     """Give the factory the move's device and delete the move, with the best grade that these edits alone allow."""
     tree = move.site.tree
     place = device_text(model, move)
-    if place is None or not move.plain or not tree.lossless or _in_format_string(model, move.site.node):
-        return None
+    if place is None:
+        return NoFix.DEVICE_NOT_AT_HAND
+    if not move.plain:
+        return NoFix.FORM
+    if not tree.lossless or _in_format_string(model, move.site.node):
+        return NoFix.NO_ROOM
     text, grade = place
     dtype, rest = _dtype(model, move, built), ""
-    arguments = f"device={text}"
+    arguments, own = f"device={text}", _own_dtype(built)
     if dtype is not None:
         takes_it = built.ref in _TAKES_ANY_DTYPE or _packs_exact_number(model, built)
         into_factory = built.bare and takes_it and shape.argument(built.call, "dtype") is None
         if into_factory:
-            arguments += f", dtype={dtype}"
+            arguments, own = f"{arguments}, dtype={dtype}", None
         else:
             rest = f".to({dtype})"
+    if own is not None:
+        torch = model.name_of("torch", move.site)
+        if torch is None:
+            return NoFix.NO_ROOM
+        arguments = f"dtype={torch}.{own}, {arguments}"
     added = edits.add_argument(tree, built.call, arguments)
     dropped = _drop_call(tree, move, rest)
     if added is None or dropped is None:
-        return None
+        return NoFix.NO_ROOM
     return (*added, dropped), grade
 
+
+def _own_dtype(built: Built) -> str | None:
+    """The dtype of a typed constructor, if `torch.full` does not take it of itself."""
+    dtype, data = FILLABLE.get(built.ref), built.call.args[0].value if built.packs and built.call.args else None
+    number = data.elements[0].value if isinstance(data, cst.List) and data.elements else None
+    number = number.expression if isinstance(number, cst.UnaryOperation) else number
+    return None if dtype == FILLABLE["torch.Tensor"] and isinstance(number, cst.Float) else dtype
+
+
+def reckoned_there(model: Model, move: Move, maker: Maker) -> tuple[Edit, ...] | None:
+    """Give the maker of a moved expression the move's device and delete the move; None if it is made elsewhere."""
+    tree, place, made = move.site.tree, device_text(model, move), model.ast_of(move.moved)
+    if place is None or not move.plain or not tree.lossless or _in_format_string(model, move.site.node):
+        return None
+    if made is None or maker.call not in subtree(made) or move.like or move.dtype is not None:
+        return None
+    call = next((each for each in shape.calls_in(move.moved) if model.ast_of(each) is maker.call), None)
+    if call is None or model.value(call.func).ref not in torch_api.FACTORIES:
+        return None
+    return edits.together(edits.add_argument(tree, call, f"device={place[0]}"), _drop_call(tree, move, ""))
+
+
+FILLABLE = {
+    "torch.FloatTensor": "float32",
+    "torch.DoubleTensor": "float64",
+    "torch.LongTensor": "int64",
+    "torch.IntTensor": "int32",
+    "torch.Tensor": "get_default_dtype()",
+}
+"""Typed constructors, and the dtype with which `torch.full` gives the same tensor of one number."""
 
 _TAKES_ANY_DTYPE = frozenset({"torch.zeros", "torch.ones", "torch.empty"})
 _LARGEST_BYTE = 127
@@ -205,8 +269,9 @@ _LARGEST_BYTE = 127
 
 def _packs_exact_number(model: Model, built: Built) -> bool:
     """Whether it packs a number literal that every dtype represents, so that it need not pass through its own."""
-    packs = built.ref in torch_api.HOST_DATA_FACTORIES and len(built.call.args) == 1
-    node = built.call.args[0].value if packs else None
+    node = built.call.args[0].value if built.packs and len(built.call.args) == 1 else None
+    if isinstance(node, cst.List) and len(node.elements) == 1:
+        node = node.elements[0].value
     number = model.value(node).constant if isinstance(node, (cst.Integer, cst.Float)) else None
     return isinstance(number, (int, float)) and 0 <= number <= _LARGEST_BYTE and (2 * number) % 1 == 0
 

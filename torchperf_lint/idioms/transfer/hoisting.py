@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit
@@ -242,7 +241,7 @@ def _named(model: Model, site: Site, hot_path: HotPath, place: _Place, moved: st
     parent = place.parents[node]
     hint = "constant" if moved is None else f"{moved}_on_device"
     hint = parent.arg if isinstance(parent, ast.keyword) and parent.arg else hint
-    name = _new_name(model, place.function, hint)
+    name = surroundings.new_name(model, place.function, hint)
     whole, source = place.whole, model.source
     start = source.offset(whole.lineno, whole.col_offset)
     end = source.offset(whole.end_lineno or whole.lineno, whole.end_col_offset or 0)
@@ -253,17 +252,6 @@ def _named(model: Model, site: Site, hot_path: HotPath, place: _Place, moved: st
     line = line.replace(",]", "]").replace(",)", ")") if "\n" in text else line
     before = placing.before(model, hot_path, f"{name} = {line}")
     return edits.together(before, Edit(start, end, name.encode()))
-
-
-def _new_name(model: Model, function: FunctionInfo, hint: str) -> str | None:
-    """A name that is new in the function, and used by no other fix."""
-    given: set[str] = model.remember(("names given", function), set)
-    used = {node.id for node in function.nodes if isinstance(node, ast.Name)}
-    used |= given.union(*(each.bound_names for each in model.functions))
-    names = (hint, *(f"{hint}_{number}" for number in range(2, 20)))
-    name = next((each for each in names if each not in used and not hasattr(builtins, each)), None)
-    given |= {name} if name else set()
-    return name
 
 
 def _around(place: _Place) -> Iterator[ast.AST]:

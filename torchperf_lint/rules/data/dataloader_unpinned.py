@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, Safety, Severity
+from torchperf_lint.engine.findings import Because, Finding, Fix, Loss, NoFix, Safety, Severity
 from torchperf_lint.idioms import habits
 from torchperf_lint.idioms.arguments import given
 from torchperf_lint.idioms.data.copied import written_while_copied
@@ -57,7 +57,7 @@ def dataloader_unpinned(model: Model) -> Iterator[Finding]:
         yield from _trainers(model)
 
 
-def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples) -> Fix | None:
+def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples) -> Fix | NoFix:
     """SAFE only where the dataset is shown to hold no device tensors, because pinning them raises."""
     torch = model.name_of("torch", site)
     asks = torch is not None
@@ -77,11 +77,11 @@ def _pin(model: Model, site: Site, pinned: Given, route: Route, samples: Samples
     title = "pin the batches, so that they are copied straight from where they lie"
     if pinned.node is not None:
         edit = edits.replace(site.tree, pinned.node, value)
-        return None if edit is None else Fix(title, Safety.UNSAFE, (edit,))
+        return NoFix.NO_ROOM if edit is None else Fix(title, Safety.UNSAFE, (edit,))
     if not pinned.absent:
-        return None
+        return NoFix.FORM
     added = edits.add_argument(site.tree, site.node, f"pin_memory={value}")
-    return None if added is None else Fix(title, Safety.SAFE if safe else Safety.UNSAFE, added)
+    return NoFix.NO_ROOM if added is None else Fix(title, Safety.SAFE if safe else Safety.UNSAFE, added)
 
 
 def _is_none(argument: Given) -> bool:
@@ -94,7 +94,11 @@ def _trainers(model: Model) -> Iterator[Finding]:
         if pinned is None or not pinned.is_constant(False) or model.in_test(site):
             continue
         edit = None if pinned.node is None else edits.replace(site.tree, pinned.node, "True")
-        fix = None if edit is None else Fix("pin the batches, as the Trainer does by default", Safety.UNSAFE, (edit,))
+        fix = (
+            NoFix.NO_ROOM
+            if edit is None
+            else Fix("pin the batches, as the Trainer does by default", Safety.UNSAFE, (edit,))
+        )
         because = Because(site.rows[0], "the Trainer moves every batch to the device")
         fields = {"call": f"{model.text(site.node.func)}(...)", "how": "sets `dataloader_pin_memory=False`"}
         yield Finding(site, (because,), fix, fields)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync import indexing
 from torchperf_lint.idioms.sync.indexing import Use
+from torchperf_lint.idioms.sync.shared_masks import read_together
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ _FILLS = ("masked_fill", "masked_fill_")
 )
 def boolean_mask_read(model: Model) -> Iterator[Finding]:
     """Reads and updates through a boolean mask, masked writes of device tensors, and `masked_fill` with such values."""
-    for indexed, mask in indexing.hot_masks(model):
+    masks = [(indexed, mask, _over_all(model, indexed)) for indexed, mask in indexing.hot_masks(model)]
+    together = read_together(model, [(indexed, mask) for indexed, mask, fix in masks if isinstance(fix, NoFix)])
+    for indexed, mask, fix in masks:
         because = (*indexed.value(mask).because, *indexed.hot_path.because)
         often = "twice " if indexed.use is Use.UPDATED else ""
         fields = {
@@ -40,8 +43,7 @@ def boolean_mask_read(model: Model) -> Iterator[Finding]:
             "why": f"{often}to know how many elements the mask chooses",
             "where": indexed.hot_path.where,
         }
-        fix = _over_all(model, indexed) if indexing.compared_with_number(model, indexed) else None
-        yield Finding(indexed.site, because, fix, fields)
+        yield Finding(indexed.site, because, together.get(indexed.site.start, fix), fields)
     for site in model.method_calls(*_FILLS, hot=True):
         hot_path, shows = model.hot_path(site), _value_on_device(model, site.node)
         if hot_path is None or shows is None:
@@ -66,63 +68,74 @@ _NEUTRAL = {"MultiplyAssign": "1", "DivideAssign": "1", "AddAssign": "0", "Subtr
 """The neutral operand of each update operator."""
 
 
-def _over_all(model: Model, indexed: Indexed) -> Fix | None:
+def _over_all(model: Model, indexed: Indexed) -> Fix | NoFix:
     """The same operation over all elements, with neutral values where the mask is false."""
+    if indexed.use is Use.WRITTEN:
+        return NoFix.SIZE_IN_THE_DATA
     return _summed(model, indexed) if indexed.use is Use.READ else _updated(model, indexed)
 
 
-def _summed(model: Model, indexed: Indexed) -> Fix | None:
+def _summed(model: Model, indexed: Indexed) -> Fix | NoFix:
     """`torch.where(m, x, 0).sum()` for `x[m].sum()`, and that over `m.sum()` for the mean."""
     site, node = indexed.site, indexed.site.node
     attribute = model.parent(node)
     call = model.parent(attribute) if isinstance(attribute, cst.Attribute) else None
     torch = model.name_of("torch", site)
-    if torch is None or not isinstance(call, cst.Call) or call.func is not attribute or call.args:
-        return None
-    name = shape.method_name(call)
-    if name not in ("sum", "mean"):
-        return None
+    if not isinstance(call, cst.Call) or call.func is not attribute or shape.method_name(call) not in ("sum", "mean"):
+        return NoFix.SIZE_IN_THE_DATA
+    if call.args:
+        return NoFix.FORM
+    if not indexing.compared_with_number(model, indexed):
+        return NoFix.SHAPE_UNKNOWN
+    if torch is None:
+        return NoFix.NO_ROOM
     mask = node.slice[0].slice.value
     text = edits.text_of(site.tree, mask)
     new = f"{torch}.where({text}, {edits.text_of(site.tree, node.value)}, 0).sum()"
-    if name == "mean":
+    if shape.method_name(call) == "mean":
         new = f"{new} / {edits.postfix(site.tree, mask)}.sum()"
         if not isinstance(model.parent(call), (cst.Assign, cst.Return, cst.Arg, cst.AnnAssign)):
             new = f"({new})"
     edit = edits.replace(site.tree, call, new)
-    return None if edit is None else Fix("reduce over all elements, the others as 0", Safety.UNSAFE, (edit,))
+    return NoFix.NO_ROOM if edit is None else Fix("reduce over all elements, the others as 0", Safety.UNSAFE, (edit,))
 
 
-def _updated(model: Model, indexed: Indexed) -> Fix | None:
+def _updated(model: Model, indexed: Indexed) -> Fix | NoFix:
     """`x *= torch.where(m, s, 1)` for `x[m] *= s`."""
     site, node = indexed.site, indexed.site.node
     statement = model.parent(node)
     torch = model.name_of("torch", site)
-    if torch is None or not isinstance(statement, cst.AugAssign) or not model.certain_number(statement.value):
-        return None
-    neutral = _NEUTRAL.get(type(statement.operator).__name__)
-    if neutral is None:
-        return None
+    neutral = _NEUTRAL.get(type(statement.operator).__name__) if isinstance(statement, cst.AugAssign) else None
+    if not isinstance(statement, cst.AugAssign) or neutral is None or not model.certain_number(statement.value):
+        return NoFix.SIZE_IN_THE_DATA
+    if not indexing.compared_with_number(model, indexed):
+        return NoFix.SHAPE_UNKNOWN
+    if torch is None:
+        return NoFix.NO_ROOM
     mask, number = (edits.text_of(site.tree, each) for each in (node.slice[0].slice.value, statement.value))
     changed = edits.together(
         edits.replace(site.tree, node, edits.text_of(site.tree, node.value)),
         edits.replace(site.tree, statement.value, f"{torch}.where({mask}, {number}, {neutral})"),
     )
-    return None if changed is None else Fix("update all elements, the others by nothing", Safety.UNSAFE, changed)
+    return (
+        NoFix.NO_ROOM if changed is None else Fix("update all elements, the others by nothing", Safety.UNSAFE, changed)
+    )
 
 
-def _where(model: Model, site: Site) -> Fix | None:
+def _where(model: Model, site: Site) -> Fix | NoFix:
     """`torch.where(m, v, x)` for `x.masked_fill(m, v)`."""
     call = site.node
     torch = model.name_of("torch", site)
-    if torch is None or shape.method_name(call) != "masked_fill" or len(call.args) != 2:
-        return None
+    if torch is None:
+        return NoFix.NO_ROOM
+    if shape.method_name(call) != "masked_fill" or len(call.args) != 2:
+        return NoFix.FORM
     if any(each.star or each.keyword for each in call.args):
-        return None
+        return NoFix.FORM
     kept, filled = model.value(call.func.value), model.value(call.args[1].value)
     if kept.dtype is None or kept.dtype != filled.dtype:
-        return None
+        return NoFix.DTYPE_UNKNOWN
     parts = [call.args[0].value, call.args[1].value, call.func.value]
     mask, value, tensor = (edits.text_of(site.tree, part) for part in parts)
     edit = edits.replace(site.tree, call, f"{torch}.where({mask}, {value}, {tensor})")
-    return None if edit is None else Fix("choose on the device", Safety.UNSAFE, (edit,))
+    return NoFix.NO_ROOM if edit is None else Fix("choose on the device", Safety.UNSAFE, (edit,))

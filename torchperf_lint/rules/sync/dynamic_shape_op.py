@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync import sizes
 from torchperf_lint.knowledge.torch_api import SIZE_ARGUMENTS
 from torchperf_lint.syntax import edits, shape
@@ -38,13 +38,15 @@ def dynamic_shape_op(model: Model) -> Iterator[Finding]:
             yield Finding(site, (*because, *hot_path.because), fix, fields)
 
 
-def _with_size(model: Model, site: Site) -> Fix | None:
+def _with_size(model: Model, site: Site) -> Fix | NoFix:
     """Pass the size where the function has already read it."""
     known = sizes.size_read_before(model, site)
     argument, _ = SIZE_ARGUMENTS.get(shape.method_name(site.node) or "", (None, None))
-    if known is None or argument is None or not model.keeps_builtin("int"):
-        return None
+    if known is None or argument is None:
+        return NoFix.SIZE_IN_THE_DATA
+    if not model.keeps_builtin("int"):
+        return NoFix.NO_ROOM
     changed = edits.add_argument(site.tree, site.node, f"{argument}={known}")
     # In a traced graph the size would be a constant.
     grade = Safety.UNSAFE if model.may_be_traced else Safety.SAFE
-    return None if changed is None else Fix("hand over the size that has been read", grade, changed)
+    return NoFix.NO_ROOM if changed is None else Fix("hand over the size that has been read", grade, changed)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import conditions, habits, placing, surroundings
 from torchperf_lint.idioms.metrics.host_metrics import feeds_host_metric
 from torchperf_lint.idioms.sync.coalesced import is_one_read
+from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.helpers import helper_reads, stands_in_reader
 from torchperf_lint.idioms.sync.hosttables import hot_fillings
 from torchperf_lint.idioms.sync.hostwork import worked_on_at_once
@@ -75,7 +76,7 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
             continue
         if any(owns(model, site) for owns in _OTHER_MATTERS) or worked_on_at_once(model, site, hot_path):
             continue
-        fix = None if says else _collect_on_device(model, site)
+        fix = NoFix.BY_HELPER if says else _collect_on_device(model, site)
         fields = {"copy": model.brief(site.node), "where": hot_path.where}
         yield Finding(site, (*because, *says, *hot_path.because), fix, fields)
     for filled in hot_fillings(model):
@@ -169,22 +170,26 @@ class _Filling(NamedTuple):
     entry_by_entry: bool
 
 
-def _collect_on_device(model: Model, site: Site) -> Fix | None:
+def _collect_on_device(model: Model, site: Site) -> Fix | NoFix:
     """Collect the tensors themselves and copy them after the loop, concatenated where that gives the same."""
     hot_path, outer, kept = model.hot_path(site), _outermost(model, site.node), shape.receiver(site.node)
     filling = _filling(model, outer)
-    if hot_path is None or filling is None or kept is None or not surroundings.ends_plainly(model, hot_path):
-        return None
+    if filling is None or kept is None or hot_path is None:
+        return goes_to(model, outer)
+    if hot_path.loop is None:
+        return NoFix.LOOP_ELSEWHERE
+    if not surroundings.ends_plainly(model, hot_path):
+        return NoFix.MAY_BE_CAUGHT
     uses = model.uses(filling.name, site, hot_path)
     if not uses.only_filled:
-        return None
+        return NoFix.USED_OTHERWISE
     chain = _chain(model, site.node, outer)
     methods = [shape.method_name(call) or "" for call in chain]
     if not _means_the_same_behind(model, site, hot_path, chain):
-        return None
+        return NoFix.VARIES
     has_graph = shape.without_calls(kept, _DETACH) is kept and not {"numpy", "tolist", "detach"}.intersection(methods)
     if has_graph and goes_backward_behind(model, site, hot_path):
-        return None
+        return NoFix.USED_OTHERWISE
     copy = "." + edits.text_of(site.tree, outer)[site.tree.span(site.node.func.attr)[0] - site.tree.span(outer)[0] :]
     entry = f"{filling.name}.append({_kept(model, site, hot_path, kept, copy)})"
     changed = edits.together(
@@ -192,7 +197,7 @@ def _collect_on_device(model: Model, site: Site) -> Fix | None:
         _copied_after_loop(model, site, filling, copy, methods),
     )
     title = "collect on the device, which takes its memory, and copy after the loop"
-    return None if changed is None else Fix(title, Safety.UNSAFE, changed)
+    return NoFix.NO_ROOM if changed is None else Fix(title, Safety.UNSAFE, changed)
 
 
 def _means_the_same_behind(model: Model, site: Site, hot_path: HotPath, chain: list[cst.Call]) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.truths import hot_truths
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
@@ -52,37 +53,40 @@ def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
         yield Finding(truth.site, because, _chosen_on_device(model, truth), fields)
 
 
-def _chosen_on_device(model: Model, truth: Truth) -> Fix | None:
+def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
     """`torch.maximum(a, b)` for `max(a, b)` of two scalars, `a.clamp(min=1)` for `max(a, 1)`."""
     call = truth.site.node
-    if not truth.calls or not isinstance(call, cst.Call) or len(call.args) != 2:
-        return None
-    if not isinstance(call.func, cst.Name) or any(each.star or each.keyword for each in call.args):
-        return None
-    if shape.binds_or_defers(call):
-        return None
-    function, bound = _ON_DEVICE.get(call.func.value, ("", ""))
+    name = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) else ""
+    if not truth.calls or not isinstance(call, cst.Call) or name not in _ON_DEVICE:
+        return goes_to(model, call)
+    if len(call.args) != 2 or any(each.star or each.keyword for each in call.args) or shape.binds_or_defers(call):
+        return NoFix.FORM
+    function, bound = _ON_DEVICE[name]
     one, other = (each.value for each in call.args)
-    if not function or model.value(call.func).ref != f"builtins.{call.func.value}":
-        return None
+    if model.value(call.func).ref != f"builtins.{name}":
+        return NoFix.NO_ROOM
     values = [model.value(one), model.value(other)]
     torch = model.name_of("torch", truth.site)
     if all(_is_scalar(model, each) for each in (one, other)):
-        if torch is None or values[0].dtype != values[1].dtype or values[0].dtype is None:
-            return None
+        if torch is None:
+            return NoFix.NO_ROOM
+        if values[0].dtype != values[1].dtype or values[0].dtype is None:
+            return NoFix.DTYPE_UNKNOWN
         new = f"{torch}.{function}({edits.text_of(truth.site.tree, one)}, {edits.text_of(truth.site.tree, other)})"
         exact = values[0].dtype.startswith(("int", "uint")) and _is_made_here(one) and _is_made_here(other)
         return _replaced(truth, new, Safety.SAFE if exact else Safety.UNSAFE)
     tensor, number = (one, other) if _is_scalar(model, one) else (other, one)
-    if not _is_scalar(model, tensor) or not model.certain_number(number) or not _keeps_dtype(model, tensor, number):
-        return None
+    if not _is_scalar(model, tensor):
+        return NoFix.SHAPE_UNKNOWN
+    if not model.certain_number(number) or not _keeps_dtype(model, tensor, number):
+        return NoFix.DTYPE_UNKNOWN
     kept = edits.postfix(truth.site.tree, tensor)
     return _replaced(truth, f"{kept}.clamp({bound}={edits.text_of(truth.site.tree, number)})", Safety.UNSAFE)
 
 
-def _replaced(truth: Truth, new: str, safety: Safety) -> Fix | None:
+def _replaced(truth: Truth, new: str, safety: Safety) -> Fix | NoFix:
     edit = edits.replace(truth.site.tree, truth.site.node, new)
-    return None if edit is None else Fix("choose on the device", safety, (edit,))
+    return NoFix.NO_ROOM if edit is None else Fix("choose on the device", safety, (edit,))
 
 
 def _is_scalar(model: Model, node: cst.BaseExpression) -> bool:

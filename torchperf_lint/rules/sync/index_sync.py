@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.idioms.sync.indices import without_copy
 from torchperf_lint.idioms.sync.places import hot_places, is_one_element, is_row_of_places
 from torchperf_lint.syntax import cst, edits
 
@@ -49,32 +50,36 @@ def index_sync(model: Model) -> Iterator[Finding]:
             "waits": _WAITS[place.by].format(part=place.part),
             "where": place.hot_path.where,
         }
-        fix = _filled(model, place) if place.by == "number" else None
+        fix = _filled(model, place) if place.by == "number" else NoFix.INDEX_FROM_DEVICE
+        if place.by == "copy":
+            fix = without_copy(model, place)
         yield Finding(place.site, (*place.because, *place.hot_path.because), fix, fields)
 
 
-def _filled(model: Model, place: Costly) -> Fix | None:
+def _filled(model: Model, place: Costly) -> Fix | NoFix:
     """`x[i].fill_(v)` for `x[i] = v`, `x.index_fill_(0, rows, v)` for `x[rows] = v`."""
     site, indexed = place.site, place.indexed
     target = model.parent(site.node)
     statement = None if target is None else model.parent(target)
     if indexed is None or not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
-        return None
+        return NoFix.FORM
     number = edits.text_of(site.tree, statement.value)
     # An assignment evaluates its number first, a call its index.
     element = edits.text_of(site.tree, site.node)
-    if not model.certain_number(statement.value) or ":=" in element:
-        return None
+    if not model.certain_number(statement.value):
+        return NoFix.NOT_A_NUMBER
+    if ":=" in element:
+        return NoFix.FORM
     new = f"{element}.fill_({number})"
     if is_row_of_places(indexed):
         if not _fits(model, site.node.value, statement.value):
-            return None
+            return NoFix.DTYPE_UNKNOWN
         owner = edits.postfix(site.tree, site.node.value)
         new = f"{owner}.index_fill_(0, {edits.text_of(site.tree, site.node.slice[0].slice.value)}, {number})"
     elif not is_one_element(indexed):
-        return None
+        return NoFix.SHAPE_UNKNOWN
     edit = edits.replace(site.tree, statement, new)
-    return None if edit is None else Fix("write the number on the device", Safety.SAFE, (edit,))
+    return NoFix.NO_ROOM if edit is None else Fix("write the number on the device", Safety.SAFE, (edit,))
 
 
 def _fits(model: Model, owner: cst.BaseExpression, number: cst.BaseExpression) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import habits, placing, surroundings, writes
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, may_lack_float64
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
@@ -39,7 +39,7 @@ def item_accumulation(model: Model) -> Iterator[Finding]:
         collected = read.role is Sink.COLLECTED
         name = read.sink.removesuffix(".append")
         defer = _defer_list if collected else _defer_sum
-        fix = None if read.by_helper else defer(model, read, name)
+        fix = NoFix.BY_HELPER if read.by_helper else defer(model, read, name)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where, "use": _use(model, read, name)}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 
@@ -63,20 +63,24 @@ class _Deferral(NamedTuple):
     safety: Safety
 
 
-def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
+def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | NoFix:
     """Keep the sum on the device in float64, Python's own precision, and read it after the loop."""
     statement = read.parent
-    if (
-        not isinstance(statement, cst.AugAssign)
-        or not name.isidentifier()
-        or not surroundings.ends_plainly(model, read.hot_path)
-    ):
-        return None
+    if not isinstance(statement, cst.AugAssign):
+        return NoFix.FORM
+    hindrance = _hindrance(model, read, name)
+    if hindrance is not None:
+        return hindrance
     uses = model.uses(name, read.site, read.hot_path)
     starts = [use.constant for use in uses.of("store")]
-    how = _deferral(model, read, uses, starts) if uses.is_plain_counter else None
-    if how is None or not model.keeps_builtin(how.convert):
-        return None
+    if not uses.is_plain_counter:
+        needed = any(use.inside and not use.sampled for use in uses.of("load"))
+        return NoFix.NEEDED_IN_THE_STEP if needed else NoFix.USED_OTHERWISE
+    how = _deferral(model, read, uses, starts)
+    if isinstance(how, NoFix):
+        return how
+    if not model.keeps_builtin(how.convert):
+        return NoFix.NO_ROOM
     made = [
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + how.kept),
         *(Edit(use.start, use.end, f"{how.convert}({name})".encode()) for use in uses.of("load") if use.inside),
@@ -84,28 +88,39 @@ def _defer_sum(model: Model, read: HostRead, name: str) -> Fix | None:
     if any(not use.inside for use in uses.of("load", "augment")):
         made.append(placing.after(model, read.hot_path, f"{name} = {how.convert}({name})"))
     changed = edits.together(*made)
-    return None if changed is None else Fix("sum on the device, read once after the loop", how.safety, changed)
+    return NoFix.NO_ROOM if changed is None else Fix("sum on the device, read once after the loop", how.safety, changed)
 
 
-def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]) -> _Deferral | None:
-    """The exact form of a device-side sum, or the nearest one, or None where the types are unknown."""
+def _hindrance(model: Model, read: HostRead, name: str) -> NoFix | None:
+    """What keeps a read from moving behind the loop, whatever is done with the numbers."""
+    if not name.isidentifier():
+        return NoFix.PUT_IN_A_CONTAINER if "[" in name else NoFix.KEPT_IN_AN_OBJECT
+    if read.hot_path.loop is None:
+        return NoFix.LOOP_ELSEWHERE
+    return None if surroundings.ends_plainly(model, read.hot_path) else NoFix.MAY_BE_CAUGHT
+
+
+def _deferral(model: Model, read: HostRead, uses: NameUses, starts: list[object]) -> _Deferral | NoFix:
+    """The exact form of a device-side sum, or the nearest one; no fix where the types are unknown."""
     dtype = model.value(read.tensor).dtype or ""
     whole = dtype.startswith(("int", "uint", "bool"))
     reader = read.reader
     scale = _scale(model, read)
-    if scale is None or (reader == "int" and not whole):
-        return None
+    if scale is None:
+        return NoFix.COMPUTED_WITH
+    if reader == "int" and not whole:
+        return NoFix.DTYPE_UNKNOWN
     alike = _is_alike(model, read)
     if not alike and not model.value(read.tensor).scalar:
-        return None  # A sum's shape cannot change.
+        return NoFix.SHAPE_UNKNOWN  # A sum's shape cannot change.
     if whole and len({type(start) for start in starts}) > 1:
-        return None  # an int in some passes and a float in others
+        return NoFix.DTYPE_UNKNOWN  # an int in some passes and a float in others
     if whole and reader != "float" and scale.whole and all(type(start) is int for start in starts):
         # A sum of smaller integers would overflow where Python's does not.
         kept = "" if dtype in ("int64", "bool") else ".long()"
         return _Deferral(kept, "int", Safety.SAFE if alike else Safety.UNSAFE)
     if whole and reader != "float" and scale.whole is None:
-        return None
+        return NoFix.DTYPE_UNKNOWN
     # With an empty loop an integer start would become a float: harmless where every use converts it to float.
     float_before = all(type(start) is float for start in starts) or all(
         use.as_float for use in (*uses.of("load"), *(use for use in uses.of("augment") if not use.inside))
@@ -173,28 +188,30 @@ def _is_power_of_two(number: object) -> bool:
 # -- lists ----------------------------------------------------------------------------------------------------------
 
 
-def _defer_list(model: Model, read: HostRead, name: str) -> Fix | None:
+def _defer_list(model: Model, read: HostRead, name: str) -> Fix | NoFix:
     """Collect the tensors and copy them to the host at once after the loop."""
     append = read.parent
-    if (
-        not isinstance(append, cst.Call)
-        or not name.isidentifier()
-        or not surroundings.ends_plainly(model, read.hot_path)
-    ):
-        return None
-    if len(append.args) != 1 or append.args[0].value is not read.site.node or not _gives_the_same(model, read):
-        return None
-    if not _is_alike(model, read):
-        return None
+    if not isinstance(append, cst.Call):
+        return NoFix.FORM
+    hindrance = _hindrance(model, read, name)
+    if hindrance is not None:
+        return hindrance
+    if len(append.args) != 1 or append.args[0].value is not read.site.node:
+        return NoFix.COMPUTED_WITH
+    if not _gives_the_same(model, read) or not _is_alike(model, read):
+        return NoFix.DTYPE_UNKNOWN
     torch = model.name_of("torch", read.site)
-    if torch is None or not model.uses(name, read.site, read.hot_path).only_filled:
-        return None
+    if torch is None:
+        return NoFix.NO_ROOM
+    if not model.uses(name, read.site, read.hot_path).only_filled:
+        return NoFix.USED_OTHERWISE
     kept = ".detach()" if _is_never_written(model, read) else ".detach().clone()"
     changed = edits.together(
         edits.replace(read.site.tree, read.site.node, edits.postfix(read.site.tree, read.tensor) + kept),
         placing.after(model, read.hot_path, f"{name} = {torch}.stack({name}).flatten().tolist() if {name} else []"),
     )
-    return None if changed is None else Fix("collect on the device, read once after the loop", Safety.SAFE, changed)
+    title = "collect on the device, read once after the loop"
+    return NoFix.NO_ROOM if changed is None else Fix(title, Safety.SAFE, changed)
 
 
 def _gives_the_same(model: Model, read: HostRead) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Safety, Severity
+from torchperf_lint.engine.findings import Finding, NoFix, Safety, Severity
 from torchperf_lint.idioms import surroundings
 from torchperf_lint.idioms.sync.bound import bound_name, read_where_needed
 from torchperf_lint.idioms.sync.coalesced import coalesced_fixes
@@ -37,7 +37,9 @@ def item_in_hot_loop(model: Model) -> Iterator[Finding]:
         name = bound_name(read)
         if name is not None and _steers(model, read, name):
             continue
-        fix = read_where_needed(model, read) or coalesced_fixes(model).get(read.site.start)
+        fix = read_where_needed(model, read)
+        if isinstance(fix, NoFix):
+            fix = coalesced_fixes(model).get(read.site.start, fix)
         fields = {"read": model.brief(read.site.node), "where": read.hot_path.where}
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Rate, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Rate, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.reads import element_reads
 from torchperf_lint.knowledge import torch_api
@@ -40,7 +40,7 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
     """
     for read in element_reads(model):
         fields = {"read": model.brief(read.site.node), "unit": read.sink}
-        fix = None if read.by_helper else _all_at_once(model, read)
+        fix = NoFix.BY_HELPER if read.by_helper else _all_at_once(model, read)
         yield Finding(read.site, (*read.because, *read.hot_path.because), fix, fields)
     for site in model.calls(*_MAKERS, hot=True, near_device=False):
         hot_path = model.hot_path(site)
@@ -55,59 +55,63 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
                 yield Finding(site, (*held.because, *hot_path.because), None, fields)
 
 
-def _all_at_once(model: Model, read: HostRead) -> Fix | None:
+def _all_at_once(model: Model, read: HostRead) -> Fix | NoFix:
     if isinstance(read.parent, cst.ListComp):
         return _tolist(model, read, read.parent)
     if isinstance(read.parent, cst.DictComp):
         return _stacked_dict(model, read, read.parent)
-    return None
+    return NoFix.FORM
 
 
 def _is_simple(loop: cst.CompFor) -> bool:
     return not loop.ifs and loop.inner_for_in is None and loop.asynchronous is None
 
 
-def _tolist(model: Model, read: HostRead, comprehension: cst.ListComp) -> Fix | None:
+def _tolist(model: Model, read: HostRead, comprehension: cst.ListComp) -> Fix | NoFix:
     """`preds.tolist()` for `[p.item() for p in preds]`, the same numbers if preds has one dimension."""
     loop = comprehension.for_in
     if not _is_simple(loop) or comprehension.elt is not read.site.node or shape.dotted(read.tensor) is None:
-        return None
+        return NoFix.FORM
     source = model.value(loop.iter)
-    if model.text(read.tensor) != model.text(loop.target) or source.kind is not Kind.TENSOR or not source.vector:
-        return None
+    if model.text(read.tensor) != model.text(loop.target):
+        return NoFix.FORM
+    if source.kind is not Kind.TENSOR or not source.vector:
+        return NoFix.SHAPE_UNKNOWN
     name = read.reader
     dtype = source.dtype or ""
     exact = (
         name == "item" or (name == "float" and dtype.startswith("float")) or (name == "int" and dtype.startswith("int"))
     )
+    if not exact:
+        return NoFix.DTYPE_UNKNOWN
     edit = edits.replace(read.site.tree, comprehension, edits.postfix(read.site.tree, loop.iter) + ".tolist()")
-    return None if edit is None or not exact else Fix("copy all elements at once", Safety.SAFE, (edit,))
+    return NoFix.NO_ROOM if edit is None else Fix("copy all elements at once", Safety.SAFE, (edit,))
 
 
-def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> Fix | None:
+def _stacked_dict(model: Model, read: HostRead, comprehension: cst.DictComp) -> Fix | NoFix:
     """One stack for `{k: v.item() for k, v in losses.items()}`: all values come back as floats."""
     loop = comprehension.for_in
     iterated = loop.iter
     torch = model.name_of("torch", read.site)
     if torch is None or not _is_simple(loop) or comprehension.value is not read.site.node:
-        return None
+        return NoFix.FORM
     if not (
         isinstance(iterated, cst.Call) and shape.method_name(iterated) == "items" and isinstance(loop.target, cst.Tuple)
     ):
-        return None
+        return NoFix.FORM
     names = [model.text(element.value) for element in loop.target.elements]
     owner = shape.receiver(iterated)
     source = None if owner is None else shape.dotted(owner)
     if source is None or len(names) != 2 or names != [model.text(comprehension.key), model.text(read.tensor)]:
-        return None
+        return NoFix.FORM
     # float64 represents every float, and every count up to 2**53.
     if read.reader == "int" or model.names_other_accelerators:
-        return None
+        return NoFix.DTYPE_UNKNOWN
     if not (model.keeps_builtin("dict") and model.keeps_builtin("zip")):
-        return None
+        return NoFix.NO_ROOM
     stacked = f"{torch}.stack([{names[1]}.detach().double() for {names[1]} in {source}.values()])"
     numbers = ".tolist()" if model.value(read.tensor).scalar else ".flatten().tolist()"
     # An empty list cannot be stacked.
     if_any = "" if owner is not None and model.value(owner).items else f" if {source} else []"
     edit = edits.replace(read.site.tree, comprehension, f"dict(zip({source}, {stacked}{numbers}{if_any}))")
-    return None if edit is None else Fix("stack the values and copy them at once", Safety.UNSAFE, (edit,))
+    return NoFix.NO_ROOM if edit is None else Fix("stack the values and copy them at once", Safety.UNSAFE, (edit,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.transfer.roundtrips import comes_from_there
 from torchperf_lint.idioms.transfer.transfers import hot_moves
 from torchperf_lint.idioms.writes import (
@@ -49,13 +49,15 @@ def blocking_h2d_copy(model: Model) -> Iterator[Finding]:
         yield Finding(move.site, move.hot_path.because, _do_not_wait(model, move), fields)
 
 
-def _do_not_wait(model: Model, move: Move) -> Fix | None:
+def _do_not_wait(model: Model, move: Move) -> Fix | NoFix:
     """Add `non_blocking=True`."""
     changed = edits.add_argument(move.site.tree, move.call, "non_blocking=True")
-    if changed is None or model.value(move.moved).origin is not Origin.BATCH:
-        return None  # the driver stages strided or newly allocated memory, even from a pinned batch
+    if changed is None:
+        return NoFix.NO_ROOM
+    if model.value(move.moved).origin is not Origin.BATCH:
+        return NoFix.NOT_PINNED  # the driver stages strided or newly allocated memory, even from a pinned batch
     if is_written_after(model, move.site, move.moved):
-        return None  # the copy may not have read it yet
+        return NoFix.MAY_BE_WRITTEN  # the copy may not have read it yet
     safe = (
         _takes_the_argument(model, move)
         and _casts_alike(model, move)

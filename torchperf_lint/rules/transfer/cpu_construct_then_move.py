@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.transfer import hoisting
-from torchperf_lint.idioms.transfer.construction import build_there, built_on_host, made_here, makers_on_host
+from torchperf_lint.idioms.transfer.construction import (
+    build_there,
+    built_on_host,
+    made_here,
+    makers_on_host,
+    reckoned_there,
+)
 from torchperf_lint.idioms.transfer.transfers import hot_moves
-from torchperf_lint.knowledge import torch_api
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,16 +44,18 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
     """Moves, in every step, of tensors that factory calls create in the same expression or before it."""
     for move in hot_moves(model):
         built = built_on_host(model, move.moved)
-        if (built is not None and built.ref in torch_api.HOST_DATA_FACTORIES) or filled_once(model, move.site):
+        if (built is not None and built.packs) or filled_once(model, move.site):
             continue
-        fix = None if built is None else _build_there(model, move, built)
+        fix: Fix | NoFix = NoFix.FORM if built is None else _build_there(model, move, built)
         if built is None:
             makers = makers_on_host(model, move)
             maker = next((each for each in makers if each.packs is None), None)
             if maker is None:
                 continue
             factory, because = maker.name, made_here(model, move, maker)
-            fix = _hoist(model, move, maker) if len(makers) == 1 else None
+            fix = _hoist(model, move, maker) if len(makers) == 1 else NoFix.SEVERAL_MAKERS
+            if isinstance(fix, NoFix) and len(makers) == 1:
+                fix = _reckon_there(model, move, maker) or fix
         elif built.ref in _SIZE_FIRST and built.call.args and model.value(built.call.args[0].value).constant == 0:
             continue  # an empty tensor costs no copy
         else:
@@ -62,21 +69,29 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
         yield Finding(move.site, (*because, *move.hot_path.because), fix, fields)
 
 
-def _build_there(model: Model, move: Move, built: Built) -> Fix | None:
+def _build_there(model: Model, move: Move, built: Built) -> Fix | NoFix:
     """Pass the device to the factory."""
     there = build_there(model, move, built)
-    if there is None:
-        return None
+    if isinstance(there, NoFix):
+        return there
     changed, grade = there
     if not built.exact or not _same_everywhere(model, built):
         grade = grade.at_worst(Safety.UNSAFE)
     return Fix("build the tensor on the device", grade, changed)
 
 
-def _hoist(model: Model, move: Move, maker: Maker) -> Fix | None:
+def _hoist(model: Model, move: Move, maker: Maker) -> Fix | NoFix:
     """Create and move a loop-invariant tensor once, before the loop."""
     changed = hoisting.in_front(model, move.site, move.hot_path, maker)
-    return None if changed is None else Fix("build it once, before the loop", Safety.UNSAFE, changed)
+    if changed is None:
+        return NoFix.LOOP_ELSEWHERE if move.hot_path.loop is None else NoFix.VARIES
+    return Fix("build it once, before the loop", Safety.UNSAFE, changed)
+
+
+def _reckon_there(model: Model, move: Move, maker: Maker) -> Fix | None:
+    """Give the device to the one maker in a moved computation with numbers: the device rounds in its own way."""
+    changed = reckoned_there(model, move, maker)
+    return None if changed is None else Fix("build the tensor on the device", Safety.UNSAFE, changed)
 
 
 def _same_everywhere(model: Model, built: Built) -> bool:

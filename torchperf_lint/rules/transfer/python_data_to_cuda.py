@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
 from torchperf_lint.idioms.transfer import hoisting
 from torchperf_lint.idioms.transfer.construction import (
+    FILLABLE,
     build_there,
     built_on_host,
     made_here,
@@ -47,7 +48,7 @@ class _Packing(NamedTuple):
     hot_path: HotPath
     because: tuple[Because, ...]
     placing: tuple[Edit, ...]
-    grade: Safety | None  # the safest grade of `placing`; None if there can be no fix
+    grade: Safety | NoFix  # the safest grade of `placing`, or why there can be no fix
     waits: str = " and waits"
 
 
@@ -74,7 +75,10 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
             "waits": packing.waits,
             "where": packing.hot_path.where,
         }
-        fix = _fill_instead(model, packing) or _hoist(model, packing.site, packing.hot_path, None)
+        fix = _fill_instead(model, packing)
+        if isinstance(fix, NoFix):
+            hoisted = _hoist(model, packing.site, packing.hot_path, None)
+            fix = fix if hoisted is NoFix.LOOP_ELSEWHERE else hoisted
         yield Finding(packing.site, (*packing.because, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
@@ -87,7 +91,7 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     fields = {"call": call, "copies": "copies it", "waits": _waits(move), "where": move.hot_path.where}
     if moves_table(model, move):
         fields["takes"] = "takes a NumPy array that never changes"
-        yield Finding(move.site, move.hot_path.because, None, fields)
+        yield Finding(move.site, move.hot_path.because, NoFix.NOT_A_NUMBER, fields)
         return
     makers = makers_on_host(model, move)
     if not makers or any(maker.packs is None for maker in makers) or type_is_asked(model, move.site, move.moved):
@@ -96,23 +100,25 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
     if because:
         fields |= {"call": f"{makers[0].name}(...)", "copies": f"`{call}` copies it"}
     fields["takes"] = f"packs {makers[0].packs} on the CPU"
-    fix = _hoist(model, move.site, move.hot_path, makers[0]) if len(makers) == 1 else None
+    fix = _hoist(model, move.site, move.hot_path, makers[0]) if len(makers) == 1 else NoFix.SEVERAL_MAKERS
     yield Finding(move.site, (*because, *move.hot_path.because), fix, fields)
 
 
-def _hoist(model: Model, site: Site, hot_path: HotPath, maker: Maker | None) -> Fix | None:
+def _hoist(model: Model, site: Site, hot_path: HotPath, maker: Maker | None) -> Fix | NoFix:
     """Create a tensor of constants once, before the loop."""
     changed = hoisting.in_front(model, site, hot_path, maker)
-    return None if changed is None else Fix("build it once, before the loop", Safety.UNSAFE, changed)
+    if changed is None:
+        return NoFix.LOOP_ELSEWHERE if hot_path.loop is None else NoFix.VARIES
+    return Fix("build it once, before the loop", Safety.UNSAFE, changed)
 
 
 def _packings(model: Model) -> Iterator[_Packing]:
     for move in hot_moves(model):
         built = built_on_host(model, move.moved)
-        if built is not None and built.ref in _FACTORIES and built.call.args:
+        if built is not None and built.packs and built.call.args:
             there = build_there(model, move, built)
-            edits_, grade = there or ((), None)
-            if grade is not None and not built.exact:
+            edits_, grade = ((), there) if isinstance(there, NoFix) else there
+            if isinstance(grade, Safety) and not built.exact:
                 grade = grade.at_worst(Safety.UNSAFE)
             yield _Packing(
                 move.site, built.call, built.call.args[0].value, move.hot_path, (), edits_, grade, _waits(move)
@@ -176,7 +182,7 @@ def _holds_unknown(value: Value) -> bool:
 # -- scalars --------------------------------------------------------------------------------------------------------
 
 
-def _fill_instead(model: Model, packing: _Packing) -> Fix | None:
+def _fill_instead(model: Model, packing: _Packing) -> Fix | NoFix:
     """`torch.full((), v, device=d)`: a kernel that receives the number as its argument."""
     call, tree = packing.call, packing.site.tree
     others = [
@@ -185,23 +191,28 @@ def _fill_instead(model: Model, packing: _Packing) -> Fix | None:
         if argument.keyword is None or argument.keyword.value not in ("dtype", "device")
     ]
     first = call.args[0]
-    if packing.grade is None or others or first.keyword is not None or first.star:
-        return None
+    if isinstance(packing.grade, NoFix):
+        return packing.grade
+    if others or first.keyword is not None or first.star:
+        return NoFix.FORM
     number, size = packing.data, "()"
     if isinstance(number, cst.List) and len(number.elements) == 1:
         number, size = number.elements[0].value, "(1,)"
+    if model.value(number).kind is not Kind.NUMBER:
+        return NoFix.NOT_A_NUMBER
+    dtype = FILLABLE.get(model.value(call.func).ref or "", "")
+    if dtype.startswith("int") and model.value(number).dtype != "int":
+        return NoFix.DTYPE_UNKNOWN  # a typed constructor cuts the fraction off, or not
     name = _full(model, packing)
-    if name is None or model.value(number).kind is not Kind.NUMBER:
-        return None
-    if packing.data.lpar or number.lpar:
-        return None
+    if name is None or packing.data.lpar or number.lpar:
+        return NoFix.NO_ROOM
     changed = edits.together(
         packing.placing,
         edits.replace(tree, call.func, name),
         edits.replace(tree, packing.data, f"{size}, {model.text(number)}"),
     )
     if changed is None:
-        return None
+        return NoFix.NO_ROOM
     grade = packing.grade.at_worst(_grade(model, packing, number))
     return Fix("fill the tensor on the device", grade, changed)
 
@@ -211,7 +222,7 @@ def _full(model: Model, packing: _Packing) -> str | None:
     func = packing.call.func
     if isinstance(func, cst.Attribute) and func.attr.value == "new_tensor":
         return f"{model.text(func.value)}.new_full"
-    if model.value(func).ref not in _FACTORIES:
+    if model.value(func).ref not in _FACTORIES and model.value(func).ref not in FILLABLE:
         return None
     torch = model.text(func.value) if isinstance(func, cst.Attribute) else model.name_of("torch", packing.site)
     return None if torch is None else f"{torch}.full"

@@ -1,0 +1,58 @@
+"""Where a value that the host reads goes, as the reason why no fix keeps it on the device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import NoFix
+from torchperf_lint.syntax import cst, shape
+
+if TYPE_CHECKING:
+    from torchperf_lint.model import Model
+
+_FILLS = ("append", "extend", "add", "update", "insert", "setdefault")
+_TESTS = (cst.If, cst.While, cst.IfExp)
+_COMPUTES = (cst.BinaryOperation, cst.Attribute)
+
+
+def goes_to(model: Model, node: cst.CSTNode) -> NoFix:
+    """The nearest expression or statement around the value that takes it."""
+    parent = model.parent(node)
+    while parent is not None:
+        reason = _taken_by(model, parent)
+        if reason is not None:
+            return reason
+        parent = model.parent(parent)
+    return NoFix.FORM
+
+
+def _taken_by(model: Model, parent: cst.CSTNode) -> NoFix | None:
+    if isinstance(parent, _TESTS):
+        return NoFix.DECIDES_A_BRANCH
+    if isinstance(parent, cst.Assert):
+        return NoFix.ASSERTS
+    if isinstance(parent, (cst.For, cst.CompFor)):
+        return NoFix.ITERATED
+    if isinstance(parent, (cst.Return, cst.Yield, cst.Lambda)):
+        return NoFix.RETURNED
+    if isinstance(parent, cst.Call):
+        return NoFix.PUT_IN_A_CONTAINER if shape.method_name(parent) in _FILLS else NoFix.HANDED_ON
+    if isinstance(parent, (cst.Dict, cst.List, cst.Set, cst.DictComp, cst.ListComp, cst.GeneratorExp)):
+        return NoFix.PUT_IN_A_CONTAINER
+    if isinstance(parent, _COMPUTES):
+        return NoFix.COMPUTED_WITH
+    if isinstance(parent, (cst.Index, cst.Slice)):
+        return NoFix.INDEX_FROM_DEVICE
+    if isinstance(parent, cst.FormattedStringExpression):
+        return NoFix.HANDED_ON
+    if isinstance(parent, cst.Assign):
+        return _bound_to(parent.targets[0].target) if len(parent.targets) == 1 else NoFix.USED_OTHERWISE
+    if isinstance(parent, (cst.AugAssign, cst.AnnAssign)):
+        return _bound_to(parent.target)
+    return NoFix.FORM if isinstance(parent, cst.BaseStatement) else None
+
+
+def _bound_to(target: cst.BaseExpression) -> NoFix:
+    if isinstance(target, cst.Attribute):
+        return NoFix.KEPT_IN_AN_OBJECT
+    return NoFix.PUT_IN_A_CONTAINER if isinstance(target, cst.Subscript) else NoFix.NEEDED_IN_THE_STEP

@@ -1,0 +1,121 @@
+"""Indices on the host for a tensor on the device, and the edits that need no copy: made there, or taken as a slice."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms.sync.indexing import Use
+from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
+from torchperf_lint.knowledge.torch_api import VIEW_METHODS
+from torchperf_lint.model.domain.values import Device, Kind
+from torchperf_lint.model.handles import names_in
+from torchperf_lint.syntax import cst, edits, shape
+
+if TYPE_CHECKING:
+    import ast
+
+    from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.idioms.sync.indexing import Indexed
+    from torchperf_lint.idioms.sync.places import Costly
+    from torchperf_lint.model import Model
+
+_SPANS = (Kind.NUMBER, Kind.NONE)
+_VIEWS = VIEW_METHODS | {"detach"}
+
+
+def without_copy(model: Model, place: Costly) -> Fix | NoFix:
+    """`x[torch.arange(n, device=x.device), i]` for `x[torch.arange(n), i]`, `x[:, 0:3:2]` for `x[:, [0, 2]]`."""
+    indexed, subscript = place.indexed, place.site.node
+    if indexed is None or not isinstance(subscript, cst.Subscript) or len(subscript.slice) != len(indexed.parts):
+        return NoFix.FORM
+    on_host: list[cst.BaseExpression] = []
+    for element, part in zip(subscript.slice, indexed.parts, strict=True):
+        if isinstance(element.slice, cst.Index) and _is_on_host(indexed, part):
+            on_host.append(element.slice.value)
+    if len(on_host) == 1 and isinstance(on_host[0], cst.List):
+        return _sliced(model, indexed, subscript, on_host[0])
+    return _made_there(model, indexed, subscript, on_host)
+
+
+def _is_on_host(indexed: Indexed, part: ast.expr) -> bool:
+    value = indexed.value(part)
+    return value.kind is Kind.CONTAINER or (value.is_tensor and value.device is Device.CPU)
+
+
+def _made_there(
+    model: Model, indexed: Indexed, subscript: cst.Subscript, on_host: list[cst.BaseExpression]
+) -> Fix | NoFix:
+    """Give the indices' factory the device of the tensor that they index."""
+    owner = _whole(model, subscript.value)
+    if not is_pure(model, owner) or not model.value(owner).is_tensor:
+        return NoFix.DEVICE_NOT_AT_HAND
+    changed: list[tuple[Edit, ...] | None] = []
+    for node in on_host:
+        built = built_on_host(model, node)
+        if built is None or built.ref != "torch.arange":
+            return NoFix.FORM if isinstance(node, cst.Call) else NoFix.VARIES
+        if not (model.value(built.call).dtype or "").startswith("int"):
+            return NoFix.DTYPE_UNKNOWN
+        device = f"device={edits.text_of(indexed.site.tree, owner)}.device"
+        changed.append(edits.add_argument(indexed.site.tree, built.call, device))
+    together = edits.together(*changed)
+    # In a traced graph the device would be a constant.
+    grade = Safety.UNSAFE if model.may_be_traced else Safety.SAFE
+    return NoFix.NO_ROOM if together is None else Fix("make the indices on the device", grade, together)
+
+
+def _whole(model: Model, node: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor whose part or view an expression is: it lies on the same device."""
+    while True:
+        inner = node.value if isinstance(node, cst.Subscript) else None
+        if isinstance(node, cst.Call) and shape.method_name(node) in _VIEWS:
+            inner = shape.receiver(node)
+        if inner is None or not model.value(inner).is_tensor:
+            return node
+        node = inner
+
+
+def _sliced(model: Model, indexed: Indexed, subscript: cst.Subscript, listed: cst.List) -> Fix | NoFix:
+    """Take evenly spaced literal places as a slice, which is a view where the list makes a copy."""
+    text = _as_slice([model.value(each.value).constant for each in listed.elements], listed)
+    if text is None:
+        return NoFix.VARIES
+    for element, part in zip(subscript.slice, indexed.parts, strict=True):
+        node = element.slice.value if isinstance(element.slice, cst.Index) else None
+        if node in (None, listed) or isinstance(node, cst.Ellipsis):
+            continue
+        if indexed.value(part).kind not in _SPANS:
+            return NoFix.FORM  # another list or tensor pairs its places with these
+    if indexed.use is not Use.READ and _may_overlap(indexed):
+        return NoFix.USED_OTHERWISE
+    edit = edits.replace(indexed.site.tree, listed, text)
+    grade = Safety.SAFE if _takes_a_number(indexed) else Safety.UNSAFE
+    return NoFix.NO_ROOM if edit is None else Fix("take a slice", grade, (edit,))
+
+
+def _takes_a_number(indexed: Indexed) -> bool:
+    """Whether a number is written: the text of a tensor does not tell in whose memory it lies."""
+    written = indexed.use is not Use.READ and indexed.given is not None
+    return written and indexed.given is not None and indexed.value(indexed.given).kind is Kind.NUMBER
+
+
+def _may_overlap(indexed: Indexed) -> bool:
+    """Whether the written value is unknown, or reads the tensor that is written to."""
+    return indexed.given is None or bool({*names_in(indexed.given)} & {*names_in(indexed.node.value)})
+
+
+def _as_slice(places: list[object], listed: cst.List) -> str | None:
+    """`0:3:2` for 0 and 2; None unless they are literals that are not negative, with one positive step."""
+    if not places or not all(isinstance(each.value, cst.Integer) for each in listed.elements):
+        return None
+    numbers = [each for each in places if type(each) is int]
+    if len(numbers) != len(places):
+        return None
+    steps = {later - earlier for earlier, later in itertools.pairwise(numbers)} or {1}
+    step = steps.pop()
+    if steps or step < 1:
+        return None
+    span = f"{numbers[0]}:{numbers[-1] + 1}"
+    return span if step == 1 else f"{span}:{step}"

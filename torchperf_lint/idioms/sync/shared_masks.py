@@ -1,0 +1,127 @@
+"""Several reads through one mask as reads of places that are found once: `places = mask.nonzero(as_tuple=True)`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import names_bound_in
+from torchperf_lint.syntax import cst, edits
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from torchperf_lint.engine.findings import Edit
+    from torchperf_lint.idioms.sync.indexing import Indexed
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.handles import FunctionInfo
+
+_INDEXED = (Kind.TENSOR, Kind.PYTREE)
+"""Tensors, and parts of a batch, which can be nothing else if a mask on the device indexes them."""
+
+_SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+_MAYBE = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class _Group(NamedTuple):
+    """Reads through one mask, of which the first runs whenever the others do."""
+
+    mask: str
+    reads: list[Indexed]
+    statements: list[ast.stmt]  # those of the first read's block, from the first read to the last
+
+
+def read_together(model: Model, masks: Iterable[tuple[Indexed, ast.expr]]) -> dict[int, Fix | NoFix]:
+    """By the start of each subscript that shares its mask with others of its block: the fix for all of them."""
+    by_name: dict[tuple[FunctionInfo, str], list[Indexed]] = {}
+    for indexed, mask in masks:
+        if isinstance(mask, ast.Name) and len(indexed.parts) == 1 and _is_plain(indexed, mask):
+            by_name.setdefault((indexed.function, mask.id), []).append(indexed)
+    found: dict[int, Fix | NoFix] = {}
+    for (_, name), reads in by_name.items():
+        for group in _groups(model, name, reads):
+            # TorchScript does not index by a tuple of tensors.
+            fix = NoFix.SCRIPTED if model.may_be_scripted else _places_first(model, group)
+            if fix is not None:
+                found |= dict.fromkeys((read.site.start for read in group.reads), fix)
+    return found
+
+
+def _is_plain(indexed: Indexed, mask: ast.expr) -> bool:
+    """Whether a tensor is indexed, which takes a tuple of places as well, by truth values and not by a single one."""
+    held, value = indexed.value(indexed.node.value), indexed.value(mask)
+    return held.kind in _INDEXED and not held.mixed and value.dtype == "bool" and value.scalar is not True
+
+
+def _groups(model: Model, name: str, reads: list[Indexed]) -> Iterator[_Group]:
+    waiting = sorted(reads, key=lambda read: read.site.start)
+    while len(waiting) > 1:
+        first = waiting.pop(0)
+        if not _always_runs(first):
+            continue
+        place = model.place_of(first.statement)
+        members, last = [first], place.position
+        for read in waiting:
+            position = _position_in(model, place.block, read.statement)
+            if position is not None and position >= place.position:
+                between = place.block[place.position : position + 1]
+                if any(name in names_bound_in(each) for each in between):
+                    break
+                members.append(read)
+                last = position
+        if len(members) > 1:
+            yield _Group(name, members, place.block[place.position : last + 1])
+            waiting = [read for read in waiting if read not in members]
+
+
+def _always_runs(read: Indexed) -> bool:
+    """Whether the read runs whenever its statement does."""
+    parents = read.function.parents
+    node = parents[read.node]
+    while isinstance(node, ast.expr):
+        if isinstance(node, _MAYBE):
+            return False
+        node = parents[node]
+    return isinstance(read.statement, _SIMPLE)
+
+
+def _position_in(model: Model, block: Sequence[ast.stmt], statement: ast.stmt) -> int | None:
+    """The position in the block of the statement that is, or contains, this one."""
+    places = model.place_of(statement).outwards()
+    return next((place.position for place in places if place.block is block), None)
+
+
+def _places_first(model: Model, group: _Group) -> Fix | None:
+    first = group.reads[0]
+    name = None if _is_written(group) else surroundings.new_name(model, first.function, f"{group.mask}_places")
+    if name is None:
+        return None
+    line = f"{name} = {group.mask}.nonzero(as_tuple=True)"
+    changed = edits.together(
+        placing.beside(model, first.statement, [line], behind=False),
+        *(_through(read, name) for read in group.reads),
+    )
+    return None if changed is None else Fix("find the mask's places once", Safety.UNSAFE, changed)
+
+
+def _through(read: Indexed, name: str) -> Edit | None:
+    subscript = read.site.node
+    if not isinstance(subscript, cst.Subscript) or not isinstance(subscript.slice[0].slice, cst.Index):
+        return None
+    return edits.replace(read.site.tree, subscript.slice[0].slice.value, name)
+
+
+def _is_written(group: _Group) -> bool:
+    """Whether one of the statements writes to the mask by its name."""
+    parents = group.reads[0].function.parents
+    for node in (node for each in group.statements for node in subtree(each)):
+        if isinstance(node, ast.Name) and node.id == group.mask:
+            parent = parents[node]
+            written = isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.ctx, ast.Store)
+            if written or (isinstance(parent, ast.Attribute) and parent.attr.endswith("_")):
+                return True
+    return False
