@@ -221,6 +221,13 @@ def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo)
     return Grade.BY_HIERARCHY if hierarchy.may_mean(inference, record, function) else Grade.BY_NAME
 
 
+def may_be_by_hierarchy(inference: ValueQuestions, record: CallSite, function: FunctionInfo) -> bool:
+    """Whether a call that is not proven may count by class hierarchy, as far as names and syntax tell."""
+    if isinstance(record, ImplicitCall) or not hierarchy.may_be_meant(inference, function):
+        return False
+    return not is_another(inference, record, function)
+
+
 def reaches(inference: ValueQuestions, record: CallSite, function: FunctionInfo) -> bool:
     """Whether the call provably calls the function; values have shown that for an implicit one."""
     if isinstance(record, ImplicitCall) or function.is_lambda:

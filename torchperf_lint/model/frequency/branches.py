@@ -61,7 +61,7 @@ def _demands(
     for inner, step in zip(reversed(functions[:-1]), reversed(steps), strict=True):
         need(_conditions(step.record.statement, scope))
         need(_within(step.record.statement, step.record.node, scope))
-        if isinstance(step.record, CallRecord) and inner.cls is not None:
+        if isinstance(step.record, CallRecord) and _is_looked_up(step.record, inner):
             need(_found_by_name(step.record, inner.name, scope))
         shown = step.record if step.shows and isinstance(step.record, CallRecord) else None
         called, scope = scope, Scope(inner, shown, scope)
@@ -206,10 +206,16 @@ def _all_conditions(statement: ast.stmt, scope: Scope) -> Iterator[Formula]:
         statement = parent
 
 
+def _is_looked_up(record: CallRecord, function: FunctionInfo) -> bool:
+    """Whether the callee may be a method that is looked up by name: it is called by another one."""
+    if function.cls is None or "getattr" not in record.function.index.calls:
+        return False
+    return last_name(record.call.func) != function.name
+
+
 def _found_by_name(record: CallRecord, name: str, scope: Scope) -> Iterator[Formula]:
     """The condition for a callee that is looked up by name to be the function: `getattr(callback, event)(trainer)`."""
-    if last_name(record.call.func) != name:
-        yield path_conditions.found_by_name(record.call.func, name, record.statement, scope)
+    yield path_conditions.found_by_name(record.call.func, name, record.statement, scope)
 
 
 def _formula(test: ast.expr, statement: ast.stmt, scope: Scope) -> Formula:

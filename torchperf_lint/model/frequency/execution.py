@@ -322,7 +322,7 @@ class ExecutionFrequency:
                     continue
                 way = (*steps, Step(record, shows=not says and not current.is_lambda))
                 is_proven = says != "" or (only is None and calling.reaches(home.inference, record, current))
-                if only is None and not is_proven and not hierarchy.may_be_meant(home.inference, current):
+                if only is None and not is_proven and not calling.may_be_by_hierarchy(home.inference, record, current):
                     continue
                 left = demands(statement, function, way, node)
                 if left is None:
