@@ -223,16 +223,19 @@ def _about(model: Model, finding: Finding) -> str:
 
 def _bound_with(function: FunctionInfo, name: str) -> str:
     """The tuple of names that a loop or an assignment binds together with this one; empty where none does."""
-    for statement in function.statements:
+    return function.note(("bound together", function), lambda: dict(_tuples_of(function))).get(name, "")
+
+
+def _tuples_of(function: FunctionInfo) -> Iterator[tuple[str, str]]:
+    """Names that one target binds together, each with the target's text; the function's first target comes last."""
+    for statement in reversed(function.statements):
         if isinstance(statement, ast.Assign):
             targets = statement.targets
         elif isinstance(statement, (ast.For, ast.AsyncFor)):
             targets = [statement.target]
         else:
             continue
-        for target in targets:
-            for part in subtree(target):
-                elements = part.elts if isinstance(part, ast.Tuple) else []
-                if any(isinstance(each, ast.Name) and each.id == name for each in elements):
-                    return ast.unparse(part)
-    return ""
+        for part in (part for target in targets for part in subtree(target)):
+            for each in part.elts if isinstance(part, ast.Tuple) else ():
+                if isinstance(each, ast.Name):
+                    yield each.id, ast.unparse(part)

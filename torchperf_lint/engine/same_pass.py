@@ -25,11 +25,22 @@ _MOST_CALLS = 2
 
 def slow_call(model: Model, statement: ast.stmt, node: ast.expr | None) -> CallRecord | None:
     """A call beside a part of a statement that takes seconds: it generates, saves, or goes over a whole loader."""
-    place, inside = model.place_of(statement), set() if node is None else set(subtree(node))
-    for record in _run(place.function, _of_pass(model, place)):
-        if record.call not in inside and _leads_to_slow(model, record):
-            return record
-    return None
+    place = model.place_of(statement)
+    slow = model.remember(("slow calls", place.function), lambda: _slow_calls(model, place.function))
+    inside = set(subtree(node)) if slow and node is not None else set()
+    return next(
+        (
+            record
+            for record in (_run(place.function, _of_pass(model, place)) if slow else ())
+            if record.call in slow and record.call not in inside
+        ),
+        None,
+    )
+
+
+def _slow_calls(model: Model, function: FunctionInfo) -> set[ast.Call]:
+    """The calls in the function that take seconds."""
+    return {record.call for record in function.calls_made if _leads_to_slow(model, record)}
 
 
 def _of_pass(model: Model, place: Place) -> Iterator[ast.stmt]:

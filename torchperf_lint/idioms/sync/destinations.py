@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model
 
 _FILLS = ("append", "extend", "add", "update", "insert", "setdefault")
-_TESTS = (cst.If, cst.While, cst.IfExp)
-_COMPUTES = (cst.BinaryOperation, cst.Attribute)
 
 
 def goes_to(model: Model, node: cst.CSTNode) -> NoFix:
@@ -27,7 +25,7 @@ def goes_to(model: Model, node: cst.CSTNode) -> NoFix:
 
 
 def _taken_by(model: Model, parent: cst.CSTNode) -> NoFix | None:
-    if isinstance(parent, _TESTS):
+    if isinstance(parent, (cst.If, cst.While, cst.IfExp)):
         return NoFix.DECIDES_A_BRANCH
     if isinstance(parent, cst.Assert):
         return NoFix.ASSERTS
@@ -39,7 +37,7 @@ def _taken_by(model: Model, parent: cst.CSTNode) -> NoFix | None:
         return NoFix.PUT_IN_A_CONTAINER if shape.method_name(parent) in _FILLS else NoFix.HANDED_ON
     if isinstance(parent, (cst.Dict, cst.List, cst.Set, cst.DictComp, cst.ListComp, cst.GeneratorExp)):
         return NoFix.PUT_IN_A_CONTAINER
-    if isinstance(parent, _COMPUTES):
+    if isinstance(parent, (cst.BinaryOperation, cst.Attribute)):
         return NoFix.COMPUTED_WITH
     if isinstance(parent, (cst.Index, cst.Slice)):
         return NoFix.INDEX_FROM_DEVICE
