@@ -34,6 +34,8 @@ def without_copy(model: Model, place: Costly) -> Fix | NoFix:
     for element, part in zip(subscript.slice, indexed.parts, strict=True):
         if isinstance(element.slice, cst.Index) and _is_on_host(indexed, part):
             on_host.append(element.slice.value)
+    if not on_host:
+        return NoFix.FORM
     if len(on_host) == 1 and isinstance(on_host[0], cst.List):
         return _sliced(model, indexed, subscript, on_host[0])
     return _made_there(model, indexed, subscript, on_host)
@@ -41,7 +43,8 @@ def without_copy(model: Model, place: Costly) -> Fix | NoFix:
 
 def _is_on_host(indexed: Indexed, part: ast.expr) -> bool:
     value = indexed.value(part)
-    return value.kind is Kind.CONTAINER or (value.is_tensor and value.device is Device.CPU)
+    is_tensor = value.is_tensor and value.device is Device.CPU
+    return is_tensor or value.kind in (Kind.CONTAINER, Kind.NUMPY)
 
 
 def _made_there(

@@ -83,7 +83,7 @@ def host_copy_in_hot_loop(model: Model) -> Iterator[Finding]:
         hot_path = model.hot_path(filled.site)
         if hot_path is not None and not _is_deliberate(model, filled.site, hot_path):
             fields = {"copy": filled.write, "where": hot_path.where}
-            yield Finding(filled.site, (*filled.because, *hot_path.because), None, fields)
+            yield Finding(filled.site, (*filled.because, *hot_path.because), NoFix.PUT_IN_A_CONTAINER, fields)
 
 
 def _copies(model: Model) -> Iterator[tuple[Site, cst.BaseExpression, tuple[Because, ...]]]:

@@ -52,7 +52,7 @@ def per_element_sync(model: Model) -> Iterator[Finding]:
         if model.value(listed).kind is Kind.CONTAINER and held is not None and held.is_tensor:
             fields = {"read": model.brief(site.node), "unit": f"element of `{model.brief(listed)}`"}
             if held.device.on_accelerator and not filled_once(model, site):
-                yield Finding(site, (*held.because, *hot_path.because), None, fields)
+                yield Finding(site, (*held.because, *hot_path.because), NoFix.FORM, fields)
 
 
 def _all_at_once(model: Model, read: HostRead) -> Fix | NoFix:
