@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
 WHY, WEIGHTS, ACCURACY = "why.md", "weights.md", "accuracy.md"
+LIBRARY, PLUGINS = "library.md", "plugins.md"
 PAGES = {
     "README.md": HOME,
     "rules/README.md": RULES,
@@ -27,6 +28,8 @@ PAGES = {
     "docs/why.md": WHY,
     "docs/weights.md": WEIGHTS,
     "docs/accuracy.md": ACCURACY,
+    "docs/library.md": LIBRARY,
+    "docs/plugins.md": PLUGINS,
 }
 """By the path in the repository, what the site calls a document that is no page of a rule."""
 
@@ -50,6 +53,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Why a row is reported": WHY},
         {"What a finding weighs": WEIGHTS},
         {"Accuracy": ACCURACY},
+        {"As a library": LIBRARY},
+        {"Rules of your own": PLUGINS},
         {"Rules": [{"All rules": RULES}, *rules]},
         {"Contributing": [{"Contributing": CONTRIBUTING}, {"Architecture": ARCHITECTURE}]},
     ]

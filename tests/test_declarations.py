@@ -112,7 +112,9 @@ def test_good_declaration() -> None:
     [
         {"code": "TPL1"},
         {"code": "TPL901"},
-        {"code": "ABC101"},
+        {"code": "AB101"},
+        {"code": "ABC1"},
+        {"code": "abc101"},
         {"code": "TPL201"},
         {"name": "Scalar-read"},
         {"name": "scalar"},

@@ -272,7 +272,8 @@ def described(code: str) -> Described | None:
         severity, category, default = rule.severity, rule.category.name.lower(), rule.default
         try:
             text = pages.page_text(rule)
-        except (pages.BadPage, OSError):
+            pages.parse_page(text)
+        except (pages.BadPage, OSError, UnicodeDecodeError):
             return Described(rule.summary, "", "", category, severity.value, default)
     page = pages.parse_page(text)
     about = page.sections.get("What it does", "")

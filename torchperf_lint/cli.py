@@ -10,10 +10,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from torchperf_lint import __version__
-from torchperf_lint.check import CLEAN, FAILED, STANDARD_INPUT, complain, run
+from torchperf_lint.check import CLEAN, FAILED, STANDARD_INPUT, complain, described, run
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.findings import BadConfidence, checked_confidence
+from torchperf_lint.engine.findings import BadConfidence, Safety, checked_confidence
 from torchperf_lint.engine.mishaps import told
+from torchperf_lint.engine.plugins import BadPlugin
 from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
 from torchperf_lint.report import COUNTABLE, FORMATS, printable
 
@@ -103,6 +104,8 @@ def _reason(error: Exception) -> str:
             return f"the output cannot be written: {error.strerror}"
         if error.errno == errno.ENOENT:  # only the lookup of the current folder has no file name
             return "the current folder is gone"
+    if isinstance(error, BadPlugin):
+        return str(error)
     return told({"": error})
 
 
@@ -116,6 +119,11 @@ def _replace_closed_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the whole run
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of `check` that these arguments give, for callers without a command line."""
+    return _check_parser().parse_args(arguments)
 
 
 def _check(arguments: Sequence[str]) -> int:
@@ -259,7 +267,9 @@ def _executor(text: str) -> str:
 def _explain(arguments: Sequence[str]) -> int:
     parser = _Parser(prog="torchperf-lint explain", description="Print the page of a rule.")
     parser.add_argument("rule", help="code or name, such as TPL101 or item-in-hot-loop")
-    wanted: str = parser.parse_args(arguments).rule
+    parser.add_argument("--output-format", choices=("text", "json"), default="text")
+    options = parser.parse_args(arguments)
+    wanted: str = options.rule
     from torchperf_lint import pages
 
     rule = registry.find_rule(wanted) or registry.find_rule(wanted.upper()) or registry.find_rule(wanted.lower())
@@ -272,7 +282,13 @@ def _explain(arguments: Sequence[str]) -> int:
             text = pages.page_text(rule)
         except (pages.BadPage, OSError) as error:
             return complain(f"torchperf-lint: error: {error}")
-    if sys.stdout.isatty():
+    if options.output_format == "json":
+        import json
+
+        print(
+            json.dumps({**(_described_own() if rule is None else _described(rule)), **pages.as_plain(text)}, indent=2)
+        )
+    elif sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown
 
@@ -336,4 +352,22 @@ def _described(rule: Rule) -> dict[str, str | bool | None]:
         "summary": rule.summary,
         "torch": rule.torch,
         "torchmetrics": rule.torchmetrics,
+    }
+
+
+def _described_own() -> dict[str, str | bool | None]:
+    """What `_described` tells, for the engine's own code."""
+    about = described(registry.UNUSED_SUPPRESSION)
+    assert about is not None
+    return {
+        "code": registry.UNUSED_SUPPRESSION,
+        "name": registry.UNUSED_SUPPRESSION_NAME,
+        "category": about.category,
+        "severity": about.severity,
+        "loses": None,
+        "default": about.default,
+        "fix": Safety.SAFE.value,
+        "summary": about.summary[:1].lower() + about.summary[1:],
+        "torch": None,
+        "torchmetrics": None,
     }

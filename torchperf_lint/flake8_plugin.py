@@ -22,6 +22,7 @@ from torchperf_lint.engine.findings import BadConfidence, Confidence, Failure, c
 from torchperf_lint.engine.jobs import completed
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
+from torchperf_lint.engine.plugins import BadPlugin
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.knowledge.hints import BadName, Hints, checked_names
 from torchperf_lint.knowledge.versions import BadVersion, Target, parse_version
@@ -128,7 +129,8 @@ class Plugin(_Checker):
             names = (options.torchperf_hot_functions, options.torchperf_loader_names)
             _Checker.hints = Hints(*map(checked_names, names))
             _Checker.least = checked_confidence(options.torchperf_min_confidence or Confidence.LIKELY.value)
-        except (BadConfidence, BadVersion, BadName) as error:
+            registry.all_rules()
+        except (BadConfidence, BadPlugin, BadVersion, BadName) as error:
             from flake8.exceptions import ExecutionError
 
             raise ExecutionError(f"torchperf-lint: {error}") from None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint import measurements
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.declare import Category
+from torchperf_lint.engine.declare import OWN_PREFIX, Category
 
 if TYPE_CHECKING:
     from torchperf_lint.engine.declare import Rule
@@ -78,8 +80,15 @@ def page_path(rule: Rule) -> Path:
 
 
 def page_text(rule: Rule) -> str:
-    """The rule's page as Markdown."""
-    return page_path(rule).read_text(encoding="utf-8")
+    """The rule's page as Markdown; that of a plugin's rule lies beside its module, or is made of its declaration."""
+    if rule.code.startswith(OWN_PREFIX):
+        return page_path(rule).read_text(encoding="utf-8")
+    module = sys.modules.get(rule.check.__module__)
+    path = Path(getattr(module, "__file__", None) or "").parent / f"{rule.stem}.md"
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    about = inspect.cleandoc(rule.check.__doc__ or "")
+    return f"# {rule.code} {rule.name}\n\n{rule.summary.capitalize()}.\n\n## {SECTIONS[0]}\n\n{about}\n"
 
 
 def measured() -> dict[str, measurements.Device]:
@@ -140,6 +149,17 @@ def parse_page(text: str) -> Page:
     if opened is not None:
         raise BadPage(f"row {opened[2]}: the fence is not closed")
     return Page(title, summary, {name: "\n".join(body).strip() for name, body in sections.items()}, tuple(fences))
+
+
+def as_plain(text: str) -> dict[str, object]:
+    """A page as plain data: the whole Markdown, its sections by heading, and the bad and good examples."""
+    page = parse_page(text)
+    examples = [
+        {"role": fence.role, "code": fence.code, **({"for": fence.attributes} if fence.attributes else {})}
+        for fence in page.fences
+        if fence.role
+    ]
+    return {"sections": page.sections, "examples": examples, "page": text}
 
 
 def with_measured_effect(text: str, section: str) -> str:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     Check = Callable[[Model], Iterator[Finding]]
 
 
+OWN_PREFIX = "TPL"
+"""The first letters of the codes of our own rules; rules of other packages have others."""
+
 ACCELERATOR_TRIGGERS = tuple(word.encode() for word in ACCELERATOR_WORDS)
 """Tokens of which a rule about accelerators needs one, unless the file uses another file's accelerator."""
 
@@ -175,9 +178,10 @@ def rule(
 
 def _refuse_bad(declared: Rule) -> None:
     problem = None
-    if not re.fullmatch(r"TPL[1-8]\d\d", declared.code):
-        problem = "the code must be TPL and three digits"
-    elif int(declared.code[3]) != declared.category.value:
+    own = declared.code.startswith(OWN_PREFIX)
+    if not re.fullmatch(r"TPL[1-8]\d\d" if own else r"[A-Z]{3,}\d{3}", declared.code):
+        problem = "the code must be TPL, or other capital letters in another package, and three digits"
+    elif own and int(declared.code[3]) != declared.category.value:
         problem = "the code's first digit must be the category's"
     elif not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)+", declared.name):
         problem = "the name must be kebab-case words"

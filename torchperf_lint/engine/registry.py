@@ -6,6 +6,8 @@ import functools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declarations import Modules, declared_in
+from torchperf_lint.engine.declare import OWN_PREFIX
+from torchperf_lint.engine.plugins import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +26,26 @@ class UnknownSelector(ValueError):
 
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
-    """All declared rules, ordered by code."""
+    """All declared rules, those of plugins too, ordered by code; raise BadPlugin for a plugin that cannot be used."""
+    own = _own_rules()
+    installed = plugins()
+    if not installed:
+        return own
+    found = {each.code: each for each in own}
+    names = {each.name for each in own}
+    for plugin in installed:
+        for code, declared in plugin.rules().items():
+            if found.get(code) is declared:
+                continue  # two entry points lead to it
+            if code in found or declared.name in names:
+                taken = code if code in found else declared.name
+                raise plugin.refused(f"{taken} is taken")
+            found[code] = declared
+            names.add(declared.name)
+    return tuple(found[code] for code in sorted(found))
+
+
+def _own_rules() -> tuple[Rule, ...]:
     modules = Modules()
     kept = modules.kept()
     if kept is not None:
@@ -34,6 +55,8 @@ def all_rules() -> tuple[Rule, ...]:
         for code, declared in declared_in(name).items():
             if name.rpartition(".")[2] != declared.stem:
                 raise TypeError(f"{code}: its module must be called {declared.stem}, not {name}")
+            if not code.startswith(OWN_PREFIX):
+                raise TypeError(f"{code}: our own codes begin with {OWN_PREFIX}")
             if code in found:
                 raise TypeError(f"{code} is declared twice")
             found[code] = declared

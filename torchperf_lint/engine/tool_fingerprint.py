@@ -11,7 +11,7 @@ _BYTE_CODE = "__pycache__"
 
 @functools.cache
 def program_stamp() -> str:
-    """The program's version and files (a checkout changes without its version), Python's version, and libcst.
+    """The program's version and files (a checkout changes without its version), Python's version, libcst, and plugins.
 
     Byte code, and data stored beside it, is derived from the files and not included.
     """
@@ -28,6 +28,9 @@ def program_stamp() -> str:
                 elif entry.name.endswith((".py", ".json")):  # including declarations that a wheel ships
                     status = entry.stat()
                     seen.append((entry.path, status.st_size, status.st_mtime_ns))
+    from torchperf_lint.engine.plugins import files
+
+    seen += ((path, status.st_size, status.st_mtime_ns) for path, status in files())
     return repr((__version__, sys.version, sys.platform, sorted(seen), _libcst()))
 
 
@@ -50,6 +53,13 @@ def portable_stamp() -> str:
                 path = os.path.join(place, name)
                 with open(path, "rb") as file:
                     contents.append((os.path.relpath(path, folder).replace(os.sep, "/"), digest_of(file.read())))
+    from torchperf_lint.engine.plugins import files as files_of_plugins
+    from torchperf_lint.engine.plugins import plugins
+
+    for path, _ in files_of_plugins():
+        with open(path, "rb") as file:
+            contents.append((os.path.basename(path), digest_of(file.read())))
+    contents += ((each.distribution, each.module) for each in plugins())
     files = digest_of(repr(sorted(contents)).encode())[:8]
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return f"torchperf-lint {__version__} ({files}) on Python {python} with libcst {version('libcst')}"

@@ -1,0 +1,137 @@
+"""The library: `lint` and `fix` for files and strings, and what importing the package costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import torchperf_lint
+from torchperf_lint import fix, lint
+from training_loop import LOOP
+
+HELPER = "def on_gpu(data):\n    return data.cuda()\n"
+TRAIN = """\
+import torch.nn.functional as F
+from transfer import on_gpu
+
+
+def train(model, loader, optimizer):
+    model.cuda()
+    for pixels in loader:
+        images = on_gpu(pixels)
+        loss = F.mse_loss(model(images), images)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\n", encoding="utf-8")
+    (tmp_path / "transfer.py").write_text(HELPER, encoding="utf-8")
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_finding_has_all_that_the_output_has(project):
+    (found,) = lint(project, cache=False, isolated=True)
+    assert found.path == str(project / "transfer.py")
+    assert (found.code, found.name) == ("TPL203", "blocking-h2d-copy")
+    assert (tuple(found.start), tuple(found.end)) == ((2, 12), (2, 23))
+    assert (found.severity, found.cost, found.confidence) == ("error", "wait per step", "proven")
+    assert {Path(step.path).name for step in found.evidence} == {"train.py"}
+    assert found.fix is not None
+    assert found.fix.safety == "safe"
+    (edit,) = found.fix.edits
+    assert (tuple(edit.start), edit.content) == ((2, 22), "non_blocking=True")
+
+
+def test_a_string_is_judged_alone():
+    assert lint(sources=HELPER, isolated=True) == ()
+    found = lint(sources=LOOP, isolated=True)
+    assert found
+    assert {each.path for each in found} == {"-"}
+
+
+def test_a_source_stands_in_its_project_in_the_place_of_its_file(project):
+    assert not lint(sources={"transfer.py": "def on_gpu(data):\n    return data\n"}, isolated=True, cache=False)
+    found = lint(sources={"other.py": HELPER, "train.py": TRAIN.replace("transfer", "other")}, isolated=True)
+    assert [(each.path, each.start.row) for each in found] == [("other.py", 2)]
+    assert lint(["transfer.py"], sources={"train.py": ""}, isolated=True, cache=False) == ()
+    assert not (project / "other.py").exists()
+
+
+def test_fix_returns_the_changed_source_and_writes_only_when_asked(project):
+    (fixed,) = fix([project], isolated=True, cache=False)
+    assert fixed.before == HELPER
+    assert fixed.after == HELPER.replace("cuda()", "cuda(non_blocking=True)")
+    assert [code for code, _ in fixed.applied] == ["TPL203"]
+    assert (fixed.remaining, fixed.problem) == ((), None)
+    assert (project / "transfer.py").read_text(encoding="utf-8") == HELPER
+    fix([project], isolated=True, cache=False, write=True)
+    assert (project / "transfer.py").read_text(encoding="utf-8") == fixed.after
+    assert fix([project], isolated=True, cache=False) == ()
+
+
+def test_fix_of_a_source_keeps_its_line_ends(project):
+    text = HELPER.replace("\n", "\r\n")
+    (fixed,) = fix(sources={"transfer.py": text}, isolated=True, cache=False)
+    assert fixed.after == text.replace("cuda()", "cuda(non_blocking=True)")
+
+
+def test_options_are_those_of_the_command_line(project):
+    assert lint(".", ignore=["TPL2"], isolated=True) == ()
+    assert lint(".", exclude=["transfer.py"], isolated=True) == ()
+    (project / "pyproject.toml").write_text("[tool.torchperf-lint]\nignore = ['TPL203']\n", encoding="utf-8")
+    assert lint(".") == ()
+    assert len(lint(".", select=["TPL203"])) == 1
+    assert len(lint(".", isolated=True)) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"select": ["TPL999"]},
+        {"min_confidence": "certain"},
+        {"target_torch": "two"},
+        {"exclude": ["!"]},
+        {"config": "none.toml"},
+    ],
+    ids=str,
+)
+def test_a_mistaken_option_is_a_value_error(wrong):
+    with pytest.raises(ValueError, match=r"\S"):
+        lint(sources=LOOP, **wrong)
+
+
+def test_one_string_is_no_list_of_selectors():
+    with pytest.raises(TypeError, match="`select` is a list"):
+        lint(sources=LOOP, select="TPL101")
+
+
+def test_sources_cannot_be_written():
+    with pytest.raises(ValueError, match="cannot be written"):
+        fix(sources=LOOP, write=True)
+
+
+def test_what_cannot_be_checked_is_a_problem_and_no_error(project):
+    (project / "broken.py").write_text("def (\n", encoding="utf-8")
+    found = lint([".", "gone"], isolated=True, cache=False)
+    assert len(found) == 1
+    assert [(each.path, each.row) for each in found.problems] == [("broken.py", 1), ("gone", None)]
+    assert lint(sources="def (", isolated=True).problems[0].path == "-"
+    assert [each.problem.path for each in fix(sources={"b.py": "def (", "c.py": ""}) if each.problem] == ["b.py"]
+
+
+def test_importing_the_package_loads_nothing():
+    program = "import sys; before = set(sys.modules); import torchperf_lint; print(len(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = torchperf_lint.nothing
+    assert all(hasattr(torchperf_lint, name) for name in torchperf_lint.__all__)

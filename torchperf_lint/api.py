@@ -1,0 +1,338 @@
+"""The library: `lint` and `fix`, for files and for strings, and the plain data that they return."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torchperf_lint.check import settings_for
+from torchperf_lint.cli import options_of
+from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, discover
+from torchperf_lint.engine.findings import checked_confidence
+from torchperf_lint.engine.jobs import Action, Job, failed
+from torchperf_lint.engine.project import check_paths
+from torchperf_lint.engine.unsaved import run_with
+from torchperf_lint.knowledge.versions import parse_version
+from torchperf_lint.syntax.source import Source, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from torchperf_lint.config import Settings
+    from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.engine.findings import Fix as EngineFix
+    from torchperf_lint.engine.jobs import Result
+
+    Path = str | os.PathLike[str]
+    Sources = str | bytes | Mapping[Path, str | bytes]
+
+ALONE = "-"
+"""The path of a source that is given without one."""
+
+
+class Position(NamedTuple):
+    """A place in a source: 1-based row, and 1-based column in characters."""
+
+    row: int
+    column: int
+
+
+class Evidence(NamedTuple):
+    """One step of what shows a finding: a row of a file, and what that shows."""
+
+    path: str
+    row: int
+    message: str
+
+
+class Edit(NamedTuple):
+    """Replace the text from `start` to `end`, which is not included, by `content`."""
+
+    start: Position
+    end: Position
+    content: str
+
+
+class Fix(NamedTuple):
+    """Edits that belong together; `safety` is `safe`, `unsafe` or `shown`, which is never applied."""
+
+    message: str
+    safety: str
+    edits: tuple[Edit, ...]
+
+
+class Finding(NamedTuple):
+    """A finding. The names of severities, cost classes and reasons are those of `--output-format json`."""
+
+    path: str
+    start: Position
+    end: Position
+    code: str
+    name: str
+    message: str
+    severity: str  # error, warning or note
+    confidence: str  # proven or likely
+    cost: str | None  # such as `wait per step`; None: it costs no time or memory
+    evidence: tuple[Evidence, ...]
+    fix: Fix | None
+    no_fix: str | None  # why there is no fix: docs/no-fix.md
+
+
+class Problem(NamedTuple):
+    """A file that could not be checked, or not completely."""
+
+    path: str
+    row: int | None
+    column: int | None
+    reason: str
+
+
+class Findings(tuple[Finding, ...]):  # noqa: SLOT001 - a tuple with a field of its own cannot have slots
+    """The findings, ordered by path and place; `problems` are the files that could not be checked."""
+
+    problems: tuple[Problem, ...] = ()
+
+
+class Fixed(NamedTuple):
+    """A file that fixes change, or that has a problem.
+
+    `applied` and `withdrawn` have a code and words for each fix; what is withdrawn is not in `after`.
+    `remaining` are the findings that are left, placed in `after`.
+    """
+
+    path: str
+    before: str
+    after: str
+    applied: tuple[tuple[str, str], ...]
+    withdrawn: tuple[tuple[str, str], ...]
+    remaining: tuple[Finding, ...]
+    problem: Problem | None  # such as that the file could not be written
+
+
+def lint(
+    paths: Path | Iterable[Path] = (),
+    *,
+    sources: Sources | None = None,
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] = (),
+    extend_select: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    min_confidence: str | None = None,
+    target_torch: str | None = None,
+    target_torchmetrics: str | None = None,
+    config: Path | None = None,
+    isolated: bool = False,
+    cache: bool = True,
+    jobs: int | None = 1,
+) -> Findings:
+    """The findings of files and folders, and of sources that are no files yet.
+
+    `sources` is the text of one source, which is judged alone under the path `-`, or maps paths to texts. Such a text
+    is judged in the project around its path, and stands for the file there, also where the other files are judged.
+    The other parameters are the options of the command line. As there, the configuration is that of the project unless
+    `config` names a file or `isolated` is true. `jobs` other than 1 starts processes, which works only in a program
+    with `if __name__ == "__main__"`; None starts as many as are worth it. With `cache`, what is learnt of the project
+    is kept in `.torchperf_lint_cache` in its root. Files that cannot be checked are in the result's `problems`.
+    Raise ValueError for an unknown rule, a wrong version or glob, or configuration that cannot be read.
+    """
+    given = _options(select, ignore, extend_select, exclude, min_confidence, target_torch, target_torchmetrics)
+    run = _Run(_paths(paths), sources, {**given, "isolated": isolated, "config": _text(config)}, cache, jobs)
+    results = run.results(Action.CHECK)
+    findings = Findings(each for result in results for each in _findings(result))
+    findings.problems = tuple(each for each in map(_problem, results) if each is not None)
+    return findings
+
+
+def fix(
+    paths: Path | Iterable[Path] = (),
+    *,
+    sources: Sources | None = None,
+    unsafe: bool = False,
+    write: bool = False,
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] = (),
+    extend_select: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    min_confidence: str | None = None,
+    target_torch: str | None = None,
+    target_torchmetrics: str | None = None,
+    config: Path | None = None,
+    isolated: bool = False,
+    cache: bool = True,
+    jobs: int | None = 1,
+) -> tuple[Fixed, ...]:
+    """What the safe fixes, and with `unsafe` the unsafe ones, make of files and sources.
+
+    The result has the files that change, and those that have a problem.
+    Nothing is written unless `write` is true, and then the files only: sources are strings, and stay with the caller.
+    The other parameters, and the errors, are those of `lint`.
+    """
+    given = _options(select, ignore, extend_select, exclude, min_confidence, target_torch, target_torchmetrics)
+    run = _Run(_paths(paths), sources, {**given, "isolated": isolated, "config": _text(config)}, cache, jobs)
+    if write and sources is not None:
+        raise ValueError("sources are strings, which cannot be written: call `fix` for the paths alone")
+    results = run.results(Action.FIX if write else Action.TRY, unsafe)
+    return tuple(
+        Fixed(
+            result.path,
+            _decoded(result.path, result.before),
+            _decoded(result.path, result.data),
+            tuple((each.code, each.message) for each in result.applied),
+            tuple((each.code, each.reason) for each in result.withdrawn),
+            tuple(_findings(result)),
+            _problem(result),
+        )
+        for result in results
+        if result.data != result.before or result.report.failure is not None
+    )
+
+
+class _Run:
+    """One call: its files, its sources and its settings."""
+
+    def __init__(
+        self, paths: list[str], sources: Sources | None, options: dict[str, Any], cache: bool, jobs: int | None
+    ) -> None:
+        self._paths = paths
+        self._alone = _bytes(sources) if isinstance(sources, str | bytes) else None
+        self._texts: dict[str, bytes] = {}
+        if isinstance(sources, Mapping):
+            self._texts = {os.fspath(path): _bytes(text) for path, text in sources.items()}
+        self._cache = CACHE_FOLDER if cache else None
+        self._jobs = jobs
+        self._isolated: bool = options["isolated"]
+        given = options_of([])
+        for name, value in options.items():
+            setattr(given, name, value)
+        given.paths = [*paths, *self._texts] or [os.curdir]
+        self._settings: Settings = settings_for(given)
+
+    def results(self, action: Action, unsafe: bool = False) -> list[Result]:
+        """The results of all files and sources."""
+        found: list[Result] = []
+        if self._texts:
+            found += self._with_texts(Action.TRY if action is Action.FIX else action, unsafe)
+        elif self._paths:
+            settings = self._settings
+            found += check_paths(
+                self._paths,
+                settings.rules_for,
+                settings.target,
+                settings.hints,
+                reports_unused=settings.reports_unused_in,
+                action=action,
+                unsafe=unsafe,
+                exclude=self._excluded(),
+                root=settings.root,
+                cache=self._cache,
+                jobs=self._jobs,
+                own_versions=not self._isolated,
+                least=settings.min_confidence,
+            )
+        if self._alone is not None:
+            job = self._job(ALONE, action, unsafe)._replace(own_versions=False)
+            found += run_with([job], {ALONE: self._alone}, None, in_project=False)
+        return found
+
+    def _with_texts(self, action: Action, unsafe: bool) -> list[Result]:
+        discovered = discover(self._paths, self._excluded(), self._settings.root)
+        paths = sorted({*discovered.files, *self._texts})
+        work = [self._job(path, action, unsafe) for path in paths]
+        results = [*map(failed, discovered.failures), *run_with(work, self._texts, self._cache)]
+        return sorted(results, key=lambda result: result.path)
+
+    def _job(self, path: str, action: Action, unsafe: bool) -> Job:
+        settings = self._settings
+        codes = tuple(rule.code for rule in settings.rules_for(path))
+        unused = settings.reports_unused_in(path)
+        asked = (action, unsafe, unused, not self._isolated, settings.min_confidence)
+        return Job(path, codes, settings.target, settings.hints, *asked)
+
+    def _excluded(self) -> tuple[str, ...]:
+        own = DEFAULT_EXCLUDE if self._settings.exclude is None else self._settings.exclude
+        return (*own, *self._settings.extend_exclude)
+
+
+def _options(
+    select: Iterable[str] | None,
+    ignore: Iterable[str],
+    extend_select: Iterable[str],
+    exclude: Iterable[str],
+    min_confidence: str | None,
+    *targets: str | None,
+) -> dict[str, Any]:
+    """The options that the command line's parser would make of these."""
+    from torchperf_lint.config import checked_globs
+
+    for name, given in (("select", select), ("ignore", ignore), ("extend_select", extend_select), ("exclude", exclude)):
+        if isinstance(given, str):  # whose letters would be taken for selectors
+            raise TypeError(f"`{name}` is a list of strings, not one string")
+    return {
+        "select": None if select is None else list(select),
+        "ignore": list(ignore),
+        "extend_select": list(extend_select),
+        "exclude": list(checked_globs(exclude)),
+        "min_confidence": None if min_confidence is None else checked_confidence(min_confidence),
+        "target_torch": None if targets[0] is None else parse_version(targets[0]),
+        "target_torchmetrics": None if targets[1] is None else parse_version(targets[1]),
+    }
+
+
+def _paths(paths: Path | Iterable[Path]) -> list[str]:
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    return [os.fspath(path) for path in paths]
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode(errors="surrogateescape") if isinstance(text, str) else bytes(text)
+
+
+def _decoded(path: str, data: bytes) -> str:
+    try:
+        return Source(path, data).text
+    except Unreadable:  # a file with a problem
+        return data.decode(errors="replace")
+
+
+def _findings(result: Result) -> Sequence[Finding]:
+    report = result.report
+    if not report.diagnostics:
+        return ()
+    source = Source(result.path, result.data)
+    return [_finding(each, source) for each in report.diagnostics]
+
+
+def _finding(found: Diagnostic, source: Source) -> Finding:
+    return Finding(
+        path=found.path,
+        start=Position(found.row, found.column),
+        end=Position(found.end_row, found.end_column),
+        code=found.code,
+        name=found.name,
+        message=found.message,
+        severity=found.severity,
+        confidence=found.confidence.value,
+        cost=None if found.cost is None else str(found.cost),
+        evidence=tuple(Evidence(step.path or found.path, step.row, step.text) for step in found.because),
+        fix=None if found.fix is None else _fix(found.fix, source),
+        no_fix=found.no_fix,
+    )
+
+
+def _fix(fix: EngineFix, source: Source) -> Fix:
+    edits = (
+        Edit(Position(*source.position(each.start)), Position(*source.position(each.end)), each.content.decode())
+        for each in fix.edits
+    )
+    return Fix(fix.message, fix.safety.value, tuple(edits))
+
+
+def _problem(result: Result) -> Problem | None:
+    failure = result.report.failure
+    return None if failure is None else Problem(*failure)
