@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
 WHY, WEIGHTS, ACCURACY = "why.md", "weights.md", "accuracy.md"
-LIBRARY, PLUGINS = "library.md", "plugins.md"
+EDITORS, LIBRARY, PLUGINS = "editors.md", "library.md", "plugins.md"
 PAGES = {
     "README.md": HOME,
     "rules/README.md": RULES,
@@ -28,6 +28,7 @@ PAGES = {
     "docs/why.md": WHY,
     "docs/weights.md": WEIGHTS,
     "docs/accuracy.md": ACCURACY,
+    "docs/editors.md": EDITORS,
     "docs/library.md": LIBRARY,
     "docs/plugins.md": PLUGINS,
 }
@@ -53,6 +54,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Why a row is reported": WHY},
         {"What a finding weighs": WEIGHTS},
         {"Accuracy": ACCURACY},
+        {"In an editor": EDITORS},
         {"As a library": LIBRARY},
         {"Rules of your own": PLUGINS},
         {"Rules": [{"All rules": RULES}, *rules]},

@@ -1,4 +1,4 @@
-"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain|why|rules|verify|profile`."""
+"""The command line: `torchperf-lint [check] [PATHS]`, `torchperf-lint explain|why|rules|verify|profile|server`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ other commands:
   torchperf-lint rules          the list of all rules
   torchperf-lint verify RULE    run the rule's programs unfixed and fixed, and compare (needs torch)
   torchperf-lint profile TRACE  the waits that torch.profiler has recorded, line by line, beside the findings
+  torchperf-lint server         a language server, for editors (needs pygls)
   torchperf-lint check PATHS    the same as without `check`
 
 A folder called like a command is linted as ./rules, ./verify and so on.
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "rules": _rules,
         "verify": _verify,
         "profile": _profile,
+        "server": _server,
         "check": _check,
     }
     try:
@@ -336,6 +338,12 @@ def _verify(arguments: Sequence[str]) -> int:
 
 def _profile(arguments: Sequence[str]) -> int:
     from torchperf_lint.profile import command
+
+    return command.main(arguments)
+
+
+def _server(arguments: Sequence[str]) -> int:
+    from torchperf_lint.server import command
 
     return command.main(arguments)
 

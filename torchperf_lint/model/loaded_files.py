@@ -141,6 +141,12 @@ class LoadedFiles(abc.ABC):
         if self._facts.get(key) != self._found.get(key):
             self._set_symbols(key, self._found.get(key))
 
+    def replace(self, key: str, facts: FileSymbols | None) -> None:
+        """A file of the project has another content from now on; None: there is no such file any more."""
+        others = {each: known for each, known in self._found.items() if each != key}
+        self._found = others if facts is None else {**others, key: facts}
+        self._set_symbols(key, facts)
+
     def _set_symbols(self, key: str, facts: FileSymbols | None) -> None:
         """Replace the symbols of a file (None: the file does not exist), and invalidate all results."""
         before = self._facts.get(key)

@@ -1,0 +1,186 @@
+"""The projects that a session has open, and reports of texts in them. One thread at a time may call a Judge."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, left_out
+from torchperf_lint.engine.jobs import Action, Job, completed, line_lengths, requirements, run_on
+from torchperf_lint.engine.names import SUFFIXES
+from torchperf_lint.engine.project_root import layout_at, root_of
+from torchperf_lint.engine.project_snapshot import look_at, read_file
+from torchperf_lint.engine.runner import FileReport, check_source
+from torchperf_lint.engine.trial import offered
+from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
+from torchperf_lint.syntax.identity import digest_of, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchperf_lint.config import Settings
+    from torchperf_lint.engine.declare import Rule
+    from torchperf_lint.engine.project_snapshot import Snapshot
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.program import Program
+
+
+class Text(NamedTuple):
+    """A text in an editor: the path that it belongs to (None: it was never saved) and its bytes."""
+
+    path: str | None
+    data: bytes
+
+
+class Subject(NamedTuple):
+    """What is asked of a text, ready for the engine."""
+
+    text: Text
+    path: str
+    rules: tuple[Rule, ...]
+    target: Target
+    settings: Settings
+    program: Program | None
+
+
+class Judge:
+    """Reports of texts; what is known of a project stays between the calls."""
+
+    def __init__(self, *, cached: bool) -> None:
+        """`cached`: the project's symbols are kept in its cache folder, as by the command line."""
+        self._cache = CACHE_FOLDER if cached else None
+        self._projects: dict[tuple[str, Hints], _Project] = {}
+        self._texts: dict[str, bytes] = {}  # of open documents, by key
+
+    # -- what is open, and what changes --------------------------------------------------------------------------------
+
+    def put(self, text: Text) -> None:
+        """A document is open with this text: all projects see it in the place of its file."""
+        if text.path is None:
+            return
+        key = key_of(text.path)
+        self._texts[key] = text.data
+        for project in self._projects.values():
+            project.set(key, text.data)
+
+    def close(self, path: str) -> None:
+        """A document is closed: its file counts again."""
+        self._texts.pop(key_of(path), None)
+        self.changed([path])
+
+    def changed(self, paths: Iterable[str]) -> None:
+        """Files have changed on disk, or are new or gone."""
+        for path in paths:
+            key = key_of(path)
+            if os.path.splitext(path)[1].lower() not in SUFFIXES:
+                requirements.cache_clear()
+                line_lengths.cache_clear()
+                if os.path.basename(path) == ".gitignore":
+                    self._projects.clear()
+            elif key not in self._texts:
+                for project in self._projects.values():
+                    project.set(key, _read(key))
+
+    def forget(self) -> None:
+        """Forget all projects."""
+        self._projects.clear()
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def report(self, text: Text, settings: Settings) -> FileReport:
+        """The report of a text; fixes are not tried yet, so some of them may not be made."""
+        subject = self._subject(text, settings)
+        if subject is None:
+            return FileReport()
+        path, data, program = subject.path, text.data, subject.program
+        return check_source(
+            *(path, data, subject.rules, subject.target, settings.hints),
+            program=None if program is None else lambda: program,
+            report_unused=settings.reports_unused_in(path),
+            least=settings.min_confidence,
+        )
+
+    def offers(self, text: Text, settings: Settings, report: FileReport) -> FileReport:
+        """The same report with those fixes only that can be made."""
+        subject = self._subject(text, settings)
+        if subject is None or not any(each.fix for each in report.diagnostics):
+            return report
+        path, program = subject.path, subject.program
+        return offered(
+            *(report, path, text.data, subject.rules, subject.target, settings.hints),
+            program=None if program is None else lambda: program,
+            report_unused=settings.reports_unused_in(path),
+            least=settings.min_confidence,
+            line_length=line_lengths().of(path),
+        )
+
+    def fixed(self, text: Text, settings: Settings) -> bytes:
+        """The text with all safe fixes made, as by `--fix`."""
+        subject = self._subject(text, settings)
+        if subject is None:
+            return text.data
+        path, program = subject.path, subject.program
+        codes = tuple(rule.code for rule in subject.rules)
+        unused = settings.reports_unused_in(path)
+        job = Job(path, codes, subject.target, settings.hints, Action.TRY, False, unused, True, settings.min_confidence)
+        result = run_on(job, text.data, None if program is None else lambda: program)
+        return result.data if result.applied else text.data
+
+    def _subject(self, text: Text, settings: Settings) -> Subject | None:
+        """None where the project's configuration leaves the file out."""
+        if text.path is None:
+            return Subject(text, "untitled", settings.rules_for("untitled"), settings.target, settings, None)
+        exclude = DEFAULT_EXCLUDE if settings.exclude is None else settings.exclude
+        if left_out(text.path, (*exclude, *settings.extend_exclude), settings.root) is not None:
+            return None
+        rules = settings.rules_for(text.path)
+        target = completed(settings.target, text.path, text.data, rules)
+        return Subject(text, text.path, rules, target, settings, self._program(text, settings.hints))
+
+    def _program(self, text: Text, hints: Hints) -> Program:
+        assert text.path is not None
+        key = key_of(text.path)
+        place = root_of([key]), hints
+        if place not in self._projects:
+            snapshot = look_at(layout_at(place[0], {}), hints, self._cache)
+            self._projects[place] = _Project(snapshot, self._texts)
+        project = self._projects[place]
+        project.set(key, text.data, is_new=True)
+        return project.program
+
+
+class _Project:
+    """A project in memory: its Program, in which the texts of open documents stand for their files."""
+
+    def __init__(self, snapshot: Snapshot, texts: dict[str, bytes]) -> None:
+        self.program = snapshot.program(lambda key: texts[key] if key in texts else read_file(key))
+        self._root = snapshot.layout.root
+        self._digests = {key: facts.digest for key, facts in snapshot.facts.items()}
+        for key, data in texts.items():
+            self.set(key, data)
+
+    def set(self, key: str, data: bytes | None, *, is_new: bool = False) -> None:
+        """The file now has this content, or is gone; `is_new`: it counts even where the project leaves it out."""
+        known = self._digests.get(key)
+        if known is None and (data is None or not (is_new or self._takes(key))):
+            return
+        facts: FileSymbols | None = None
+        if data is None:
+            del self._digests[key]
+        elif digest_of(data) == known:
+            return
+        else:
+            facts = symbols_of(data)
+            self._digests[key] = facts.digest
+        self.program.replace(key, facts)
+
+    def _takes(self, key: str) -> bool:
+        return key.startswith(f"{self._root}/") and key.endswith(".py") and left_out(key, root=self._root) is None
+
+
+def _read(key: str) -> bytes | None:
+    try:
+        return read_file(key)
+    except OSError:
+        return None
