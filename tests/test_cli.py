@@ -258,11 +258,11 @@ def test_standard_input_is_fixed_to_standard_output(lint, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [[], ["--fix"], ["--diff"], ["--output-format", "json"], ["--exit-zero"]])
-def test_a_notebook_that_is_named_is_status_2(lint, monkeypatch, options):
-    data = b'{"cells": [{"source": ["slow"]}]}\n'
+def test_a_broken_notebook_is_status_2(lint, monkeypatch, options):
+    data = b'{"cells": ["slow"]}\n'
     path = write("x.ipynb", data)
     write("a.py", "fast\n")
-    told = "x.ipynb: error: not checked: notebooks are not supported\n"
+    told = "x.ipynb: error: not checked: it is no notebook: cell 1 is not an object\n"
     status, _, err = lint("x.ipynb", "a.py", "-q", *options)
     assert (status, err, path.read_bytes()) == (2, told, data)
     feed(monkeypatch, data)
@@ -272,7 +272,7 @@ def test_a_notebook_that_is_named_is_status_2(lint, monkeypatch, options):
         assert [each["code"] for each in json.loads(out)] == ["TPL000"]
     else:
         assert out == (data.decode() if "--fix" in options else "")
-    assert lint("-q")[0] == 0
+    assert lint("-q")[0] == 2
 
 
 def test_standard_input_of_any_other_name_is_linted(lint, monkeypatch):

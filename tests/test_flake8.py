@@ -155,7 +155,7 @@ def test_a_notebook_is_not_called_clean(tmp_path):
     (tmp_path / "a.ipynb").write_text('{"cells": ["slow"]}\n')
     (tmp_path / "a.tmpl").write_text("slow\n")
     assert flake8(tmp_path, "--select", "TPL", "a.ipynb", "a.tmpl") == [
-        "a.ipynb:1:1: TPL000 not checked: notebooks are not supported",
+        "a.ipynb:1:1: TPL000 not checked: notebooks are not supported here; `torchperf-lint FILE` checks them",
         "a.tmpl:1:1: TPL102 `slow` is slow",
     ]
 

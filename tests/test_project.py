@@ -74,7 +74,7 @@ def untimed(results: list[Result]) -> list[Result]:
 
 def test_python_files_are_found_sorted_and_named_as_the_user_would(here: Path) -> None:
     write(here, "b.py", "a/z.py", "a/b/c.py", "a.pyi", "a.ipynb", "a.txt", "a-b.py")
-    assert found() == ["a-b.py", "a/b/c.py", "a/z.py", "b.py"]
+    assert found() == ["a-b.py", "a.ipynb", "a/b/c.py", "a/z.py", "b.py"]
     assert found("./a/") == ["a/b/c.py", "a/z.py"]
     assert found(f"{here}/a") == [f"{here}/a/b/c.py", f"{here}/a/z.py"]
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torchperf_lint.check import settings_for
 from torchperf_lint.cli import options_of
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, discover
-from torchperf_lint.engine.findings import checked_confidence
+from torchperf_lint.engine.findings import CellPath, checked_confidence, file_of
 from torchperf_lint.engine.jobs import Action, Job, failed
+from torchperf_lint.engine.notebooks import in_cells
 from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.unsaved import run_with
 from torchperf_lint.knowledge.versions import parse_version
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchperf_lint.config import Settings
-    from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.engine.findings import Because, Diagnostic
     from torchperf_lint.engine.findings import Fix as EngineFix
     from torchperf_lint.engine.jobs import Result
 
@@ -44,6 +45,7 @@ class Evidence(NamedTuple):
     path: str
     row: int
     message: str
+    cell: int | None = None  # as for a finding
 
 
 class Edit(NamedTuple):
@@ -77,6 +79,7 @@ class Finding(NamedTuple):
     evidence: tuple[Evidence, ...]
     fix: Fix | None
     no_fix: str | None  # why there is no fix: docs/no-fix.md
+    cell: int | None = None  # the cell of a notebook that rows count in, from 1
 
 
 class Problem(NamedTuple):
@@ -301,16 +304,16 @@ def _decoded(path: str, data: bytes) -> str:
 
 
 def _findings(result: Result) -> Sequence[Finding]:
-    report = result.report
-    if not report.diagnostics:
-        return ()
-    source = Source(result.path, result.data)
-    return [_finding(each, source) for each in report.diagnostics]
+    found = []
+    for part in in_cells([result]) if result.report.diagnostics else ():
+        source = Source(part.path, part.data)
+        found += [_finding(each, source) for each in part.report.diagnostics]
+    return found
 
 
 def _finding(found: Diagnostic, source: Source) -> Finding:
     return Finding(
-        path=found.path,
+        path=file_of(found.path),
         start=Position(found.row, found.column),
         end=Position(found.end_row, found.end_column),
         code=found.code,
@@ -319,10 +322,20 @@ def _finding(found: Diagnostic, source: Source) -> Finding:
         severity=found.severity,
         confidence=found.confidence.value,
         cost=None if found.cost is None else str(found.cost),
-        evidence=tuple(Evidence(step.path or found.path, step.row, step.text) for step in found.because),
+        evidence=tuple(_evidence(step, found.path) for step in found.because),
         fix=None if found.fix is None else _fix(found.fix, source),
         no_fix=found.no_fix,
+        cell=_cell(found.path),
     )
+
+
+def _evidence(step: Because, path: str) -> Evidence:
+    place = step.path or path
+    return Evidence(file_of(place), step.row, step.text, _cell(place))
+
+
+def _cell(path: str) -> int | None:
+    return path.cell if isinstance(path, CellPath) else None
 
 
 def _fix(fix: EngineFix, source: Source) -> Fix:

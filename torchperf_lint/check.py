@@ -13,9 +13,9 @@ from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
-from torchperf_lint.engine.findings import Failure, Rate, Safety, Severity
-from torchperf_lint.engine.jobs import Action, Job, Result, broken, failed, run_on
-from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
+from torchperf_lint.engine.findings import Rate, Safety, Severity
+from torchperf_lint.engine.jobs import Action, Job, Result, broken, run_on
+from torchperf_lint.engine.notebooks import in_cells
 from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.report import FOR_PEOPLE, FORMATS, Context, opening, paint, printable
 from torchperf_lint.report.groups import grouped
@@ -107,9 +107,7 @@ def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
     job = Job(path, codes, settings.target, settings.hints, *asked)
     data = sys.stdin.buffer.read()
     try:
-        if is_notebook(path):
-            result = failed(Failure(path, None, None, NO_NOTEBOOKS))
-        elif options.stdin_filename is None:  # it may belong to any project
+        if options.stdin_filename is None:  # it may belong to any project
             result = run_on(job, data)
         else:
             result = run_in_project(job, data, _cache(options))
@@ -136,12 +134,13 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
     """Print the results' report, or write it where the options say; return the exit status."""
     into_file = options.output_file is not None
     out = io.StringIO() if into_file else out
-    texts = {result.path: result.data for result in results}
+    parts = in_cells(results)
+    texts = {part.path: part.data for part in parts}
     failures = [result.report.failure for result in results if result.report.failure is not None]
     colour = not into_file and colours_on(out, options)
     context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described)
     outcome = Outcome(
-        [found for result in results for found in result.report.diagnostics],
+        [found for part in parts for found in part.report.diagnostics],
         sum(len(result.applied) for result in results),
         len(failures),
     )

@@ -25,6 +25,9 @@ DEFAULT_EXCLUDE = (
 CACHE_FOLDER = ".torchperf_lint_cache"
 """The folder in a project's root that caches file symbols and reports between runs."""
 
+SEARCHED = (".py", ".ipynb")
+"""The endings of the files that a search of folders finds."""
+
 _GLOB = frozenset("*?[]!/\\#")
 
 
@@ -39,7 +42,7 @@ class Discovery(NamedTuple):
 def discover(
     paths: Iterable[str], exclude: Sequence[str] = DEFAULT_EXCLUDE, root: str = ".", most_entries: int | None = None
 ) -> Discovery:
-    """The Python files (`.py`) under `paths`; the order of `paths` does not matter.
+    """The Python files (`.py`) and notebooks (`.ipynb`) under `paths`; the order of `paths` does not matter.
 
     A file that is named explicitly is always included, and fails if it is not Python. Folders are searched without what
     `.gitignore` files and `exclude` (lines as in a `.gitignore`, relative to `root`) exclude. A `.gitignore` above an
@@ -148,7 +151,7 @@ class _Search:
                     if entry.name.endswith(".py"):
                         self._fail(os.path.join(shown, entry.name), error)
                     continue
-                if not folder and not (file and entry.name.endswith(".py")):
+                if not folder and not (file and entry.name.endswith(SEARCHED)):
                     continue
                 if folder and entry.name.startswith(UNFINISHED):
                     self.leftovers.append(below)

@@ -124,6 +124,27 @@ def checked_confidence(level: object) -> Confidence:
     return Confidence(level)
 
 
+class CellPath(str):
+    """A cell of a notebook in the place of a path: `train.ipynb:cell 3`. Cells count from 1, those of text too."""
+
+    __slots__ = ("cell", "file")
+
+    def __new__(cls, file: str, cell: int) -> CellPath:  # noqa: PYI034 - `Self` is in `typing` from Python 3.11 on
+        """`file` is the notebook's path."""
+        made = super().__new__(cls, f"{file}:cell {cell}")
+        made.file = file
+        made.cell = cell
+        return made
+
+    file: str
+    cell: int
+
+
+def file_of(path: str) -> str:
+    """The file of a path, or of a cell."""
+    return path.file if isinstance(path, CellPath) else path
+
+
 class Because(NamedTuple):
     """One step of the evidence for a finding: a place (1-based row) and what it shows."""
 

@@ -11,6 +11,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.files import unreadable
 from torchperf_lint.engine.findings import Confidence, Failure
 from torchperf_lint.engine.mishaps import told
+from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.results import Fingerprint
 from torchperf_lint.engine.runner import FileReport, check_source
 from torchperf_lint.engine.scan import rules_worth_running
@@ -142,6 +143,22 @@ def run_on(
     `status` is the file's status when it was read, if that will show a later change. `complete` is as for `completed`,
     and `line_length` tells the length of lines for a path; without it, the project's files are read here.
     """
+    if is_notebook(job.path):
+        from torchperf_lint.engine.notebooks import run_on_notebook
+
+        return run_on_notebook(job, data, program, complete, line_length)
+    return run_on_python(job, data, program, status, complete, line_length)
+
+
+def run_on_python(
+    job: Job,
+    data: bytes,
+    program: Callable[[], Program] | None = None,
+    status: Status | None = None,
+    complete: Callable[[Target, str], Target] | None = None,
+    line_length: Callable[[str], int] | None = None,
+) -> Result:
+    """The same for Python, whatever the path says."""
     rules = _rules(job.codes)
     target = completed(job.target, job.path, data, rules, complete) if job.own_versions else job.target
     known_length = line_lengths().of if line_length is None else line_length

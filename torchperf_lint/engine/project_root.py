@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.files import discover, stands_apart
+from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.syntax.identity import key_of, keys_of
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class Layout(NamedTuple):
 
     @property
     def keys(self) -> list[str]:
-        """All keys, of the project's files and of linted ones, sorted."""
-        return sorted(self.found | self.shown.keys())
+        """All keys, of the project's files and of linted ones, sorted; notebooks see the project and are not in it."""
+        return sorted(key for key in self.found | self.shown.keys() if not is_notebook(key))
 
     def name(self, key: str) -> str:
         """A file's display name."""
@@ -118,4 +119,5 @@ def _files_below(root: str) -> set[str]:
     found = discover([root], root=root, most_entries=MOST_ENTRIES).files
     if len(found) > MOST_FILES:
         return set()
-    return {key_of(path) if os.path.islink(path) else path.replace(os.sep, "/") for path in found}
+    modules = (path for path in found if not is_notebook(path))
+    return {key_of(path) if os.path.islink(path) else path.replace(os.sep, "/") for path in modules}

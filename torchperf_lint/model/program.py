@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import topics
 from torchperf_lint.model import bounds
 from torchperf_lint.model.loaded_files import LoadedFiles
+from torchperf_lint.model.project.dependencies import DependencyRecorder
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.project.file_symbols import symbols_of
+from torchperf_lint.model.project.symbol_index import SymbolIndex
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
 from torchperf_lint.syntax.identity import digest_of
 
@@ -37,6 +39,18 @@ class Program(LoadedFiles):
         self.drop_unused_trees()
         key, other = self._place_of(path), copy.copy(self)
         other._facts = {**self._facts, key: (self._facts.get(key) or symbols_of(data))._replace(digest=digest_of(data))}
+        other._indexed, other._shares_trees = dict(self._indexed), True
+        other._forget()
+        other._forget_what_lasts()
+        return other
+
+    def with_file(self, path: str, data: bytes) -> Program:
+        """A copy of the project with one more file, which only the copy sees; trees are shared, and nothing else."""
+        self.drop_unused_trees()
+        other = copy.copy(self)
+        other.recorder = DependencyRecorder()
+        other._found = other._facts = {**self._facts, self._place_of(path): symbols_of(data)}
+        other._symbol_index = SymbolIndex(other._facts, self._root)
         other._indexed, other._shares_trees = dict(self._indexed), True
         other._forget()
         other._forget_what_lasts()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.engine.findings import Confidence, Safety
+from torchperf_lint.engine.findings import CellPath, Confidence, Safety
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -110,5 +110,15 @@ def worth(diagnostic: Diagnostic) -> str:
 
 def weighed_message(diagnostic: Diagnostic) -> str:
     """The message with its worth, for formats that have no field of their own for that."""
-    said = worth(diagnostic)
-    return f"{diagnostic.message} ({said})" if said else diagnostic.message
+    said, message = worth(diagnostic), placed_message(diagnostic)
+    return f"{message} ({said})" if said else message
+
+
+def placed_message(diagnostic: Diagnostic) -> str:
+    """The message with the cell and its line in front, for formats whose places are those of files."""
+    path = diagnostic.path
+    return (
+        f"cell {path.cell}, line {diagnostic.row}: {diagnostic.message}"
+        if isinstance(path, CellPath)
+        else diagnostic.message
+    )

@@ -7,6 +7,8 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import file_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -28,16 +30,18 @@ def by_file(diagnostics: Iterable[Diagnostic], failures: Iterable[Failure]) -> l
     """Findings and failures by file, in the order of the findings; files with failures only come last."""
     groups: dict[str, OfFile] = {}
     for each in diagnostics:
-        groups.setdefault(each.path, OfFile(each.path, [], [])).diagnostics.append(each)
+        path = file_of(each.path)
+        groups.setdefault(path, OfFile(path, [], [])).diagnostics.append(each)
     for failure in failures:
-        groups.setdefault(failure.path, OfFile(failure.path, [], [])).failures.append(failure)
+        path = file_of(failure.path)
+        groups.setdefault(path, OfFile(path, [], [])).failures.append(failure)
     return list(groups.values())
 
 
 def below(path: str, folder: str) -> str | None:
-    """The path relative to a folder, with slashes; None where it lies outside."""
+    """The path relative to a folder, with slashes; None where it lies outside. A cell has the path of its notebook."""
     try:
-        relative = os.path.relpath(path, folder)
+        relative = os.path.relpath(file_of(path), folder)
     except ValueError:  # another drive
         return None
     if relative == os.pardir or relative.startswith(os.pardir + os.sep):
@@ -46,8 +50,8 @@ def below(path: str, folder: str) -> str | None:
 
 
 def absolute(path: str) -> str:
-    """The absolute path; standard input has none and keeps its name."""
-    return path if path == STANDARD_INPUT else os.path.abspath(path)
+    """The absolute path, of a cell's notebook too; standard input has none and keeps its name."""
+    return path if path == STANDARD_INPUT else os.path.abspath(file_of(path))
 
 
 def well_formed(text: str) -> str:

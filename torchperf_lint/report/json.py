@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from torchperf_lint.engine.findings import Confidence, Safety, Severity
+from torchperf_lint.engine.findings import CellPath, Confidence, Safety, Severity, file_of
 from torchperf_lint.report import NOT_CHECKED, NOT_CHECKED_NAME
 from torchperf_lint.report.groups import group_names
 from torchperf_lint.report.sources import Sources
@@ -49,14 +49,17 @@ def plain(diagnostic: Diagnostic, sources: Sources, group: str | None = None) ->
         "confidence": diagnostic.confidence.value,
         "group": group,
         "message": diagnostic.message,
-        "filename": diagnostic.path,
+        "filename": file_of(diagnostic.path),
+        **_cell(diagnostic.path),
         "location": _location(diagnostic.row, diagnostic.column),
         "end_location": _location(diagnostic.end_row, diagnostic.end_column),
         "fix": _fix(diagnostic.fix, source) if diagnostic.fix and source else None,
         "no_fix": diagnostic.no_fix,  # why there is none: docs/no-fix.md
         "noqa_row": diagnostic.noqa_rows[1],
         "url": None,  # the pages are part of the tool: `torchperf-lint explain CODE`
-        "because": [{"filename": path, "row": row, "message": text} for path, row, text in steps],
+        "because": [
+            {"filename": file_of(path), **_cell(path), "row": row, "message": text} for path, row, text in steps
+        ],
         # The places to read in turn: evidence first, the finding last.
         "path": [*(f"{path}:{row}" for path, row, _ in steps), f"{diagnostic.path}:{diagnostic.row}"],
     }
@@ -82,6 +85,11 @@ def _failed(failure: Failure) -> dict[str, Any]:
         "because": [],
         "path": [f"{failure.path}:{place['row']}"],
     }
+
+
+def _cell(path: str) -> dict[str, int]:
+    """The number of a notebook's cell, which the rows count in."""
+    return {"cell": path.cell} if isinstance(path, CellPath) else {}
 
 
 def _cost(cost: Cost | None) -> dict[str, str] | None:

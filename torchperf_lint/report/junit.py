@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from torchperf_lint.report import NOT_CHECKED
+from torchperf_lint.report import NOT_CHECKED, placed_message
 from torchperf_lint.report.identity import absolute, by_file
 from torchperf_lint.report.markup import add, document, holdable
 
@@ -51,9 +51,9 @@ def _add_suite(root: ElementTree.Element, file: OfFile) -> None:
         for name, value in (("severity", each.severity), ("cost", cost), ("confidence", each.confidence.value)):
             if value:
                 add(properties, "property", name=name, value=value)
-        lines = [f"line {each.row}, col {each.column}, {each.message}"]
+        lines = [f"line {each.row}, col {each.column}, {placed_message(each)}"]
         lines += [f"because: {step.path or each.path}:{step.row}: {step.text}" for step in each.because]
-        add(case, "failure", message=each.message, type=each.code).text = holdable("\n".join(lines))
+        add(case, "failure", message=placed_message(each), type=each.code).text = holdable("\n".join(lines))
     for failure in file.failures:
         name = f"{_PACKAGE}.{NOT_CHECKED}"
         case = add(suite, "testcase", name=name, classname=stem, line=failure.row, column=failure.column)

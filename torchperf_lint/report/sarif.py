@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from torchperf_lint import __version__
-from torchperf_lint.engine.findings import Safety
-from torchperf_lint.report import NOT_CHECKED, NOT_CHECKED_NAME
+from torchperf_lint.engine.findings import Safety, file_of
+from torchperf_lint.report import NOT_CHECKED, NOT_CHECKED_NAME, placed_message
 from torchperf_lint.report.groups import group_names
 from torchperf_lint.report.identity import Fingerprints, below, well_formed
 from torchperf_lint.report.sources import Sources
@@ -97,15 +97,16 @@ def _result(
         "ruleId": diagnostic.code,
         "ruleIndex": place,
         "level": diagnostic.severity,
-        "message": _message(diagnostic.message),
+        "message": _message(placed_message(diagnostic)),
         "locations": [{"physicalLocation": {"artifactLocation": _artifact(path), "region": region}}],
         "partialFingerprints": {FINGERPRINT: fingerprints.of(diagnostic, _named(path))},
         "properties": _properties(diagnostic, group),
     }
     if diagnostic.because:
         result["relatedLocations"] = [_step(number, step, path) for number, step in enumerate(diagnostic.because, 1)]
-    # A reader of SARIF may apply whatever it finds, so it gets what `--fix` would apply.
-    if diagnostic.fix is not None and context.fixable(diagnostic) and (source := sources.get(path)) is not None:
+    # A reader of SARIF may apply whatever it finds, so it gets what `--fix` would apply, and nothing in cells.
+    source = sources.get(path) if context.fixable(diagnostic) and file_of(path) == path else None
+    if diagnostic.fix is not None and source is not None:
         result["fixes"] = [_fix(diagnostic.fix, path, source)]
     return result
 
@@ -175,7 +176,7 @@ def _named(path: str) -> str:
 def _artifact(path: str) -> dict[str, str]:
     relative = below(path, os.curdir)
     if relative is None:
-        return {"uri": _absolute_uri(os.path.abspath(path))}
+        return {"uri": _absolute_uri(os.path.abspath(file_of(path)))}
     return {"uri": _quoted(relative), "uriBaseId": _ROOT}
 
 

@@ -1,0 +1,171 @@
+"""Notebooks: each is checked and fixed as one program, which sees the project; reports tell cells and their rows."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.edit_merge import BadEdits, apply_edits
+from torchperf_lint.engine.findings import Because, CellPath, Edit, Failure, NoFix
+from torchperf_lint.engine.mishaps import one_line
+from torchperf_lint.engine.names import is_notebook
+from torchperf_lint.engine.runner import LARGEST, FileReport
+from torchperf_lint.syntax.json_cells import OtherLanguage
+from torchperf_lint.syntax.notebook import Notebook
+from torchperf_lint.syntax.source import Source, Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from torchperf_lint.engine.findings import Diagnostic, Fix
+    from torchperf_lint.engine.jobs import Job, Result
+    from torchperf_lint.knowledge.versions import Target
+    from torchperf_lint.model.program import Program
+
+LARGEST_NOTEBOOK = 10 * LARGEST
+"""Bytes of the largest notebook that is read: most of them are pictures in outputs."""
+
+
+def run_on_notebook(
+    job: Job,
+    data: bytes,
+    program: Callable[[], Program] | None,
+    complete: Callable[[Target, str], Target] | None,
+    line_length: Callable[[str], int] | None,
+) -> Result:
+    """Run a job on a notebook's bytes; as for `run_on`, whose parameters these are.
+
+    The report's places are those of the notebook's program. It is never stored: it has no fingerprint.
+    """
+    from torchperf_lint.engine.jobs import Action, Result, run_on_python
+
+    def failed(reason: str) -> Result:
+        return Result(job.path, FileReport((), Failure(job.path, None, None, reason)))
+
+    if len(data) > LARGEST_NOTEBOOK:
+        return failed(f"larger than {LARGEST_NOTEBOOK // 1_000_000} MB, not checked")
+    try:
+        notebook = Notebook(job.path, data)
+    except OtherLanguage:  # as a file that is no Python; one that is named was refused before
+        return Result(job.path, FileReport())
+    except Unreadable as error:
+        return failed(f"not checked: {one_line(error.reason)}")
+    spoilt = notebook.spoilt()
+    if spoilt is not None:
+        place, reason = spoilt
+        return failed(f"cell {place.cell}, line {place.row}: {one_line(reason)}")
+
+    @functools.cache
+    def around() -> Program:
+        assert program is not None
+        return program().with_file(job.path, notebook.program)
+
+    seen = None if program is None else around
+    result = run_on_python(job, notebook.program, seen, None, complete, line_length)
+    after = _written(notebook, result.data) if result.data and result.data != notebook.program else data
+    if after is None:  # a fix has taken away what tells the cells apart
+        plain = job._replace(action=Action.CHECK)
+        result, after = run_on_python(plain, notebook.program, seen, None, complete, line_length), data
+    if seen is not None and result.data:
+        around().forget()
+    present = notebook if after == data else Notebook(job.path, after)
+    return result._replace(
+        report=_writable(result.report, present),
+        unfixed=_writable(result.unfixed, notebook),
+        before=data,
+        data=after,
+        fingerprint=None,
+    )
+
+
+def _written(notebook: Notebook, program: bytes) -> bytes | None:
+    """The notebook with this program; None where it would not be read as this program again."""
+    after = notebook.written(program)
+    try:
+        return after if after is not None and Notebook(notebook.path, after).program == program else None
+    except Unreadable:
+        return None
+
+
+def _writable(report: FileReport, notebook: Notebook) -> FileReport:
+    """The report without fixes that the cells cannot take."""
+
+    def checked(found: Diagnostic) -> Diagnostic:
+        if found.fix is None:
+            return found
+        try:
+            program = apply_edits(notebook.program, found.fix.edits)
+        except BadEdits:
+            program = b""
+        if _written(notebook, program) is not None:
+            return found
+        return found._replace(fix=None, no_fix=NoFix.WITHDRAWN.identifier)
+
+    return report._replace(diagnostics=tuple(map(checked, report.diagnostics)))
+
+
+# -- places for users --------------------------------------------------------------------------------------------------
+
+
+def in_cells(results: Iterable[Result]) -> list[Result]:
+    """The results, in the place of a notebook's one for each cell with findings.
+
+    Its path names the cell, and its data is the cell's source, which rows, columns and offsets refer to.
+    """
+    shown: list[Result] = []
+    for result in results:
+        if is_notebook(result.path) and result.report.diagnostics:
+            shown += _by_cell(result)
+        else:
+            shown.append(result)
+    return shown
+
+
+def _by_cell(result: Result) -> Iterator[Result]:
+    notebook = Notebook(result.path, result.data)
+    program = Source(result.path, notebook.program)
+    cells: dict[int, list[Diagnostic]] = {}
+    for found in result.report.diagnostics:
+        cell, told = _told(found, notebook, program)
+        cells.setdefault(cell, []).append(told)
+    for cell in sorted(cells):
+        source = notebook.source(cell).encode(errors="replace")
+        report = FileReport(tuple(cells[cell]))
+        yield result._replace(path=CellPath(result.path, cell), report=report, before=source, data=source)
+
+
+def _told(found: Diagnostic, notebook: Notebook, program: Source) -> tuple[int, Diagnostic]:
+    """The number of the cell that the finding is in, and the finding as its own."""
+    start, end = notebook.place(found.row, found.column), notebook.place(found.end_row, found.end_column)
+    cell, path = start.cell, CellPath(found.path, start.cell)
+
+    def step_told(step: Because) -> Because:
+        if step.path is not None:
+            return step
+        place = notebook.place(step.row, 1)
+        elsewhere = None if place.cell == cell else CellPath(found.path, place.cell)
+        return step._replace(row=place.row, path=elsewhere)
+
+    return cell, found._replace(
+        path=path,
+        row=start.row,
+        column=start.column,
+        end_row=end.row,
+        end_column=end.column,
+        because=tuple(map(step_told, found.because)),
+        fix=None if found.fix is None else _fix(found.fix, cell, notebook, program),
+        start=notebook.offset(program, found.start)[1],
+        end=notebook.offset(program, found.end)[1],
+        noqa_rows=(notebook.place(found.noqa_rows[0], 1).row, notebook.place(found.noqa_rows[1], 1).row),
+    )
+
+
+def _fix(fix: Fix, cell: int, notebook: Notebook, program: Source) -> Fix:
+    """The fix with the places of one cell; one of several cells has no edits, which would be half of it."""
+    places = [(notebook.offset(program, each.start), notebook.offset(program, each.end)) for each in fix.edits]
+    cells: Sequence[int] = sorted({number for both in places for number, _ in both})
+    if cells != [cell]:
+        listed = ", ".join(map(str, cells))
+        return fix._replace(message=f"{fix.message}, in cells {listed}", edits=())
+    edits = (Edit(start, end, each.content) for ((_, start), (_, end)), each in zip(places, fix.edits, strict=True))
+    return fix._replace(edits=tuple(edits))

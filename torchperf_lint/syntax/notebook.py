@@ -1,0 +1,215 @@
+"""A notebook as one Python program: its code cells in their order, and what IPython alone understands put aside.
+
+The program has a line for each line of the cells, and a comment in front of each cell. A magic, a shell command or a
+request for help is a name that nothing binds, or stands under `with` such a name, and comes back when the program's
+text is written into the cells.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from typing import NamedTuple
+
+from torchperf_lint.syntax.json_cells import BadNotebook, Cell, OtherLanguage, code_cells, decoded, with_sources
+from torchperf_lint.syntax.source import Source, Unreadable
+
+_PYTHON_CELLS = frozenset("capture debug prun python python3 pypy time timeit".split())
+"""Cell magics below which stands Python of the same program."""
+
+_STATEMENTS = frozenset("memit prun time timeit".split())
+"""Line magics in front of a Python statement."""
+
+_TOKEN = re.compile(
+    r'(?P<string>"""(?:\\.|[^\\])*?(?:"""|\Z)'
+    r"|'''(?:\\.|[^\\])*?(?:'''|\Z)"
+    r'|"(?:\\.|[^"\\\n])*(?:"|(?=\n)|\Z)'
+    r"|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\Z))"
+    r"|(?P<comment>#[^\n]*)|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<join>\\\n)|(?P<end>\n)"
+    r"|(?P<other>[^\"'#()\[\]{}\\\n]+|.)",
+    re.DOTALL,
+)
+_MAGIC = re.compile(r"[ \t]*(?P<text>[%!?,;/][^\n]*(?:(?<=\\)\n[^\n]*)*)")
+_STATEMENT = re.compile(r"%(?P<name>\w+)[ \t]+(?:-\S+[ \t]+(?:\d+[ \t]+)?)*(?=[^\s-])")
+_ASSIGNED = re.compile(r"[ \t]*[^\W\d][\w.\[\]'\", \t]*=[ \t]*(?P<text>[!%][^\n=][^\n]*(?:(?<=\\)\n[^\n]*)*)")
+_CELL_MAGIC = re.compile(r"\s*%%(?P<name>\w*)[^\n]*")
+
+
+class Place(NamedTuple):
+    """A place in a notebook: the number of its cell among all cells, and row and column there, all from 1."""
+
+    cell: int
+    row: int
+    column: int
+
+
+class _Aside(NamedTuple):
+    """What stands in the program for a text of IPython's, in a row of the program."""
+
+    put: str
+    text: str
+
+
+class Notebook:
+    """A notebook's program, as bytes, and the way back; raises Unreadable or OtherLanguage where there is none."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        try:
+            self._text = decoded(data)
+            self.cells = code_cells(self._text)
+        except OtherLanguage:
+            raise
+        except BadNotebook as error:
+            raise Unreadable(str(error)) from None
+        self._word = "cell"
+        while f"__{self._word}_" in self._text or f"# %% {self._word} " in self._text:
+            self._word += "_"
+        self._asides: list[_Aside] = []
+        self._shifts: dict[int, tuple[int, int]] = {}  # row of the program -> first moved column, by how much
+        self._starts: list[int] = []  # the rows of the program that the cells begin in
+        self._python: list[str] = []  # the cells as Python
+        rows, parts = 1, []
+        for cell in self.cells:
+            self._starts.append(rows + 1)
+            text = self._as_python(cell.source, rows + 1)
+            self._python.append(text)
+            part = f"{self._opening(cell)}{text}" + ("" if cell.source.endswith("\n") else "\n")
+            parts.append(part)
+            rows += part.count("\n")
+        self.program = "".join(parts).encode(errors="surrogatepass")
+
+    def place(self, row: int, column: int) -> Place:
+        """The place of a row and column of the program, both from 1."""
+        index = max(0, bisect.bisect_right(self._starts, row) - 1)
+        if not self._starts:
+            return Place(1, 1, 1)
+        first, by = self._shifts.get(row, (0, 0))
+        moved = column - by if by and column >= first else column
+        return Place(self.cells[index].number, max(1, row - self._starts[index] + 1), max(1, moved))
+
+    def offset(self, program: Source, offset: int) -> tuple[int, int]:
+        """The number of the cell that a byte offset of the program lies in, and the offset in that cell's source."""
+        place = self.place(*program.position(offset))
+        if self._starts and program.row(offset) < self._starts[0]:
+            return place.cell, 0
+        rows = self.source(place.cell).split("\n")
+        before = rows[: place.row - 1]
+        row = rows[place.row - 1] if place.row <= len(rows) else ""
+        inside = "\n".join([*before, row[: place.column - 1]])
+        return place.cell, len(inside.encode(errors="surrogatepass"))
+
+    def source(self, number: int) -> str:
+        """The source of the cell with this number."""
+        return next(cell.source for cell in self.cells if cell.number == number)
+
+    def spoilt(self) -> tuple[Place, str] | None:
+        """The first cell that is not Python by itself, and why; None where all are."""
+        for cell, text, start in zip(self.cells, self._python, self._starts, strict=True):
+            try:
+                Source(self.path, text.encode(errors="surrogatepass")).parse()
+            except Unreadable as error:
+                row = min(error.row or 1, max(1, cell.source.count("\n") + 1))
+                return self.place(start + row - 1, error.column or 1)._replace(cell=cell.number), error.reason
+        return None
+
+    def written(self, program: bytes) -> bytes | None:
+        """The notebook with the sources of this program; None where a cell or a text of IPython's is lost in it."""
+        text = program.decode(errors="surrogatepass")
+        sources, end = [], len(text)
+        for cell in reversed(self.cells):
+            opening = self._opening(cell)
+            at = text.rfind(opening, 0, end)
+            if at < 0 or (at and text[at - 1] != "\n"):
+                return None
+            source = text[at + len(opening) : end]
+            if not cell.source.endswith("\n"):  # the program ended its last line
+                source = source.removesuffix("\n")
+            sources.append(source)
+            end = at
+        if end:
+            return None
+        whole = "\0".join(reversed(sources))
+        for aside in self._asides:
+            if whole.count(aside.put) != 1:
+                return None
+            whole = whole.replace(aside.put, aside.text)
+        found = whole.split("\0") if self.cells else []
+        return None if len(found) != len(self.cells) else self._put(found)
+
+    def _put(self, sources: list[str]) -> bytes:
+        return with_sources(self._text, self.cells, sources).encode(errors="surrogatepass")
+
+    def _opening(self, cell: Cell) -> str:
+        return f"# %% {self._word} {cell.number}\n"
+
+    # -- IPython -------------------------------------------------------------------------------------------------------
+
+    def _as_python(self, source: str, row: int) -> str:
+        """The source of a cell, which begins in this row of the program, as Python."""
+        whole = _CELL_MAGIC.match(source)
+        if whole is not None:
+            if whole["name"] not in _PYTHON_CELLS:
+                return self._aside(source) if source.strip() else source
+            rest = source[whole.end() :]
+            head = self._aside(whole.group())
+            return head + self._lines(rest, row + head.count("\n"))
+        return self._lines(source, row)
+
+    def _lines(self, source: str, row: int) -> str:
+        parts: list[str] = []
+        place = 0
+        while place < len(source):
+            end = self._special(source, place, row, parts)
+            if end is None:
+                end, code = _logical_line(source, place)
+                line = source[place:end]
+                parts.append(self._help(line) if code.endswith("?") else line)
+            row += source.count("\n", place, end)
+            place = end
+        return "".join(parts)
+
+    def _special(self, source: str, place: int, row: int, parts: list[str]) -> int | None:
+        """Put the special line at a place aside; its end, or None where the line is Python."""
+        found = _MAGIC.match(source, place) or _ASSIGNED.match(source, place)
+        if found is None:
+            return None
+        head, text = source[place : found.start("text")], found["text"]
+        statement = _STATEMENT.match(text) if not head.strip() else None
+        if statement is not None and statement["name"] in _STATEMENTS and "\n" not in text:
+            name = self._name()
+            put = f"with {name}: "
+            self._asides.append(_Aside(put, statement.group()))
+            self._shifts[row] = len(head) + len(put) + 1, len(put) - len(statement.group())
+            parts += [head, put, text[statement.end() :]]
+        else:
+            parts += [head, self._aside(text)]
+        return found.end()
+
+    def _help(self, line: str) -> str:
+        """A line that asks for help, as `model.fit?`."""
+        text = line.strip()
+        at = line.index(text)
+        return line[:at] + self._aside(text) + line[at + len(text) :]
+
+    def _aside(self, text: str) -> str:
+        """A name for the text, and as many line ends as there are in it."""
+        put = self._name() + "\n" * text.count("\n")
+        self._asides.append(_Aside(put, text))
+        return put
+
+    def _name(self) -> str:
+        return f"__{self._word}_{len(self._asides)}__"
+
+
+def _logical_line(source: str, place: int) -> tuple[int, str]:
+    """The end of the logical line that begins at a place, and its code without strings, comments and blanks."""
+    code: list[str] = []
+    depth = 0
+    for token in _TOKEN.finditer(source, place):
+        kind = token.lastgroup
+        if kind == "end" and depth <= 0:
+            return token.end(), "".join(code).strip()
+        depth += (kind == "open") - (kind == "close")
+        code.append(token.group() if kind in ("other", "open", "close") else "s" if kind == "string" else "")
+    return len(source), "".join(code).strip()
