@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
 WHY, WEIGHTS, ACCURACY = "why.md", "weights.md", "accuracy.md"
 EDITORS, LIBRARY, PLUGINS = "editors.md", "library.md", "plugins.md"
+NOTEBOOKS = "notebooks.md"
 PAGES = {
     "README.md": HOME,
     "rules/README.md": RULES,
@@ -30,6 +31,7 @@ PAGES = {
     "docs/accuracy.md": ACCURACY,
     "docs/editors.md": EDITORS,
     "docs/library.md": LIBRARY,
+    "docs/notebooks.md": NOTEBOOKS,
     "docs/plugins.md": PLUGINS,
 }
 """By the path in the repository, what the site calls a document that is no page of a rule."""
@@ -54,6 +56,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Why a row is reported": WHY},
         {"What a finding weighs": WEIGHTS},
         {"Accuracy": ACCURACY},
+        {"Notebooks": NOTEBOOKS},
         {"In an editor": EDITORS},
         {"As a library": LIBRARY},
         {"Rules of your own": PLUGINS},

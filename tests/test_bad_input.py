@@ -263,7 +263,6 @@ def test_a_path_that_does_not_exist(here: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        ("x.ipynb", b'{"cells": [], "metadata": {"language_info": {"name": "R"}}}', "a notebook for R, not for Python"),
         ("data.json", b'{"x": [1]}', "`.json` is no suffix of Python; on standard input anything is linted"),
         ("README.md", b"x.item()\n", "`.md` is no suffix of Python; on standard input anything is linted"),
         ("old.py.orig", b"x.item()\n", "`.orig` is no suffix of Python; on standard input anything is linted"),

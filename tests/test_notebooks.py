@@ -178,7 +178,9 @@ def test_lines_that_do_not_change_keep_their_escapes(here):
 def test_a_fix_that_adds_a_line_adds_one_string(here):
     loop = f"total = 0.0\n{FIXED}\n    total += loss.item()\nreturn total"
     body = "".join(f"    {line}" for line in loop.splitlines(keepends=True))
-    write(lines(f"{SETUP}\noptimizer = torch.optim.SGD(model.parameters())"), lines(f"def train():\n{body}"), ["train()"])
+    write(
+        lines(f"{SETUP}\noptimizer = torch.optim.SGD(model.parameters())"), lines(f"def train():\n{body}"), ["train()"]
+    )
     (fixed,) = fix("train.ipynb", isolated=True, cache=False, unsafe=True)
     added = [line for line in fixed.after.splitlines() if line not in fixed.before.splitlines()]
     assert added == [
