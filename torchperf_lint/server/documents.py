@@ -136,8 +136,8 @@ class Documents:
         await asyncio.sleep(max(AFTERWARDS, self.options.delay / 1000))
         others = [uri for uri in self._open if uri != changed]
         self._outdate(others)
-        for uri in others:
-            self._schedule(uri, 0.0)
+        for uri in others:  # one by one, so that the next change need not wait for all of them
+            await self._judge_after(uri, 0.0)
 
     def _outdate(self, concerned: Iterable[str]) -> None:
         self._state += 1
