@@ -135,6 +135,14 @@ def test_a_cell_magic_before_something_else(here, magic):
     assert found() == [(3, 2, 14, "TPL203")]
 
 
+def test_line_ends_of_any_kind_are_counted(here):
+    write(SETUP.replace("\n", "\r\n"), "x = 1\r" + LOOP.replace("\n", "\r\n"))
+    assert found() == [(2, 3, 14, "TPL203")]
+    (fixed,) = fix("train.ipynb", isolated=True, cache=False)
+    assert fixed.after == fixed.before.replace("inputs.cuda()", "inputs.cuda(non_blocking=True)")
+    assert main(["--isolated", "--no-cache", "train.ipynb"]) == 1
+
+
 def test_columns_behind_a_magic_are_those_of_the_cell(here):
     write(lines(SETUP), LOOP.replace("inputs = inputs.cuda()", "%time inputs = inputs.cuda()"))
     assert found() == [(2, 2, 20, "TPL203")]

@@ -136,6 +136,9 @@ class CellPath(str):
         made.cell = cell
         return made
 
+    def __reduce__(self) -> tuple[type[CellPath], tuple[str, int]]:
+        return CellPath, (self.file, self.cell)
+
     file: str
     cell: int
 

@@ -35,6 +35,10 @@ _ASSIGNED = re.compile(r"[ \t]*[^\W\d][\w.\[\]'\", \t]*=[ \t]*(?P<text>[!%][^\n=
 _CELL_MAGIC = re.compile(r"\s*%%(?P<name>\w*)[^\n]*")
 
 
+_ROW = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_ROW_END = re.compile(r"\r\n|\r|\n")
+
+
 class Place(NamedTuple):
     """A place in a notebook: the number of its cell among all cells, and row and column there, all from 1."""
 
@@ -76,7 +80,7 @@ class Notebook:
             self._python.append(text)
             part = f"{self._opening(cell)}{text}" + ("" if cell.source.endswith("\n") else "\n")
             parts.append(part)
-            rows += part.count("\n")
+            rows += _rows(part)
         self.program = "".join(parts).encode(errors="surrogatepass")
 
     def place(self, row: int, column: int) -> Place:
@@ -93,10 +97,9 @@ class Notebook:
         place = self.place(*program.position(offset))
         if self._starts and program.row(offset) < self._starts[0]:
             return place.cell, 0
-        rows = self.source(place.cell).split("\n")
-        before = rows[: place.row - 1]
+        rows = _ROW.findall(self.source(place.cell))
         row = rows[place.row - 1] if place.row <= len(rows) else ""
-        inside = "\n".join([*before, row[: place.column - 1]])
+        inside = "".join([*rows[: place.row - 1], row[: place.column - 1]])
         return place.cell, len(inside.encode(errors="surrogatepass"))
 
     def source(self, number: int) -> str:
@@ -109,7 +112,7 @@ class Notebook:
             try:
                 Source(self.path, text.encode(errors="surrogatepass")).parse()
             except Unreadable as error:
-                row = min(error.row or 1, max(1, cell.source.count("\n") + 1))
+                row = min(error.row or 1, _rows(cell.source) + 1)
                 return self.place(start + row - 1, error.column or 1)._replace(cell=cell.number), error.reason
         return None
 
@@ -165,7 +168,7 @@ class Notebook:
                 end, code = _logical_line(source, place)
                 line = source[place:end]
                 parts.append(self._help(line) if code.endswith("?") else line)
-            row += source.count("\n", place, end)
+            row += _rows(source[place:end])
             place = end
         return "".join(parts)
 
@@ -213,3 +216,8 @@ def _logical_line(source: str, place: int) -> tuple[int, str]:
         depth += (kind == "open") - (kind == "close")
         code.append(token.group() if kind in ("other", "open", "close") else "s" if kind == "string" else "")
     return len(source), "".join(code).strip()
+
+
+def _rows(text: str) -> int:
+    """The number of line ends, as Python counts them."""
+    return len(_ROW_END.findall(text))
