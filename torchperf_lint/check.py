@@ -15,7 +15,7 @@ from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
 from torchperf_lint.engine.findings import Rate, Safety, Severity
 from torchperf_lint.engine.jobs import Action, Job, Result, broken, run_on
-from torchperf_lint.engine.notebooks import in_cells
+from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.report import FOR_PEOPLE, FORMATS, Context, opening, paint, printable
 from torchperf_lint.report.groups import grouped
@@ -134,7 +134,7 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
     """Print the results' report, or write it where the options say; return the exit status."""
     into_file = options.output_file is not None
     out = io.StringIO() if into_file else out
-    parts = in_cells(results)
+    parts = _in_cells(results)
     texts = {part.path: part.data for part in parts}
     failures = [result.report.failure for result in results if result.report.failure is not None]
     colour = not into_file and colours_on(out, options)
@@ -166,6 +166,15 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
         return FAILED
     found = changed if options.diff else outcome.diagnostics
     return FINDINGS if found and not options.exit_zero else CLEAN
+
+
+def _in_cells(results: Sequence[Result]) -> Sequence[Result]:
+    """The results, those of notebooks cell by cell."""
+    if not any(is_notebook(result.path) for result in results):
+        return results
+    from torchperf_lint.engine.notebooks import in_cells
+
+    return in_cells(results)
 
 
 def _write_output(path: str, text: str) -> bool:
