@@ -126,14 +126,14 @@ def _repaired(
     options: argparse.Namespace,
 ) -> list[Result]:
     """The results after the fixes of the findings that count; the others are spared."""
+    reads_input = STANDARD_INPUT in options.paths  # then its text is printed in any case
     spared = {}
     for before, after in zip(found, sifted, strict=True):
         counting = set(after.report.diagnostics)
-        if any(each.fix is not None for each in counting):
+        if reads_input or any(each.fix is not None for each in counting):
             left_out = (each for each in before.report.diagnostics if each not in counting)
             spared[after.path] = frozenset((each.code, each.start) for each in left_out)
-    reads_input = STANDARD_INPUT in options.paths
-    again = {each.path: each for each in judge(spared.__contains__, spared)} if spared or reads_input else {}
+    again = {each.path: each for each in judge(spared.__contains__, spared)} if spared else {}
     return [again.get(each.path, each) for each in sifted]
 
 

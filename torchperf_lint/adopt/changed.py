@@ -69,11 +69,13 @@ class Changes(NamedTuple):
 
 
 def changes_since(commit: str, folder: str) -> Changes:
-    """What differs on disk from where HEAD left `commit`, in the repository around a folder.
+    """What differs on disk from where HEAD left `commit`, in the repository around a folder or file.
 
     Without a common commit, as in a shallow clone, it is what differs from `commit` itself. Raise NoChanges where there
     is no git, no repository or no such commit.
     """
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder) or os.curdir
     shown = _told(["rev-parse", "--show-toplevel"], folder, f"git finds no repository around {folder}")
     top = os.fsdecode(shown.rstrip(b"\n"))
     known = None if commit.startswith("-") else _git(["rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"], top)
@@ -118,18 +120,21 @@ def _git(arguments: Sequence[str], folder: str) -> subprocess.CompletedProcess[b
 
 
 def _rows_in(diff: Iterable[bytes]) -> dict[str, tuple[tuple[int, int], ...]]:
-    """The spans of new rows by file, in a diff without context."""
+    """The spans of new rows by file; of submodules, git shows rows around them whatever it is told."""
     found: dict[str, list[tuple[int, int]]] = {}
     spans: list[tuple[int, int]] = []
-    left = 0  # lines of the current hunk, which may look like anything
+    row = old = new = 0  # the next new row of a hunk, and the lines that are left of it, which may look like anything
     for line in diff:
-        if left:
-            left -= not line.startswith(b"\\")
+        if old or new:
+            if line.startswith(b"+"):
+                first = spans.pop()[0] if spans and spans[-1][1] == row - 1 else row
+                spans.append((first, row))
+            is_both = not line or line.startswith(b" ")  # a setting of git drops the blank before nothing
+            is_new, is_old = is_both or line.startswith(b"+"), is_both or line.startswith(b"-")
+            row, new, old = row + is_new, new - is_new, old - is_old
         elif hunk := _HUNK.match(line):
-            gone, rows = (1 if count is None else int(count) for count in hunk.group("gone", "rows"))
-            left = gone + rows
-            if rows:
-                spans.append((int(hunk["row"]), int(hunk["row"]) + rows - 1))
+            row = int(hunk["row"])
+            old, new = (1 if count is None else int(count) for count in hunk.group("gone", "rows"))
         elif name := _FILE.fullmatch(line):
             plain = name["plain"] if name["quoted"] is None else _ESCAPED.sub(_unescaped, name["quoted"])
             spans = found.setdefault(os.fsdecode(plain), [])

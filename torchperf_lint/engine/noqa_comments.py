@@ -45,6 +45,8 @@ def with_noqa(path: str, data: bytes, found: Sequence[Diagnostic]) -> Commented:
         if row is not None:
             codes.setdefault(row, set()).add(each.code)
             placed.append(each)
+    if not placed:
+        return Commented(data, 0, tuple(found))
     utf8 = source.utf8
     for row in sorted(codes, reverse=True):
         edit = _edit(row, sorted(codes[row]), source, suppressions)
