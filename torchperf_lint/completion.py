@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Any
 
 from torchperf_lint.check import CLEAN, complain
@@ -17,7 +18,7 @@ NAME = "generate-shell-completion"
 _TAKE_FILES = ("--baseline", "--config", "--output-file", "paths", "place", "trace")
 _TAKE_FOLDERS = ("--cache-dir", "--root")
 _TAKE_RULES = ("--select", "--ignore", "--extend-select", "rule")
-_BASH = "complete -o filenames -F"
+_OF_BASH = re.compile(r"(?m)^complete (?=.* -F |-F )")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         return complain(f"torchperf-lint: error: shtab makes no completion for `{shell}`, but for {known}")
     script = shtab.complete(_whole(shtab.FILE, shtab.DIRECTORY), shell=shell)
     # Where no command fits, the word is a path.
-    print(script.replace(_BASH, _BASH.replace("-F", "-o default -F")) if shell == "bash" else script)
+    print(_OF_BASH.sub("complete -o default ", script) if shell == "bash" else script)
     return CLEAN
 
 

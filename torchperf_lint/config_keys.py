@@ -34,8 +34,8 @@ class Form(enum.Enum):
     IGNORES = "table from globs to lists of selectors"
     NAMES = "list of names"
     VERSION = "version"
-    CONFIDENCE = "confidence"
-    SEVERITY = "severity"
+    CONFIDENCE = '`"proven"` or `"likely"`'
+    SEVERITY = '`"error"`, `"warning"` or `"note"`'
     FILE = "path"
 
 

@@ -19,15 +19,16 @@ SCHEMA = os.path.join(os.path.dirname(__file__), "torchperf-lint.schema.json")
 """The schema, as it is shipped."""
 
 _NOT_BLANK = r"^[^\x00]+$"
-_PART = r"[^\W\d]\w*"
+_MARKS = r"\s!-/:-@\[-^`{-~"  # what no name holds, but for letters beyond ASCII, which dialects see differently
+_PART = rf"[^{_MARKS}0-9][^{_MARKS}]*"
 _GLOB = r"[^\s]"
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of `torchperf-lint.toml`, and of the table in pyproject.toml.
 
-    It refuses what the configuration refuses, but for globs, where it only asks for some text, and for names, where
-    it knows no other letters than Python's regular expressions do.
+    It accepts all that the configuration accepts. It refuses the rest as well, but for globs, where it only asks for
+    some text, and for names with letters beyond ASCII, where it does not know which of these Python takes.
     """
     properties = {}
     for name, key in KEYS.items():
