@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
 WHY, WEIGHTS, ACCURACY = "why.md", "weights.md", "accuracy.md"
+ADOPTION, CONFIGURATION = "adoption.md", "configuration.md"
 PAGES = {
     "README.md": HOME,
     "rules/README.md": RULES,
     "CONTRIBUTING.md": CONTRIBUTING,
     "docs/architecture.md": ARCHITECTURE,
     "docs/why.md": WHY,
+    "docs/adoption.md": ADOPTION,
+    "docs/configuration.md": CONFIGURATION,
     "docs/weights.md": WEIGHTS,
     "docs/accuracy.md": ACCURACY,
 }
@@ -47,6 +50,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     ]
     config.nav = [
         {"Start": HOME},
+        {"Adoption on old code": ADOPTION},
+        {"Configuration": CONFIGURATION},
         {"Why a row is reported": WHY},
         {"What a finding weighs": WEIGHTS},
         {"Accuracy": ACCURACY},
