@@ -19,6 +19,7 @@ from torchperf_lint.engine import registry
 from torchperf_lint.engine.noqa_comments import with_noqa
 from torchperf_lint.engine.replacing import UNFINISHED
 from torchperf_lint.engine.runner import check_source
+from word_rules import RULES as WORDS
 from word_rules import word_rules  # noqa: F401
 
 ITEM, CPU = finds("item", "TPL190"), finds("cpu", "TPL290")
@@ -124,7 +125,6 @@ def test_of_any_text_that_parses(text):
         ast.parse(text)
     except (SyntaxError, ValueError):
         return
-    registry.all_rules = lambda: RULES
     data = text.encode()
     found = check_source("f.py", data, RULES, TARGET, HINTS, report_unused=False)
     if found.failure is not None:
@@ -147,11 +147,9 @@ def test_text_that_cannot_be_written_back_stays_as_it_is():
 
 
 @pytest.fixture
-def faced(word_rules, lint):  # noqa: F811
+def faced(word_rules, lint, monkeypatch):  # noqa: F811
     """The command line with the rules about words, not with the two above."""
-    from word_rules import RULES as WORDS
-
-    registry.all_rules = lambda: WORDS
+    monkeypatch.setattr(registry, "all_rules", lambda: WORDS)
     return lint
 
 

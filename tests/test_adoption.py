@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGE = ROOT / "docs" / "adoption.md"
+UNSET = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "FORCE_COLOR")
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```\n", re.DOTALL)
 
 
@@ -29,9 +30,8 @@ def test_the_commands_print_what_the_page_says(tmp_path: Path, bless: bool) -> N
     project = tmp_path / "project"
     project.mkdir()
     begun(project)
-    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "FORCE_COLOR"):
-        os.environ.pop(name, None)
-    env = {**os.environ, **WHO, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    ours = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    env = {name: value for name, value in os.environ.items() if name not in UNSET} | WHO | ours
     shown = PAGE.read_text(encoding="utf-8")
     pieces, at, is_begun = [], 0, False
     for block in BLOCK.finditer(shown):

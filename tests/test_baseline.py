@@ -123,7 +123,7 @@ def test_the_configuration_names_it_from_its_own_folder(lint, monkeypatch):  # n
     write("sub/a.py", "x = slow\n")
     status, _, err = lint()
     assert status == 2
-    assert err.endswith("known.json: error: there is no such baseline; `--write-baseline` makes it\n")
+    assert err.startswith("known.json: error: there is no such baseline; `--write-baseline` makes it\n")
     monkeypatch.chdir("sub")
     assert lint("--write-baseline", "-q") == (0, "", "")
     assert Path("../known.json").exists()
@@ -152,6 +152,14 @@ def test_only_new_findings_are_fixed(lint):  # noqa: F811
         "a.py:4:1: TPL201 `risky` is risky",
         "Found 3 findings (2 fixed, 1 remaining) besides 1 of the baseline.",
     ]
+
+
+def test_a_known_finding_is_spared_wherever_fixes_move_it(lint):  # noqa: F811
+    path = write("a.py", "x = slow\ny = [risky, slow]\n")
+    known(lint)
+    path.write_text("(risky, risky)\nx = slow\nrisky\ny = [risky, slow]\nz = slow\n")
+    assert lint("--baseline", "known.json", "--fix", "--unsafe-fixes", "-q") == (0, "", "")
+    assert path.read_text() == "(daring, daring)\nx = slow\ndaring\ny = [risky, slow]\nz = fast\n"
 
 
 def test_standard_input_has_the_baseline_of_its_name(lint, monkeypatch):  # noqa: F811

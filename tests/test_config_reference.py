@@ -9,7 +9,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 

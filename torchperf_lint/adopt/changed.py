@@ -10,6 +10,8 @@ import re
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.names import is_notebook
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -46,10 +48,13 @@ class Changes(NamedTuple):
         return rows is None or bool(rows)
 
     def concern(self, diagnostic: Diagnostic, data: bytes) -> bool:
-        """Whether a row of the finding or of its statement has changed; `data` is the file's content."""
+        """Whether a row of the finding or of its statement has changed; `data` is the file's content.
+
+        Rows of a notebook are not those of its file, so it has changed as a whole.
+        """
         rows = self._rows_of(diagnostic.path)
-        if rows is None:
-            return True
+        if rows is None or is_notebook(diagnostic.path):
+            return rows is None or bool(rows)
         first = min(diagnostic.row, diagnostic.noqa_rows[0])
         last = max(diagnostic.end_row, diagnostic.noqa_rows[1])
         if b"\r" in data:

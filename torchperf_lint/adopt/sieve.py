@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.adopt.baseline import BadBaseline, Baseline, Judged, Stale, read, told_of
@@ -9,6 +10,7 @@ from torchperf_lint.adopt.changed import Changes, changes_since
 from torchperf_lint.engine.findings import Severity
 from torchperf_lint.engine.registry import UNUSED_SUPPRESSION
 from torchperf_lint.report import printable
+from torchperf_lint.report.identity import below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,5 +91,6 @@ def sieve_for(settings: Settings, changed_since: str | None, folder: str, *, wri
     if writes and settings.baseline is None:
         raise BadBaseline("torchperf-lint", "--write-baseline needs --baseline FILE, or the setting `baseline`")
     changes = None if changed_since is None else changes_since(changed_since, folder)
-    baseline = None if settings.baseline is None else read(settings.baseline, may_be_absent=writes)
+    path = settings.baseline and (below(settings.baseline, os.curdir) or settings.baseline)
+    baseline = None if path is None else read(path, may_be_absent=writes)
     return Sieve(settings, baseline, changes)
