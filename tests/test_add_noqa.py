@@ -112,27 +112,43 @@ def test_no_comment_stands_within_an_f_string():
     assert commented(text) == text.replace("}'''", "}'''  # noqa: TPL190")
 
 
-PIECES = st.sampled_from(
-    ["x.item()", "x.cpu()", "(\n", ")", "\\\n", "'''\n'''", "'#'", "# why", "# noqa: E501", "# noqa", "\n", "\r\n",
-     ", ", "; ", "  ", "f'{x.item()}'", "f'''{x}\n'''", "if x:", "    ", "é", "=", "[", "]", "\t", "\f",
-     "# torchperf-lint: ignore[TPL290]"]
-)  # fmt: skip
+GAPS = st.sampled_from(["", " ", "\n", "  # why\n", "  # noqa: E501\n", "\n\n# own\n", " \\\n", "  #noqa:E501,W1 é\n"])
+LEAVES = st.sampled_from(
+    ["x.item()", "x.cpu()", "1", "'''a\n# b\n'''", "f'{x.item()}'", "f'''{x.cpu()}\n'''", "'a\\\nb'", "'é#'"]
+)
+EXPRESSIONS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds("({1},{0}{2})".format, GAPS, inner, inner),
+        st.builds("f({0}{1}{0})".format, GAPS, inner),
+        st.builds("{0} + \\\n  {1}".format, inner, inner),
+    ),
+    max_leaves=5,
+)
+STATEMENTS = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["", "y = ", "if x:\n\ty = ", "y = 1; z = ", "@g\ndef f(a=1): return "]),
+    EXPRESSIONS,
+    st.sampled_from(
+        ["", "  # why", " # noqa: E501", ";", "  # torchperf-lint: ignore[TPL290]", "\t ", "  # noqa : W1 W2"]
+    ),
+)
 
 
-@given(st.lists(PIECES, min_size=1, max_size=14).map("".join))
-def test_of_any_text_that_parses(text):
+@given(st.lists(STATEMENTS, min_size=1, max_size=3), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_of_any_text_that_parses(statements, end, is_ended):
+    text = ("\n".join(statements) + "\n" * is_ended).replace("\n", end)
     try:
         ast.parse(text)
-    except (SyntaxError, ValueError):
+    except SyntaxError:
         return
     data = text.encode()
     found = check_source("f.py", data, RULES, TARGET, HINTS, report_unused=False)
-    if found.failure is not None:
-        return
     done = with_noqa("f.py", data, found.diagnostics)
     assert ast.dump(ast.parse(done.data)) == ast.dump(ast.parse(data))
     assert done.left == ()
     assert check_source("f.py", done.data, RULES, TARGET, HINTS, report_unused=False).diagnostics == ()
+    assert done.data.count(end.encode()) == data.count(end.encode())
 
 
 def test_text_that_cannot_be_written_back_stays_as_it_is():
