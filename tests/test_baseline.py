@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from test_cli import Faced, feed, lint, write  # noqa: F401
+from torchperf_lint.adopt.baseline import Baseline, Judged, Stale, read
+from torchperf_lint.engine.findings import Confidence, Diagnostic
 from word_rules import word_rules  # noqa: F401
 
 CONCISE = ("--output-format", "concise", "-q")
@@ -81,6 +83,21 @@ def test_what_a_run_does_not_look_for_is_not_stale(lint, options):  # noqa: F811
     write("b.py", "y = risky\n")
     known(lint)
     assert lint("--baseline", "known.json", *options)[2] == ""
+
+
+def test_a_likely_finding_is_not_missed_by_a_run_for_proven_ones(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = Diagnostic("a.py", 1, 1, 1, 2, "TPL102", "n", "error", "m", (), None, 0, 1, (1, 1))._replace(
+        confidence=Confidence.LIKELY
+    )
+    judged = Judged("a.py", b"x\n", (found,), frozenset({"TPL102"}), Confidence.LIKELY, True)
+    Baseline(str(tmp_path / "known.json")).with_findings_of([judged]).write()
+    baseline = read(str(tmp_path / "known.json"))
+    assert baseline.split(judged) == ([], None)
+    nothing = judged._replace(found=())
+    assert baseline.split(nothing) == ([], Stale("a.py", ("TPL102",)))
+    assert baseline.split(nothing._replace(least=Confidence.PROVEN)) == ([], None)
+    assert len(baseline.with_findings_of([nothing._replace(least=Confidence.PROVEN)])) == 1
 
 
 def test_an_entry_of_a_file_that_cannot_be_read_stays(lint):  # noqa: F811

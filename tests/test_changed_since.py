@@ -211,6 +211,7 @@ def test_what_lies_in_a_submodule_is_compared_there(repository, tmp_path):
     write("outer/nested/c.py", "slow\n")
     begun("outer/nested")
     assert places(repository, *since, "outer") == ["outer/nested/c.py:1", "outer/sub/b.py:2"]
+    assert not Path("outer/sub/.torchperf_lint_cache").exists(), "it is a part of the project that is linted"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_the_whole_project_is_known_and_any_line_of_the_statement_counts(tmp_pat
     assert found in _lint(tmp_path)
     for options in ([], ["--no-cache"]):
         assert _lint(tmp_path, "--changed-since", "HEAD", *options) == []
-        for row, counts in ((2, True), (3, True), (0, False)):
+        for row, counts in ((1, True), (2, True), (3, True), (0, False)):
             helper.write_text("\n".join([*lines[:row], f"{lines[row]}  # a remark", *lines[row + 1 :]]))
             assert _lint(tmp_path, "--changed-since", "HEAD", *options) == ([found] if counts else [])
         helper.write_text("\n".join(lines))

@@ -296,7 +296,7 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, settings: Se
         return FAILED
     if options.exit_zero:
         return CLEAN
-    if options.diff or (options.fix and options.exit_non_zero_on_fix and changed):
+    if options.diff or (options.exit_non_zero_on_fix and changed):
         return FINDINGS if changed else CLEAN
     counting = any(Severity(each.severity).satisfies(settings.fail_on) for each in outcome.diagnostics)
     return FINDINGS if counting else CLEAN

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Diagnostic
 
 _DIFF = (
-    "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--text", "--unified=0", "--inter-hunk-context=0",
-    "--find-renames", "--no-relative", "--ignore-submodules=none", "--submodule=diff", "--diff-filter=d",
+    "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--text", "--unified=0",
+    "--find-renames", "--ignore-submodules=none", "--submodule=diff", "--diff-filter=d",
     "--src-prefix=a/", "--dst-prefix=b/",
 )  # fmt: skip
 
