@@ -87,6 +87,7 @@ def test_what_a_run_does_not_look_for_is_not_stale(lint, options):  # noqa: F811
 
 def test_a_likely_finding_is_not_missed_by_a_run_for_proven_ones(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    write("a.py", "x\n")
     found = Diagnostic("a.py", 1, 1, 1, 2, "TPL102", "n", "error", "m", (), None, 0, 1, (1, 1))._replace(
         confidence=Confidence.LIKELY
     )
