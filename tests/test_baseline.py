@@ -232,6 +232,8 @@ def test_a_broken_file_is_one_line(lint, text, told):  # noqa: F811
         (["--baseline", "absent.json"], "absent.json: error: there is no such baseline; `--write-baseline` makes it"),
         (["--baseline", "."], ".: error: cannot be read: Is a directory"),
         (["--baseline", ".", "--write-baseline"], ".: error: cannot be read: Is a directory"),
+        (["--baseline", "a.py/k.json", "--write-baseline"], "a.py/k.json: error: cannot be written: "),
+        (["--baseline", "\0", "--write-baseline"], "error: cannot be written: "),
         (["--baseline", ""], "argument --baseline: no file is named"),
         (["--write-baseline"], "torchperf-lint: error: --write-baseline needs --baseline FILE, or the setting"),
         (["--baseline", "k", "--write-baseline", "--fix"], "--write-baseline takes the findings as they are"),

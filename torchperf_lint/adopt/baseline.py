@@ -140,11 +140,13 @@ class Baseline:
 
 def read(path: str, *, may_be_absent: bool = False) -> Baseline:
     """The baseline in a file; raise BadBaseline where there is none or it cannot be understood."""
-    try:
-        if may_be_absent:
+    if may_be_absent and not os.path.exists(path):
+        try:
             prepare_output(path)
-            if not os.path.exists(path):
-                return Baseline(path)
+        except (OSError, ValueError) as error:
+            raise BadBaseline(path, f"cannot be written: {_reason(error)}") from None
+        return Baseline(path)
+    try:
         with open(path, "rb") as file:
             text = file.read().decode()
     except FileNotFoundError:
