@@ -121,6 +121,7 @@ def _replace_closed_streams() -> None:
 def _check(arguments: Sequence[str]) -> int:
     parser = _check_parser()
     options = parser.parse_args(arguments)
+    options.given = arguments
     if options.stdin_filename is not None and options.paths != [STANDARD_INPUT]:
         parser.error("--stdin-filename names what is read from standard input: it needs the path `-`")
     if options.isolated and options.config is not None:
