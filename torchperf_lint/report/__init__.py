@@ -25,6 +25,7 @@ FORMATS = {
     "junit": "junit",
     "checkstyle": "checkstyle",
     "sarif": "sarif",
+    "html": "html",
 }
 """The modules of the output formats, by the names that users give."""
 
