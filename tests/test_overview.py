@@ -33,7 +33,7 @@ def many() -> list[Diagnostic]:
         made.append(
             found(
                 f"part/{number % 12:02}.py",
-                row=2 * number,
+                row=2 * number + 2,
                 code=f"TPL10{number % 3}",
                 name=f"rule-{number % 3}",
                 severity=("error", "warning", "note")[number % 3],
