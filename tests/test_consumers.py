@@ -55,7 +55,7 @@ def of_a_run(module: ModuleType, path: str = "train.py") -> str:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_models_of_sarif_take_the_log(path: str) -> None:
-    log = sarif_pydantic.Sarif.model_validate(json.loads(of_a_run(sarif, path)))
+    log = sarif_pydantic.Sarif.model_validate_json(of_a_run(sarif, path), strict=True)
     assert log.version == "2.1.0"
     (run,) = log.runs
     first = run.results[0]
@@ -73,9 +73,10 @@ def test_models_of_sarif_take_the_log(path: str) -> None:
 
 def test_models_of_sarif_refuse_what_is_none() -> None:
     log = json.loads(of_a_run(sarif))
-    log["runs"][0]["results"][0]["level"] = "fatal"
-    with pytest.raises(ValidationError, match="level"):
-        sarif_pydantic.Sarif.model_validate(log)
+    result = log["runs"][0]["results"][0]
+    result["level"], result["ruleIndex"] = "fatal", "1"
+    with pytest.raises(ValidationError, match="2 validation errors"):
+        sarif_pydantic.Sarif.model_validate_json(json.dumps(log), strict=True)
 
 
 # GitHub
@@ -214,7 +215,7 @@ def test_files_of_a_whole_run_are_read(tmp_path: Path, name: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
     text = report.read_text(encoding="utf-8")
     read: dict[str, Any] = {
-        "sarif": lambda: sarif_pydantic.Sarif.model_validate(json.loads(text)).runs[0].results,
+        "sarif": lambda: sarif_pydantic.Sarif.model_validate_json(text, strict=True).runs[0].results,
         "gitlab": lambda: json.loads(text),
         "junit": lambda: [*junitparser.JUnitXml.fromstring(text.encode())],
     }

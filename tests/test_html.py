@@ -65,13 +65,17 @@ def test_a_finding_has_its_place_code_evidence_and_fix() -> None:
 
 def test_findings_of_one_cause_are_one_article_with_parts() -> None:
     shared = Because(1, "the loop")
-    head = diagnostic(LOOP, b"loss.item()", cost=WAIT, because=(shared,))
+    same = fix(LOOP, b"loss.item()", b"loss")
+    head = diagnostic(LOOP, b"loss.item()", cost=WAIT, because=(shared,), fix=same)
     part = head._replace(code="TPL101", name="other", severity="note", because=(shared, Because(3, "more")))
     (article,) = page(head, part).iter("article")
     (told,) = with_class(article, "part")
     assert "row 2, TPL101 other" in text_of(told)
     assert "more" in text_of(told)
     assert "the loop" not in text_of(told), "the evidence of the head is not repeated"
+    assert [text_of(each) for each in article.iter("ins")] == ["+total += loss"], "nor is its fix"
+    other = part._replace(fix=fix(LOOP, b"loss.item()", b"other"))
+    assert [text_of(each) for each in page(head, other).iter("ins")] == ["+total += loss", "+total += other"]
 
 
 def test_totals_and_plots_count_the_findings() -> None:
@@ -98,6 +102,8 @@ def test_totals_and_plots_count_the_findings() -> None:
     assert len(widths) == 3
     assert max(widths) - min(widths) < 0.1
     assert 99 < sum(widths) < 100, "the longest bar takes the width that there is"
+    starts = [float(each.get("x").rstrip("%")) for each in by_cost.iter("rect")]
+    assert [round(each) for each in starts] == [0, 33, 67]
 
 
 def test_cost_classes_stand_in_order_and_bars_are_as_long_as_their_counts() -> None:

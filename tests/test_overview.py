@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
+from pathlib import Path
 
 import pytest
 
@@ -100,16 +101,26 @@ def test_summary_prints_the_overview_and_nothing_else(lint) -> None:  # noqa: F8
 
 
 def test_grouped_has_a_part_for_each_file() -> None:
-    findings = [found("a.py", severity="note"), found("b.py", row=12, fix=fix(LOOP, b"loss", b"x")), found("b.py")]
+    other = found("b.py", severity="note")
+    findings = [found("a.py", severity="note"), found("b.py", row=12, fix=fix(LOOP, b"loss", b"x")), other]
     assert list(by_path.render(findings, context(LOOP))) == [
         "a.py (1)",
         "  2:14  note  TPL102     `loss.item()` waits for the device",
         "",
         "b.py (2)",
         "  12:14  error  TPL102 [*] `loss.item()` waits for the device",
-        "  2:14   error  TPL102     `loss.item()` waits for the device",
+        "  2:14   note   TPL102     `loss.item()` waits for the device",
         "",
     ]
+
+
+def test_what_is_piped_or_written_into_a_file_is_not_cut(lint, monkeypatch) -> None:  # noqa: F811
+    path = f"{'a' * 70}/{'b' * 70}.py"
+    monkeypatch.setenv("COLUMNS", "60")
+    write(path, "x = slow\n")
+    assert f"  1  {path} (1 error)\n" in lint("--output-format", "summary")[1]
+    lint("--output-format", "summary", "-o", "report")
+    assert f"  1  {path} (1 error)\n" in Path("report").read_text()
 
 
 # The overview

@@ -85,9 +85,14 @@ def test_it_has_no_colour_where_none_is_wanted(terminal: Terminal, monkeypatch: 
     assert not re.search(r"\x1b\[(?:[0-9]+;)*[34][0-8](?:;[0-9]+)*m", terminal.raw)
 
 
-def test_a_short_run_shows_nothing(terminal: Terminal) -> None:
+def test_a_short_run_shows_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 60.0)
     with progress.progress_bar(terminal.stream) as advance:
         advance(1, 1)
+    waiting = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+    for each in waiting:
+        each.join(5)
+        assert not each.is_alive(), "nothing is left to wait for"
     assert terminal.raw == ""
 
 
