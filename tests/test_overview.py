@@ -53,7 +53,7 @@ def unread(path: str) -> bytes:
 
 
 def section(shown: list[str], name: str) -> list[str]:
-    start = shown.index(name) + 1
+    (start,) = (at for at, line in enumerate(shown, 1) if line == name or line.startswith(f"{name} ("))
     return shown[start : shown.index("", start) if "" in shown[start:] else len(shown)]
 
 
@@ -76,7 +76,7 @@ def test_the_command_line_ends_with_an_overview_where_there_are_many(lint) -> No
     write("b.py", "x = slow\nrisky\n")
     out = lint()[1]
     assert f"\nFound {MOST_IN_FULL + 2} findings" in out
-    assert "\nBy rule\n" in out
+    assert "\nBy rule (" in out
     assert "= because" not in out
     assert "a.py:1:5: error TPL102 [*] `slow` is slow\n" in out
     assert "fixable with" not in out, "the overview says it"
@@ -94,7 +94,7 @@ def test_the_command_line_ends_with_an_overview_where_there_are_many(lint) -> No
 def test_summary_prints_the_overview_and_nothing_else(lint) -> None:  # noqa: F811
     write("a.py", "x = slow\n")
     out = lint("--output-format", "summary")[1]
-    assert out.startswith("Found 1 finding.\n1 error; all proven.\n\nBy rule\n")
+    assert out.startswith("Found 1 finding.\n1 error; all proven.\n\nBy rule (")
     assert lint("--output-format", "summary", "-q")[1].startswith("1 error; all proven.\n")
     write("a.py", "x = 1\n")
     assert lint("--output-format", "summary") == (0, "No findings.\n", "")

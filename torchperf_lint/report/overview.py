@@ -57,7 +57,7 @@ def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]
 
 
 def _rules(found: Sequence[Diagnostic], context: Context) -> Iterator[str]:
-    yield paint("By rule", "bold", context)
+    yield f"{paint('By rule', 'bold', context)} (each with the severity and cost of its weightiest finding)"
     counted = tallies(found, context)
     shown = counted[:MOST_LINES]
     count_width = max(len(str(each.found)) for each in shown)
