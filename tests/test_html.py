@@ -70,12 +70,22 @@ def test_findings_of_one_cause_are_one_article_with_parts() -> None:
     part = head._replace(code="TPL101", name="other", severity="note", because=(shared, Because(3, "more")))
     (article,) = page(head, part).iter("article")
     (told,) = with_class(article, "part")
-    assert "row 2, TPL101 other" in text_of(told)
+    assert "row 2, TPL101 other (note, wait per step, proven)" in text_of(told)
+    assert len(with_class(article, "code")) == 2, "a row is shown once, beside the fix"
     assert "more" in text_of(told)
     assert "the loop" not in text_of(told), "the evidence of the head is not repeated"
     assert [text_of(each) for each in article.iter("ins")] == ["+total += loss"], "nor is its fix"
     other = part._replace(fix=fix(LOOP, b"loss.item()", b"other"))
     assert [text_of(each) for each in page(head, other).iter("ins")] == ["+total += loss", "+total += other"]
+
+
+def test_each_row_of_one_cause_is_shown_once() -> None:
+    data = b"a = x[m]\nb, c = y[m], z[m]\n"
+    made = [diagnostic(data, text, about="p") for text in (b"x[m]", b"y[m]", b"z[m]")]
+    (article,) = page(*made, data=data).iter("article")
+    assert [text_of(each) for each in article.iter("mark")] == ["x[m]", "y[m]"]
+    also = [text_of(each) for each in with_class(article, "also")]
+    assert also == ["Also row 2, TPL102 item-accumulated"] * 2
 
 
 def test_totals_and_plots_count_the_findings() -> None:

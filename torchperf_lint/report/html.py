@@ -106,11 +106,13 @@ def _article(group: Group, anchor: str, source: Source | None, context: Context)
     head = group.head
     parts = [_heading(head), _said(head.message), *_snippet(head, source)]
     parts += [_evidence(head.because, head.path), *_fix(head.fix, source)]
-    shown, fixes = set(head.because), [head.fix]
+    shown, fixes, rows = set(head.because), [head.fix], {head.row}
     for part in group.parts:
         new = [step for step in part.because if step not in shown]
-        also = [tag("p", tag("b", "Also "), f"row {part.row}, {part.code} {part.name}", class_="also")]
-        also += [_said(part.message), *(_snippet(part, source) if part.row != head.row else ())]
+        facts = f" ({', '.join(_facts(part))})" if _facts(part) != _facts(head) else ""
+        also = [tag("p", tag("b", "Also "), f"row {part.row}, {part.code} {part.name}{facts}", class_="also")]
+        also += [_said(part.message), *(_snippet(part, source) if part.row not in rows else ())]
+        rows.add(part.row)
         also += [_evidence(new, part.path), *(_fix(part.fix, source) if part.fix not in fixes else ())]
         parts.append(tag("div", *also, class_="part"))
         shown.update(part.because)
