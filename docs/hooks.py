@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
-WHY, WEIGHTS, ACCURACY = "why.md", "weights.md", "accuracy.md"
+WHY, WEIGHTS, OUTPUT, ACCURACY = "why.md", "weights.md", "output.md", "accuracy.md"
 ADOPTION, CONFIGURATION = "adoption.md", "configuration.md"
 PAGES = {
     "README.md": HOME,
@@ -29,6 +29,7 @@ PAGES = {
     "docs/adoption.md": ADOPTION,
     "docs/configuration.md": CONFIGURATION,
     "docs/weights.md": WEIGHTS,
+    "docs/output.md": OUTPUT,
     "docs/accuracy.md": ACCURACY,
 }
 """By the path in the repository, what the site calls a document that is no page of a rule."""
@@ -54,6 +55,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         {"Configuration": CONFIGURATION},
         {"Why a row is reported": WHY},
         {"What a finding weighs": WEIGHTS},
+        {"Output": OUTPUT},
         {"Accuracy": ACCURACY},
         {"Rules": [{"All rules": RULES}, *rules]},
         {"Contributing": [{"Contributing": CONTRIBUTING}, {"Architecture": ARCHITECTURE}]},

@@ -19,7 +19,7 @@ from torchperf_lint.engine.jobs import Action, Job, Result, broken, failed, run_
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
 from torchperf_lint.options import STANDARD_INPUT, common_folder, settings_for
-from torchperf_lint.report import FOR_PEOPLE, FORMATS, Context, opening, paint, printable
+from torchperf_lint.report import FOR_PEOPLE, FORMATS, MOST_IN_FULL, WITH_OVERVIEW, Context, opening, paint, printable
 from torchperf_lint.report.groups import grouped
 from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff
@@ -181,7 +181,8 @@ def _judge(options: argparse.Namespace, settings: Settings) -> _Judge:
     def judged(
         action: Action, wanted: Callable[[str], bool], spared: Mapping[str, frozenset[tuple[str, int]]]
     ) -> list[Result]:
-        with progress_bar(sys.stderr) if not options.quiet else contextlib.nullcontext() as progress:
+        bar = contextlib.nullcontext() if options.quiet else progress_bar(sys.stderr, colour=not options.no_color)
+        with bar as progress:
             results = list(
                 check_paths(
                     options.paths,
@@ -267,7 +268,8 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, settings: Se
     texts = {result.path: result.data for result in results}
     failures = [result.report.failure for result in results if result.report.failure is not None]
     colour = not into_file and colours_on(out, options)
-    context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described)
+    width = None if into_file else _width(out)
+    context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described, width, _again(options))
     outcome = Outcome(
         [found for result in results for found in result.report.diagnostics],
         sum(len(result.applied) for result in results),
@@ -346,11 +348,28 @@ class Outcome(NamedTuple):
 
 def report(outcome: Outcome, options: argparse.Namespace, context: Context, out: TextIO) -> None:
     """Print the findings, or their statistics, and a summary."""
-    for line in _renderer(options)(outcome.diagnostics, context):
+    for line in _lines(outcome, options, context):
         print(line, file=out)
-    if not options.quiet and options.output_format in FOR_PEOPLE:
-        for line in summary(outcome, context):
-            print(line, file=out)
+
+
+def _lines(outcome: Outcome, options: argparse.Namespace, context: Context) -> Iterator[str]:
+    found, name = outcome.diagnostics, options.output_format
+    render = _renderer(options)
+    if name == "summary" and not options.statistics:
+        if not options.quiet:
+            yield from totals(outcome)
+        yield from render(found, context)
+        return
+    yield from render(found, context)
+    if options.quiet or name not in FOR_PEOPLE:
+        return
+    yield from totals(outcome)
+    if name in WITH_OVERVIEW and not options.statistics and len(found) > MOST_IN_FULL:
+        from torchperf_lint.report import overview
+
+        yield from overview.render(found, context)
+    else:
+        yield from fixable(outcome, context)
 
 
 def _renderer(options: argparse.Namespace) -> Callable[[Iterable[Diagnostic], Context], Iterator[str]]:
@@ -386,8 +405,8 @@ def described(code: str) -> Described | None:
     return Described(page.summary.rstrip("."), about, text, category, severity.value, default)
 
 
-def summary(outcome: Outcome, context: Context) -> Iterator[str]:
-    """The number of findings, and how many of the remaining ones a fix would repair."""
+def totals(outcome: Outcome) -> Iterator[str]:
+    """The number of findings, and how often their costs are paid."""
     remaining = len(outcome.diagnostics)
     total = remaining + outcome.fixed
     beside = f" besides {outcome.known} of the baseline" if outcome.known else ""
@@ -402,12 +421,16 @@ def summary(outcome: Outcome, context: Context) -> Iterator[str]:
     rates = Counter(each.cost.rate for each in outcome.diagnostics if each.cost is not None)
     if len(rates) > 1:
         yield f"{', '.join(f'{rates[rate]} {rate.value}' for rate in Rate if rate in rates)}."
-    fixable = sum(map(context.fixable, outcome.diagnostics))
+
+
+def fixable(outcome: Outcome, context: Context) -> Iterator[str]:
+    """How many of the remaining findings a fix would repair."""
+    count = sum(map(context.fixable, outcome.diagnostics))
     unsafe = sum(1 for each in outcome.diagnostics if each.fix and each.fix.safety is Safety.UNSAFE)
     hidden = 0 if context.unsafe else unsafe
-    if fixable:
+    if count:
         more = f" ({hidden} more with `--unsafe-fixes`)" if hidden else ""
-        yield f"[*] {fixable} fixable with `--fix`{more}."
+        yield f"[*] {count} fixable with `--fix`{more}."
     elif hidden:
         yield f"{hidden} fixable with `--fix --unsafe-fixes`."
 
@@ -423,3 +446,21 @@ def colours_on(stream: TextIO, options: argparse.Namespace) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _width(stream: TextIO) -> int | None:
+    """The columns of a terminal; None where the stream is none."""
+    if not stream.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
+def _again(options: argparse.Namespace) -> list[str] | None:
+    """The arguments that would check the same again; None where that was standard input."""
+    if STANDARD_INPUT in options.paths:
+        return None
+    from torchperf_lint.report.commands import what_is_checked
+
+    return what_is_checked(options.given)

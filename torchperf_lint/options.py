@@ -58,6 +58,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of the arguments; exits with one line where they do not go together."""
     parser = check_parser()
     options = parser.parse_args(arguments)
+    options.given = arguments
     at_odds = _at_odds(options)
     if at_odds is not None:
         parser.error(at_odds)
