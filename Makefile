@@ -31,7 +31,7 @@ help:
 	@echo "make clean    remove what the other targets made"
 
 demo: $(VENV)/demo-stamp
-	$(BIN)/torchperf-lint --isolated --exit-zero $(WORKLOADS)
+	$(BIN)/torchperf-lint --isolated --exit-zero --output-format full $(WORKLOADS)
 	$(BIN)/torchperf-lint --isolated --exit-zero --diff --unsafe-fixes $(WORKLOADS)
 
 test: checked

@@ -18,16 +18,19 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
-WHY, WEIGHTS, ACCURACY = "why.md", "weights.md", "accuracy.md"
-EDITORS, LIBRARY, PLUGINS = "editors.md", "library.md", "plugins.md"
-NOTEBOOKS = "notebooks.md"
+WHY, WEIGHTS, OUTPUT, ACCURACY = "why.md", "weights.md", "output.md", "accuracy.md"
+ADOPTION, CONFIGURATION = "adoption.md", "configuration.md"
+EDITORS, LIBRARY, PLUGINS, NOTEBOOKS = "editors.md", "library.md", "plugins.md", "notebooks.md"
 PAGES = {
     "README.md": HOME,
     "rules/README.md": RULES,
     "CONTRIBUTING.md": CONTRIBUTING,
     "docs/architecture.md": ARCHITECTURE,
     "docs/why.md": WHY,
+    "docs/adoption.md": ADOPTION,
+    "docs/configuration.md": CONFIGURATION,
     "docs/weights.md": WEIGHTS,
+    "docs/output.md": OUTPUT,
     "docs/accuracy.md": ACCURACY,
     "docs/editors.md": EDITORS,
     "docs/library.md": LIBRARY,
@@ -53,8 +56,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     ]
     config.nav = [
         {"Start": HOME},
+        {"Adoption on old code": ADOPTION},
+        {"Configuration": CONFIGURATION},
         {"Why a row is reported": WHY},
         {"What a finding weighs": WEIGHTS},
+        {"Output": OUTPUT},
         {"Accuracy": ACCURACY},
         {"Notebooks": NOTEBOOKS},
         {"In an editor": EDITORS},

@@ -1,4 +1,4 @@
-"""The action for GitHub workflows: its inputs, its script as it runs, and the example that uses it."""
+"""The action for GitHub workflows and the job for GitLab: their schemas, their inputs, the script as it runs."""
 
 from __future__ import annotations
 
@@ -20,23 +20,60 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
 
 
+SCRIPTS = [step for step in STEPS if "run" in step]
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ("vendor.github-actions", ROOT / "action.yml"),
+        ("vendor.github-workflows", DOCS / "github-workflow.yml"),
+        ("vendor.gitlab-ci", DOCS / "gitlab-ci.yml"),
+    ],
+    ids=["action", "workflow", "job"],
+)
+def test_the_schemas_of_github_and_gitlab_hold(schema: str, path: Path, tmp_path: Path) -> None:
+    checked = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
+    done = subprocess.run([*checked, str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "ok -- validation done\n"), done.stdout + done.stderr
+    spoilt = tmp_path / "spoilt.yml"
+    spoilt.write_text(re.sub(r"(?m)^( *)(using|runs-on|when):.*$", r"\1\2: 1", path.read_text()), encoding="utf-8")
+    assert subprocess.run([*checked, str(spoilt)], capture_output=True, check=False).returncode == 1
+
+
 def test_scripts_get_their_inputs_as_variables() -> None:
     assert ACTION["runs"]["using"] == "composite"
-    assert all(step["shell"] == "bash" and "${{" not in step["run"] for step in STEPS)
+    assert all(step["shell"] == "bash" and "${{" not in step["run"] for step in SCRIPTS)
     used = re.findall(
-        r"\$\{\{ inputs\.([\w-]+) \}\}", " ".join(value for step in STEPS for value in step["env"].values())
+        r"\$\{\{ inputs\.([\w-]+) \}\}", " ".join(value for step in SCRIPTS for value in step["env"].values())
     )
     assert sorted(used) == sorted(ACTION["inputs"])
-    for step in STEPS:
-        assert {*re.findall(r"\$(\w{2,})", step["run"])} - {"status"} == {*step["env"]}
+    for step in SCRIPTS:
+        assert {*re.findall(r"\$([A-Z_]{2,})", step["run"])} == {*step["env"]}
+
+
+def test_the_report_that_is_uploaded_is_the_one_that_is_written() -> None:
+    (upload,) = (step for step in STEPS if "uses" in step)
+    assert upload["with"]["sarif_file"] == SCRIPTS[1]["env"]["UPLOADED"]
+    assert upload["if"] == "${{ !cancelled() && inputs.upload-sarif == 'true' }}", "findings fail the step before it"
 
 
 def test_the_example_gives_inputs_that_there_are() -> None:
-    example = yaml.safe_load((ROOT / "docs" / "github-workflow.yml").read_text(encoding="utf-8"))
-    steps = example["jobs"]["lint"]["steps"]
-    (ours,) = (step for step in steps if "/torchperf-lint@" in step["uses"])
+    example = yaml.safe_load((DOCS / "github-workflow.yml").read_text(encoding="utf-8"))
+    (ours,) = (step for step in example["jobs"]["lint"]["steps"] if "/torchperf-lint@" in step["uses"])
     assert {*ours["with"]} <= {*ACTION["inputs"]}
-    assert steps[-1]["with"]["sarif_file"] == ours["with"]["sarif-file"]
+    assert example["permissions"]["security-events"] == "write"
+
+
+def test_the_job_for_gitlab_hands_over_what_it_writes() -> None:
+    job = yaml.safe_load((DOCS / "gitlab-ci.yml").read_text(encoding="utf-8"))["torchperf-lint"]
+    report = job["artifacts"]["reports"]["codequality"]
+    assert f"--output-format gitlab --output-file {report} " in job["script"][1]
+    assert job["artifacts"]["when"] == "always"
+
+
+GIVEN = {"ANNOTATIONS": "true", "FAIL": "true", "SARIF_FILE": "a report.sarif", "UPLOAD": "false", "UPLOADED": "up"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
@@ -46,8 +83,8 @@ def test_the_script_prints_commands_and_writes_sarif(tmp_path: Path, code: str, 
     linter = tmp_path / "linter"
     linter.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m torchperf_lint "$@"\n', encoding="utf-8")
     linter.chmod(0o755)
-    given = {"ARGUMENTS": "train.py --isolated $(touch evil) *", "SARIF_FILE": "a report.sarif", "LINTER": str(linter)}
-    script = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", STEPS[1]["run"]]
+    given = {**GIVEN, "ARGUMENTS": "train.py --isolated $(touch evil) *", "LINTER": str(linter)}
+    script = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", SCRIPTS[1]["run"]]
     unsafe = subprocess.run(script, cwd=tmp_path, env={**os.environ, **given}, capture_output=True, check=False)
     assert unsafe.returncode == 2  # these are paths that are not there
     assert not (tmp_path / "evil").exists()
@@ -59,3 +96,23 @@ def test_the_script_prints_commands_and_writes_sarif(tmp_path: Path, code: str, 
     assert done.stdout.count("::error title=torchperf-lint") == (status > 0)
     (run,) = json.loads((tmp_path / "a report.sarif").read_text(encoding="utf-8"))["runs"]
     assert len(run["results"]) == (status == 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the script is one of bash")
+def test_the_inputs_change_what_is_printed_written_and_told(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")
+    linter = tmp_path / "linter"
+    linter.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m torchperf_lint "$@"\n', encoding="utf-8")
+    linter.chmod(0o755)
+    script = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", SCRIPTS[1]["run"]]
+    given = {**GIVEN, "LINTER": str(linter), "ARGUMENTS": "train.py --isolated"}
+    given |= {"ANNOTATIONS": "false", "FAIL": "false", "UPLOAD": "true", "SARIF_FILE": ""}
+    for wanted in ("", "kept.sarif"):
+        given["SARIF_FILE"] = wanted
+        done = subprocess.run(
+            script, cwd=tmp_path, env={**os.environ, **given}, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("train.py:")
+        assert json.loads((tmp_path / "up").read_text(encoding="utf-8"))["runs"][0]["results"]
+        assert (tmp_path / "kept.sarif").exists() == bool(wanted)

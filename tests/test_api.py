@@ -10,6 +10,7 @@ import pytest
 
 import torchperf_lint
 from torchperf_lint import fix, lint
+from torchperf_lint.cli import main
 from training_loop import LOOP
 
 HELPER = "def on_gpu(data):\n    return data.cuda()\n"
@@ -93,6 +94,54 @@ def test_options_are_those_of_the_command_line(project):
     assert len(lint(".", isolated=True)) == 1
 
 
+def test_globs_replace_and_add_as_on_the_command_line(project):
+    (project / "pyproject.toml").write_text("[tool.torchperf-lint]\nexclude = ['transfer.py']\n", encoding="utf-8")
+    assert lint(".") == ()
+    assert len(lint(".", exclude=["none.py"])) == 1
+    assert lint(".", exclude=["none.py"], extend_exclude=["transfer.py"]) == ()
+
+
+def baseline_of(project: Path) -> None:
+    """Know all findings of the project, and name the baseline in its configuration."""
+    (project / "torchperf-lint.toml").write_text("baseline = 'known.json'\n", encoding="utf-8")
+    assert main(["--write-baseline", "-q", "--no-cache"]) == 0
+
+
+def test_the_baseline_of_the_configuration_holds(project):
+    baseline_of(project)
+    assert lint(".", cache=False) == ()
+    assert fix(".", cache=False, write=True) == ()
+    assert (project / "transfer.py").read_text(encoding="utf-8") == HELPER
+    assert len(lint(".", cache=False, no_baseline=True)) == 1
+    assert len(lint(".", cache=False, isolated=True)) == 1
+    assert lint(".", cache=False, isolated=True, baseline="known.json") == ()
+    both = f"{HELPER}    # again\n"  # a comment of its own
+    assert lint(sources={"transfer.py": both}, cache=False) == ()
+
+
+def test_only_what_counts_is_fixed(project):
+    baseline_of(project)
+    known, new = HELPER, HELPER.replace("on_gpu", "target").replace("cuda()", "cuda(0)")
+    train = TRAIN.replace("import on_gpu", "import on_gpu, target").replace("images)\n", "target(pixels))\n", 1)
+    texts = {"transfer.py": f"{known}\n\n{new}", "train.py": train}
+    (found,) = lint(sources=texts, cache=False, select=["TPL203"])
+    assert (found.path, found.start.row) == ("transfer.py", 6)
+    (fixed,) = fix(sources=texts, cache=False, select=["TPL203"])
+    assert fixed.after == texts["transfer.py"].replace("cuda(0)", "cuda(0, non_blocking=True)")
+    assert fixed.remaining == ()
+
+
+def test_severities_of_the_configuration_hold(project):
+    text = f"{LOOP}x = 1  # noqa: TPL101\n"
+    assert [each.severity for each in lint(sources=text, isolated=True)] == ["error", "warning"]
+    assert [each.code for each in lint(sources=text, isolated=True, min_severity="error")] == ["TPL102"]
+    (project / "torchperf-lint.toml").write_text("min-severity = 'error'\n", encoding="utf-8")
+    assert [each.code for each in lint(sources=text)] == ["TPL102"]
+    (fixed,) = fix(sources=text)
+    assert [code for code, _ in fixed.applied] == ["TPL102"]
+    assert fixed.after.endswith("x = 1  # noqa: TPL101\n")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -101,6 +150,9 @@ def test_options_are_those_of_the_command_line(project):
         {"target_torch": "two"},
         {"exclude": ["!"]},
         {"config": "none.toml"},
+        {"min_severity": "fatal"},
+        {"baseline": "none.json"},
+        {"baseline": "none.json", "no_baseline": True},
     ],
     ids=str,
 )

@@ -69,12 +69,16 @@ def test_every_key_is_read(tmp_path):
         hot-functions = ["step"]
         loader-names = ["feed"]
         min-confidence = "proven"
+        min-severity = "warning"
+        fail-on = "error"
+        baseline = "known.json"
         per-file-ignores = { "tests/**" = ["TPL1"] }
         """,
     )
     settings = config.load(str(tmp_path))
     assert settings == config.Settings(
         root=str(tmp_path),
+        source=str(tmp_path / "pyproject.toml"),
         select=("TPL1",),
         ignore=("round-trip",),
         extend_select=("TPL201",),
@@ -86,6 +90,9 @@ def test_every_key_is_read(tmp_path):
         hot_functions=("step",),
         loader_names=("feed",),
         min_confidence=Confidence.PROVEN,
+        min_severity=Severity.WARNING,
+        fail_on=Severity.ERROR,
+        baseline=str(tmp_path / "known.json"),
     )
     assert settings.target.torch == (2, 4)
     assert _codes(settings) == ["TPL101", "TPL201"]

@@ -11,15 +11,27 @@ from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 import sarif_shapes
-from linting import few
+from linting import ROOT, few
 from test_cli import Faced, feed, lint, write  # noqa: F401
 from test_report import LOOP, context, diagnostic, fix
 from torchperf_lint import __version__, check
 from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Edit, Failure, Fix, Loss, Rate, Safety
 from torchperf_lint.engine.registry import all_rules
-from torchperf_lint.report import COUNTABLE, FORMATS, Context, checkstyle, github, gitlab, json_lines, junit, sarif
+from torchperf_lint.report import (
+    COUNTABLE,
+    FORMATS,
+    MOST_IN_FULL,
+    Context,
+    checkstyle,
+    github,
+    gitlab,
+    json_lines,
+    junit,
+    sarif,
+)
 from torchperf_lint.report import json as json_report
 from torchperf_lint.syntax.source import Source
 from word_rules import word_rules  # noqa: F401
@@ -477,3 +489,27 @@ def test_what_is_no_file_is_written_to_and_not_replaced(lint) -> None:  # noqa: 
     finally:
         os.close(reader)
     assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+
+
+# The documents
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/output.md"])
+def test_documents_name_every_format_and_the_number_of_findings_in_full(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert {*FORMATS} <= named
+    (number,) = re.findall(r"up to (\d+) findings as `full`", text)
+    assert int(number) == MOST_IN_FULL
+
+
+def test_the_document_has_the_inputs_of_the_action_and_the_job_for_gitlab() -> None:
+    text = (ROOT / "docs" / "output.md").read_text(encoding="utf-8")
+    inputs = re.findall(r"(?m)^  ([a-z-]+):$", (ROOT / "action.yml").read_text(encoding="utf-8").partition("runs:")[0])
+    part = text.partition("### GitHub")[2].partition("### GitLab")[0]
+    assert re.findall(r"(?m)^\| `([a-z-]+)`", part) == inputs
+    job = yaml.safe_load((ROOT / "docs" / "gitlab-ci.yml").read_text(encoding="utf-8"))["torchperf-lint"]
+    (shown,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    for name, value in yaml.safe_load(shown)["torchperf-lint"].items():
+        assert job[name] == value

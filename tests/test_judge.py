@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from linting import ROOT
+from torchperf_lint.adopt.baseline import BadBaseline
+from torchperf_lint.cli import main
+from torchperf_lint.engine.findings import Severity
 from torchperf_lint.server.judge import Judge, Text
 from torchperf_lint.server.options import BadOption, Options, options_from
 
@@ -103,6 +106,28 @@ def test_what_the_configuration_leaves_out_has_no_findings(tmp_path: Path) -> No
         judge.put(text)
         found = judge.report(text, Options().settings(str(tmp_path / name))).diagnostics
         assert len(found) == count
+
+
+def test_known_and_mild_findings_are_neither_shown_nor_fixed(tmp_path: Path) -> None:
+    rows = "def train(model, loader):\n    for x in loader:\n        model(x.cuda()).mean().backward()\n"
+    path, baseline = tmp_path / "a.py", tmp_path / "known.json"
+    path.write_text(rows, encoding="utf-8")
+    assert main(["--isolated", "--no-cache", "-q", "--baseline", str(baseline), "--write-baseline", str(path)]) == 0
+    (tmp_path / "torchperf-lint.toml").write_text("baseline = 'known.json'\n", encoding="utf-8")
+    settings = Options().settings(str(path))
+    judge = Judge(cached=False)
+    changed = f"{rows}        model(x.cuda(0)).mean().backward()\n"
+    for source, found in ((rows, []), (changed, [4])):
+        text = Text(str(path), source.encode())
+        judge.put(text)
+        assert [each.row for each in judge.report(text, settings).diagnostics] == found
+        expected = source.replace("cuda(0)", "cuda(0, non_blocking=True)")
+        assert judge.fixed(text, settings) == expected.encode()
+        mild = settings._replace(baseline=None, min_severity=Severity.ERROR)
+        assert len(judge.report(text, mild).diagnostics) == len(found) + 1
+    baseline.unlink()
+    with pytest.raises(BadBaseline):
+        judge.report(text, settings)
 
 
 @pytest.mark.parametrize(

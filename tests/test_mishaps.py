@@ -12,7 +12,7 @@ import pytest
 
 from fake_rules import HINTS, TARGET, BrokenSnapshot
 from test_cli import Faced, feed, lint, write  # noqa: F401
-from torchperf_lint import check, cli, flake8_plugin
+from torchperf_lint import check, cli, flake8_plugin, options
 from torchperf_lint.engine import fixer, jobs, pool, project
 from torchperf_lint.engine.jobs import FileSystem, Job, run_job
 from torchperf_lint.engine.mishaps import TRACEBACK
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 SAID = "internal error: KeyError: 'injected'; please report this"
 PHASES = {
-    "configuration": (check, "load", []),
+    "configuration": (options, "load", []),
     "discovery": (project, "discover", []),
     "kept reports": (Results, "load", []),
     "keeping reports": (Results, "save", []),
     "report": (text, "render", []),
     "diff": (check, "unified_diff", ["--diff"]),
     "writing": (project, "write_atomically", ["--fix"]),
-    "options": (cli, "_check_parser", []),
+    "options": (options, "check_parser", []),
 }
 PHASES_OF_A_FILE = {
     "reading": (FileSystem, "read", []),
@@ -53,18 +53,18 @@ def break_(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, error: type[B
 @pytest.mark.parametrize("phase", PHASES)
 def test_an_error_of_a_run_is_one_line(lint: Faced, monkeypatch: pytest.MonkeyPatch, phase: str) -> None:  # noqa: F811
     write("a.py", "slow\n")
-    where, name, options = PHASES[phase]
+    where, name, given = PHASES[phase]
     break_(monkeypatch, where, name)
-    status, _, err = lint(*options)
+    status, _, err = lint(*given)
     assert (status, err) == (2, f"torchperf-lint: error: {SAID}\n")
 
 
 @pytest.mark.parametrize("phase", PHASES_OF_A_FILE)
 def test_an_error_of_a_file_names_it(lint: Faced, monkeypatch: pytest.MonkeyPatch, phase: str) -> None:  # noqa: F811
     path = write("a.py", "slow\n")
-    where, name, options = PHASES_OF_A_FILE[phase]
+    where, name, given = PHASES_OF_A_FILE[phase]
     break_(monkeypatch, where, name)
-    status, _, err = lint("-q", *options)
+    status, _, err = lint("-q", *given)
     assert (status, err) == (2, f"a.py: error: {SAID}\n")
     assert path.read_text() == "slow\n"
 
@@ -187,6 +187,6 @@ def test_an_error_that_cannot_be_printed(lint: Faced, monkeypatch: pytest.Monkey
         def __str__(self) -> str:
             raise ValueError
 
-    break_(monkeypatch, check, "load", Mute)
+    break_(monkeypatch, options, "load", Mute)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert lint("-")[2] == "torchperf-lint: error: internal error: Mute: it cannot be printed; please report this\n"

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from git_project import begun, committed
 from linting import ROOT
 from torchperf_lint import fix, lint
 from torchperf_lint.cli import main
+from torchperf_lint.engine import notebooks
 from torchperf_lint.report import FORMATS
 from torchperf_lint.syntax.notebook import Notebook
 from torchperf_lint.syntax.source import Unreadable
@@ -225,7 +227,12 @@ def test_every_format_tells_cell_and_line(here, capsys, form):
         assert each["because"][0]["cell"] == 3
         assert each["fix"]["edits"][0]["location"] == {"row": 2, "column": 26}
     else:
-        assert "cell 3, line 2: " in out or "train.ipynb:cell 3:2:14: " in out
+        told = {
+            "grouped": "  cell 3:2:14  error",
+            "summary": " train.ipynb:cell 3:2:14 TPL203",
+            "html": "cell 3, row 2, column 14",
+        }
+        assert told.get(form, "cell 3, line 2: ") in out or "train.ipynb:cell 3:2:14: " in out
     if form == "sarif":
         (result,) = json.loads(out)["runs"][0]["results"]
         assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "train.ipynb"
@@ -269,6 +276,118 @@ def test_other_languages_are_passed_over_in_a_folder(here, capsys):
     assert main(["--isolated", "-q", "."]) == 0
     assert main(["--isolated", "-q", "r.ipynb"]) == 2
     assert "a notebook for R, not for Python" in capsys.readouterr().err
+
+
+CONCISE = ("--isolated", "--no-cache", "--output-format", "concise")
+
+
+def places(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    """Where findings are reported."""
+    capsys.readouterr()
+    main([*CONCISE, "-q", *options])
+    return [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_overview_counts_a_notebook_as_one_file(here, capsys):
+    write(lines(SETUP), lines(LOOP), MARKDOWN, lines(LOOP))
+    assert main([*CONCISE[:2], "--output-format", "summary"]) == 1
+    out = capsys.readouterr().out
+    assert "By file\n  2  train.ipynb (2 errors)\n" in out
+    main([*CONCISE[:2], "--output-format", "html"])
+    page = capsys.readouterr().out
+    assert "2 findings<small>at 2 places in 1 file</small>" in page
+    assert page.count('href="#file-') == page.count('id="file-') == 1
+    assert "cell 4, row 2, column 14" in page
+    assert '<p class="place">train.ipynb:cell 4:' in page, "evidence"
+
+
+def test_a_baseline_holds_where_cells_move(here, capsys):
+    magic = LOOP.replace("inputs = inputs.cuda()", "%time inputs = inputs.cuda()")
+    write(lines(SETUP), lines(magic))
+    assert main(["--isolated", "--baseline", "known.json", "--write-baseline", "-q"]) == 0
+    known = ("--baseline", "known.json")
+    assert places(capsys, *known) == []
+    write("%matplotlib inline", MARKDOWN, lines(SETUP), f"x = 1\n{magic}")
+    assert places(capsys, *known) == []
+    write(lines(SETUP), lines(magic), lines(magic))
+    assert places(capsys, *known) == ["train.ipynb:cell 3:2:20"]
+    write(lines(SETUP), lines(magic.replace("cuda()", "cuda(0)")))
+    assert places(capsys, *known) == ["train.ipynb:cell 2:2:20"]
+    write(lines(SETUP))
+    main([*CONCISE, *known])
+    assert "known.json has 1 entry that matches no finding any more (train.ipynb: TPL203)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["--fix", "--diff", "library", "standard input"])
+def test_known_findings_of_a_notebook_are_not_fixed(here, capsys, form):
+    write(lines(SETUP), lines(LOOP))
+    main(["--isolated", "--baseline", "known.json", "--write-baseline", "-q"])
+    new = LOOP.replace("inputs.cuda()", "inputs.cuda(0)")
+    before = write(lines(SETUP), lines(new), lines(LOOP))
+    after = before.replace(b"inputs.cuda(0)", b"inputs.cuda(0, non_blocking=True)")
+    arguments = ["--isolated", "--no-cache", "--baseline", "known.json", "-q"]
+    if form == "library":
+        (fixed,) = fix("train.ipynb", isolated=True, cache=False, baseline="known.json")
+        assert (fixed.after.encode(), fixed.remaining) == (after, ())
+    elif form == "standard input":
+        command = [sys.executable, "-m", "torchperf_lint", *arguments, "--fix", "-", "--stdin-filename", "train.ipynb"]
+        done = subprocess.run(command, input=before, capture_output=True, check=False, env={"PYTHONPATH": str(ROOT)})
+        assert (done.stdout, done.returncode) == (after, 0)
+    elif form == "--fix":
+        assert main([*arguments, "--fix"]) == 0
+        assert Path("train.ipynb").read_bytes() == after
+    else:
+        capsys.readouterr()
+        assert main([*arguments, "--diff"]) == 1
+        added = [line for line in capsys.readouterr().out.splitlines() if line.startswith("+ ")]
+        assert len(added) == 1
+        assert "inputs.cuda(0, non_blocking=True)" in added[0]
+
+
+def test_known_findings_stay_known_where_no_fix_can_be_written(here, capsys, monkeypatch):
+    write(lines(SETUP), lines(LOOP))
+    main(["--isolated", "--baseline", "known.json", "--write-baseline", "-q"])
+    before = write(lines(SETUP), lines(LOOP.replace("inputs.cuda()", "inputs.cuda(0)")), lines(LOOP))
+    monkeypatch.setattr(notebooks, "_written", lambda notebook, program: None)
+    monkeypatch.setattr(notebooks, "_writable", lambda report, notebook: report)
+    assert places(capsys, "--baseline", "known.json", "--fix") == ["train.ipynb:cell 2:2:14"]
+    assert Path("train.ipynb").read_bytes() == before
+
+
+def test_a_notebook_that_has_changed_counts_as_a_whole(here, capsys):
+    begun()
+    write(lines(SETUP), lines(LOOP))
+    write(lines(SETUP), lines(LOOP), name="other.ipynb")
+    committed()
+    assert places(capsys, "--changed-since", "HEAD") == []
+    write(lines(SETUP), lines(LOOP), "y = 1")
+    assert places(capsys, "--changed-since", "HEAD") == ["train.ipynb:cell 2:2:14"]
+    assert main([*CONCISE, "-q", "--changed-since", "HEAD", "--fix"]) == 0
+    assert b"non_blocking" in Path("train.ipynb").read_bytes()
+    assert b"non_blocking" not in Path("other.ipynb").read_bytes()
+
+
+def test_severities_hold_in_notebooks(here, capsys):
+    write(lines(SETUP), f"{FIXED}\nx = 1  # noqa: TPL101")
+    assert places(capsys) == places(capsys, "--min-severity", "warning") == ["train.ipynb:cell 2:6:8"]
+    assert places(capsys, "--min-severity", "error") == []
+    assert main([*CONCISE, "--fail-on", "warning"]) == 1
+    assert main([*CONCISE, "--fail-on", "error"]) == 0
+    before = write(lines(SETUP), f"{LOOP}\nx = 1  # noqa: TPL101")
+    assert main([*CONCISE, "--min-severity", "error", "--fix"]) == 0
+    assert Path("train.ipynb").read_bytes() == before.replace(b"inputs.cuda()", b"inputs.cuda(non_blocking=True)")
+
+
+def test_no_comments_are_written_into_notebooks(here, capsys):
+    before = write(lines(SETUP), lines(LOOP))
+    Path("a.py").write_text(f"{SETUP}\n{LOOP}\n", encoding="utf-8")
+    assert main([*CONCISE, "--add-noqa"]) == 1
+    assert capsys.readouterr().err == (
+        "Silenced 1 finding by `# noqa` in 1 file.\n"
+        "train.ipynb: warning: 1 finding is not silenced: no comments are written into notebooks\n"
+    )
+    assert Path("train.ipynb").read_bytes() == before
+    assert places(capsys) == ["train.ipynb:cell 2:2:14"]
 
 
 def test_standard_input(here):

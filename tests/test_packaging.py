@@ -147,6 +147,7 @@ def test_pages_are_in_both(distributions: tuple[Path, Path]) -> None:
     assert "torchperf_lint/_declarations.json" in names
     assert "torchperf_lint/_pages/measurements.json" in names
     assert "torchperf_lint/verify/page/page.css" in names
+    assert "torchperf_lint/report/page.css" in names
     for fixture in (
         "rules/sync/item_accumulation/run_histories.py",
         "programs/scalars.py",
@@ -163,6 +164,14 @@ def test_lints_a_file(empty_environment: Path, tmp_path: Path) -> None:
     done = _run(empty_environment / "torchperf-lint", "--output-format", "json", "train.py", cwd=tmp_path, status=1)
     found = [(each["code"], each["location"]["row"]) for each in json.loads(done) if each["code"] == "TPL102"]
     assert found == [("TPL102", TRAINING_LOOP[: TRAINING_LOOP.index("total +=")].count("\n") + 1)]
+
+
+@pytest.mark.slow
+def test_writes_the_page_of_findings_with_its_style(empty_environment: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINING_LOOP, encoding="utf-8")
+    page = _run(empty_environment / "torchperf-lint", "--output-format", "html", "train.py", cwd=tmp_path, status=1)
+    assert "prefers-color-scheme: dark" in page
+    assert "<mark>loss.item()</mark>" in page
 
 
 @pytest.mark.slow

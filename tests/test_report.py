@@ -64,6 +64,7 @@ def test_text_shows_line_caret_evidence_and_fix():
         "  |",
         "2 |     total += loss.item()",
         "  |              ^^^^^^^^^^^",
+        "  = severity: error",
         "  = because: train.py:1: the loop runs per batch",
         "  = because: main.py:7: called here",
         "  = fix: add on the device (safe, --fix applies it)",
@@ -78,10 +79,10 @@ def test_text_says_in_short_what_it_costs_and_how_sure_it_is():
         (Cost(Rate.ELEMENT, Loss.WAIT), Confidence.PROVEN, ["  = cost: error, wait per element"]),
         (Cost(Rate.STEP, Loss.BYTES), Confidence.LIKELY, ["  = cost: error, bytes per step, likely"]),
         (None, Confidence.LIKELY, ["  = cost: error, likely"]),
-        (None, Confidence.PROVEN, []),
+        (None, Confidence.PROVEN, ["  = severity: error"]),
     ):
         found = diagnostic(LOOP, b"loss.item()", cost=cost, confidence=confidence)
-        assert [each for each in text.render([found], context(LOOP)) if "cost" in each] == line
+        assert [each for each in text.render([found], context(LOOP)) if "error" in each] == line
 
 
 def test_statistics_begin_with_the_weightiest_rule():
@@ -127,7 +128,7 @@ def test_a_long_statement_and_a_long_line_are_cut():
         " 3 |     1,",
         " 4 |     1,",
     ]
-    assert lines[-2] == "   | ..."
+    assert lines[-3] == "   | ..."
 
     data = b"x = [" + b"1, " * 5000 + b"y.item(), " + b"2, " * 5000 + b"]\n"
     lines = list(text.render([diagnostic(data, b"y.item()")], context(data)))

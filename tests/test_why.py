@@ -13,10 +13,12 @@ from linting import few, fixture_paths, label, load_fixture
 from torchperf_lint.cli import main
 from torchperf_lint.config import Settings
 from torchperf_lint.engine import registry
+from torchperf_lint.engine.findings import Severity
 from torchperf_lint.why.answer import Cause, State
 from torchperf_lint.why.asking import ask
 from torchperf_lint.why.reasons import in_words
 from torchperf_lint.why.sections import section_for
+from training_loop import LOOP
 
 if TYPE_CHECKING:
     from torchperf_lint.why.answer import Answer
@@ -757,3 +759,18 @@ def test_every_look_alike_has_a_reason(path: Path, tmp_path: Path) -> None:
         ]
         assert all(reasons)
         assert reasons, f"{path.name}:{row}: {told.text}"
+
+
+def test_what_settings_leave_out_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    place = tmp_path / "train.py"
+    place.write_text(LOOP.replace("optimizer.step()", "optimizer.zero_grad(set_to_none=False)"), encoding="utf-8")
+    row = 1 + place.read_text(encoding="utf-8").splitlines().index("        optimizer.zero_grad(set_to_none=False)")
+    settings = Settings(root=str(tmp_path), min_severity=Severity.ERROR, baseline="known.json")
+    told = ask(str(place), place.read_bytes(), row, None, settings)
+    (verdict,) = [each for each in told.verdicts if each.code == "TPL605"]
+    assert (verdict.state, verdict.says) == (State.OFF, "it is only a warning (`--min-severity warning`)")
+    assert "a run leaves out what the baseline `known.json` holds (`--no-baseline`)" in told.notes
+    mild = settings._replace(min_severity=Severity.NOTE, baseline=None)
+    (verdict,) = [v for v in ask(str(place), place.read_bytes(), row, None, mild).verdicts if v.code == "TPL605"]
+    assert verdict.state is State.REPORTED

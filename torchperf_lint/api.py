@@ -6,19 +6,23 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_lint.check import settings_for
-from torchperf_lint.cli import options_of
+from torchperf_lint.adopt.baseline import BadBaseline
+from torchperf_lint.adopt.sieve import sieve_for
+from torchperf_lint.check import repaired
+from torchperf_lint.config import BadConfig
+from torchperf_lint.config_keys import checked_globs
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, discover
-from torchperf_lint.engine.findings import CellPath, checked_confidence, file_of
+from torchperf_lint.engine.findings import CellPath, Severity, checked_confidence, checked_severity, file_of
 from torchperf_lint.engine.jobs import Action, Job, failed
 from torchperf_lint.engine.notebooks import in_cells
 from torchperf_lint.engine.project import check_paths
 from torchperf_lint.engine.unsaved import run_with
 from torchperf_lint.knowledge.versions import parse_version
+from torchperf_lint.options import parsed, settings_for
 from torchperf_lint.syntax.source import Source, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from torchperf_lint.config import Settings
     from torchperf_lint.engine.findings import Because, Diagnostic
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 
 ALONE = "-"
 """The path of a source that is given without one."""
+
+_NOTHING: Mapping[str, frozenset[tuple[str, int]]] = {}
 
 
 class Position(NamedTuple):
@@ -120,10 +126,14 @@ def lint(
     select: Iterable[str] | None = None,
     ignore: Iterable[str] = (),
     extend_select: Iterable[str] = (),
-    exclude: Iterable[str] = (),
+    exclude: Iterable[str] | None = None,
+    extend_exclude: Iterable[str] = (),
     min_confidence: str | None = None,
+    min_severity: str | None = None,
     target_torch: str | None = None,
     target_torchmetrics: str | None = None,
+    baseline: Path | None = None,
+    no_baseline: bool = False,
     config: Path | None = None,
     isolated: bool = False,
     cache: bool = True,
@@ -134,13 +144,23 @@ def lint(
     `sources` is the text of one source, which is judged alone under the path `-`, or maps paths to texts. Such a text
     is judged in the project around its path, and stands for the file there, also where the other files are judged.
     The other parameters are the options of the command line. As there, the configuration is that of the project unless
-    `config` names a file or `isolated` is true. `jobs` other than 1 starts processes, which works only in a program
-    with `if __name__ == "__main__"`; None starts as many as are worth it. With `cache`, what is learnt of the project
-    is kept in `.torchperf_lint_cache` in its root. Files that cannot be checked are in the result's `problems`.
-    Raise ValueError for an unknown rule, a wrong version or glob, or configuration that cannot be read.
+    `config` names a file or `isolated` is true, and findings of its baseline are left out. `jobs` other than 1 starts
+    processes, which works only in a program with `if __name__ == "__main__"`; None starts as many as are worth it.
+    With `cache`, what is learnt of the project is kept in `.torchperf_lint_cache` in its root. Files that cannot be
+    checked are in the result's `problems`.
+    Raise ValueError for an unknown rule, a wrong version or glob, or a configuration or baseline that cannot be read.
     """
-    given = _options(select, ignore, extend_select, exclude, min_confidence, target_torch, target_torchmetrics)
-    run = _Run(_paths(paths), sources, {**given, "isolated": isolated, "config": _text(config)}, cache, jobs)
+    options = _options(
+        lists={"select": select, "ignore": ignore, "extend_select": extend_select},
+        globs={"exclude": exclude, "extend_exclude": extend_exclude},
+        levels=(min_confidence, min_severity),
+        targets=(target_torch, target_torchmetrics),
+        baseline=None if baseline is None else os.fspath(baseline),
+        no_baseline=no_baseline,
+        config=None if config is None else os.fspath(config),
+        isolated=isolated,
+    )
+    run = _Run(_paths(paths), sources, options, cache, jobs)
     results = run.results(Action.CHECK)
     findings = Findings(each for result in results for each in _findings(result))
     findings.problems = tuple(each for each in map(_problem, results) if each is not None)
@@ -156,10 +176,14 @@ def fix(
     select: Iterable[str] | None = None,
     ignore: Iterable[str] = (),
     extend_select: Iterable[str] = (),
-    exclude: Iterable[str] = (),
+    exclude: Iterable[str] | None = None,
+    extend_exclude: Iterable[str] = (),
     min_confidence: str | None = None,
+    min_severity: str | None = None,
     target_torch: str | None = None,
     target_torchmetrics: str | None = None,
+    baseline: Path | None = None,
+    no_baseline: bool = False,
     config: Path | None = None,
     isolated: bool = False,
     cache: bool = True,
@@ -171,8 +195,17 @@ def fix(
     Nothing is written unless `write` is true, and then the files only: sources are strings, and stay with the caller.
     The other parameters, and the errors, are those of `lint`.
     """
-    given = _options(select, ignore, extend_select, exclude, min_confidence, target_torch, target_torchmetrics)
-    run = _Run(_paths(paths), sources, {**given, "isolated": isolated, "config": _text(config)}, cache, jobs)
+    options = _options(
+        lists={"select": select, "ignore": ignore, "extend_select": extend_select},
+        globs={"exclude": exclude, "extend_exclude": extend_exclude},
+        levels=(min_confidence, min_severity),
+        targets=(target_torch, target_torchmetrics),
+        baseline=None if baseline is None else os.fspath(baseline),
+        no_baseline=no_baseline,
+        config=None if config is None else os.fspath(config),
+        isolated=isolated,
+    )
+    run = _Run(_paths(paths), sources, options, cache, jobs)
     if write and sources is not None:
         raise ValueError("sources are strings, which cannot be written: call `fix` for the paths alone")
     results = run.results(Action.FIX if write else Action.TRY, unsafe)
@@ -205,17 +238,40 @@ class _Run:
         self._cache = CACHE_FOLDER if cache else None
         self._jobs = jobs
         self._isolated: bool = options["isolated"]
-        given = options_of([])
+        given = parsed([])
         for name, value in options.items():
             setattr(given, name, value)
         given.paths = [*paths, *self._texts] or [os.curdir]
-        self._settings: Settings = settings_for(given)
+        try:
+            self._settings: Settings = settings_for(given)
+        except BadConfig as error:
+            raise ValueError(str(error.failure)) from None
 
     def results(self, action: Action, unsafe: bool = False) -> list[Result]:
-        """The results of all files and sources."""
+        """The results of all files and sources, with the findings that count."""
+        if self._settings.baseline is None and self._settings.min_severity is Severity.NOTE:
+            return self._judged(action, unsafe)
+        try:
+            sieve = sieve_for(self._settings, None, os.curdir)
+        except BadBaseline as error:
+            raise ValueError(str(error.failure)) from None
+        found = self._judged(Action.CHECK, unsafe)
+        sifted = sieve.sift(found).results
+        if action is Action.CHECK:
+            return sifted
+        return repaired(found, sifted, lambda wanted, spared: self._judged(action, unsafe, wanted, spared))
+
+    def _judged(
+        self,
+        action: Action,
+        unsafe: bool,
+        wanted: Callable[[str], bool] = lambda _: True,
+        spared: Mapping[str, frozenset[tuple[str, int]]] = _NOTHING,
+    ) -> list[Result]:
+        """The results of the files and sources that are wanted; `spared` is as for `check_paths`."""
         found: list[Result] = []
         if self._texts:
-            found += self._with_texts(Action.TRY if action is Action.FIX else action, unsafe)
+            found += self._with_texts(Action.TRY if action is Action.FIX else action, unsafe, wanted, spared)
         elif self._paths:
             settings = self._settings
             found += check_paths(
@@ -232,25 +288,33 @@ class _Run:
                 jobs=self._jobs,
                 own_versions=not self._isolated,
                 least=settings.min_confidence,
+                wanted=wanted,
+                spared=spared,
             )
-        if self._alone is not None:
-            job = self._job(ALONE, action, unsafe)._replace(own_versions=False)
+        if self._alone is not None and wanted(ALONE):
+            job = self._job(ALONE, action, unsafe, spared)._replace(own_versions=False)
             found += run_with([job], {ALONE: self._alone}, None, in_project=False)
         return found
 
-    def _with_texts(self, action: Action, unsafe: bool) -> list[Result]:
+    def _with_texts(
+        self,
+        action: Action,
+        unsafe: bool,
+        wanted: Callable[[str], bool],
+        spared: Mapping[str, frozenset[tuple[str, int]]],
+    ) -> list[Result]:
         discovered = discover(self._paths, self._excluded(), self._settings.root)
         paths = sorted({*discovered.files, *self._texts})
-        work = [self._job(path, action, unsafe) for path in paths]
-        results = [*map(failed, discovered.failures), *run_with(work, self._texts, self._cache)]
-        return sorted(results, key=lambda result: result.path)
+        work = [self._job(path, action, unsafe, spared) for path in paths]
+        judged = run_with(work, self._texts, self._cache, wanted=wanted)
+        return sorted([*map(failed, discovered.failures), *judged], key=lambda result: result.path)
 
-    def _job(self, path: str, action: Action, unsafe: bool) -> Job:
+    def _job(self, path: str, action: Action, unsafe: bool, spared: Mapping[str, frozenset[tuple[str, int]]]) -> Job:
         settings = self._settings
         codes = tuple(rule.code for rule in settings.rules_for(path))
         unused = settings.reports_unused_in(path)
         asked = (action, unsafe, unused, not self._isolated, settings.min_confidence)
-        return Job(path, codes, settings.target, settings.hints, *asked)
+        return Job(path, codes, settings.target, settings.hints, *asked, spared.get(path, frozenset()))
 
     def _excluded(self) -> tuple[str, ...]:
         own = DEFAULT_EXCLUDE if self._settings.exclude is None else self._settings.exclude
@@ -258,27 +322,29 @@ class _Run:
 
 
 def _options(
-    select: Iterable[str] | None,
-    ignore: Iterable[str],
-    extend_select: Iterable[str],
-    exclude: Iterable[str],
-    min_confidence: str | None,
-    *targets: str | None,
+    *,
+    lists: Mapping[str, Iterable[str] | None],
+    globs: Mapping[str, Iterable[str] | None],
+    levels: tuple[str | None, str | None],
+    targets: tuple[str | None, str | None],
+    **plain: str | bool | None,
 ) -> dict[str, Any]:
-    """The options that the command line's parser would make of these."""
-    from torchperf_lint.config import checked_globs
-
-    for name, given in (("select", select), ("ignore", ignore), ("extend_select", extend_select), ("exclude", exclude)):
+    """The options that the command line's parser would make of these; `levels` are of confidence and severity."""
+    for name, given in (*lists.items(), *globs.items()):
         if isinstance(given, str):  # whose letters would be taken for selectors
             raise TypeError(f"`{name}` is a list of strings, not one string")
+    if plain["baseline"] is not None and plain["no_baseline"]:
+        raise ValueError("`no_baseline` cannot stand beside `baseline`")
+    confidence, severity = levels
+    torch, torchmetrics = targets
     return {
-        "select": None if select is None else list(select),
-        "ignore": list(ignore),
-        "extend_select": list(extend_select),
-        "exclude": list(checked_globs(exclude)),
-        "min_confidence": None if min_confidence is None else checked_confidence(min_confidence),
-        "target_torch": None if targets[0] is None else parse_version(targets[0]),
-        "target_torchmetrics": None if targets[1] is None else parse_version(targets[1]),
+        **{name: None if given is None else list(given) for name, given in lists.items()},
+        **{name: None if given is None else list(checked_globs(given)) for name, given in globs.items()},
+        "min_confidence": None if confidence is None else checked_confidence(confidence),
+        "min_severity": None if severity is None else checked_severity(severity),
+        "target_torch": None if torch is None else parse_version(torch),
+        "target_torchmetrics": None if torchmetrics is None else parse_version(torchmetrics),
+        **plain,
     }
 
 
@@ -286,10 +352,6 @@ def _paths(paths: Path | Iterable[Path]) -> list[str]:
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     return [os.fspath(path) for path in paths]
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else os.fspath(path)
 
 
 def _bytes(text: str | bytes) -> bytes:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.config import BadConfig, Settings, checked_selectors, load
+from torchperf_lint.config import BadConfig, Settings
 from torchperf_lint.engine import registry
 from torchperf_lint.engine.executors import PROCESSES, Unusable
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE
@@ -17,7 +18,8 @@ from torchperf_lint.engine.findings import Rate, Safety, Severity
 from torchperf_lint.engine.jobs import Action, Job, Result, broken, run_on
 from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.engine.project import check_paths, run_in_project
-from torchperf_lint.report import FOR_PEOPLE, FORMATS, Context, opening, paint, printable
+from torchperf_lint.options import STANDARD_INPUT, common_folder, settings_for
+from torchperf_lint.report import FOR_PEOPLE, FORMATS, MOST_IN_FULL, WITH_OVERVIEW, Context, opening, paint, printable
 from torchperf_lint.report.groups import grouped
 from torchperf_lint.report.progress import progress_bar
 from torchperf_lint.report.sources import unified_diff
@@ -25,13 +27,14 @@ from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TextIO
 
+    from torchperf_lint.adopt.sieve import Sieve
     from torchperf_lint.engine.findings import Diagnostic
     from torchperf_lint.report import Described
 
-STANDARD_INPUT = "-"
+    _Judge = Callable[[Action, Callable[[str], bool], Mapping[str, frozenset[tuple[str, int]]]], list[Result]]
 
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 
@@ -44,6 +47,10 @@ def run(options: argparse.Namespace) -> int:
         return complain(str(error.failure))
     except registry.UnknownSelector as error:
         return complain(f"torchperf-lint: error: {error}")
+    if options.show_settings or options.show_files:
+        from torchperf_lint.shown import show
+
+        return show(options, settings)
     if options.output_file is not None:
         from torchperf_lint.engine.replacing import prepare_output
 
@@ -51,19 +58,123 @@ def run(options: argparse.Namespace) -> int:
             prepare_output(options.output_file)
         except (OSError, ValueError) as error:
             return _complain_of_output(options.output_file, error)
-    if STANDARD_INPUT not in options.paths:
-        try:
-            results = _results(options, settings)
-        except Unusable as error:
-            return complain(f"torchperf-lint: error: {error}")
-        return _finish(results, options, sys.stdout)
-    if len(options.paths) > 1:
+    reads_input = STANDARD_INPUT in options.paths
+    if reads_input and len(options.paths) > 1:
         return complain("torchperf-lint: error: `-` cannot stand beside other paths")
-    if sys.stdin is None:  # closed by the parent process
+    if reads_input and sys.stdin is None:  # closed by the parent process
         return complain(f"{STANDARD_INPUT}: error: cannot be read: standard input is closed")
-    result = _result_of_input(options, settings)
+    if not _sifts(options, settings):
+        return _run(options, settings, None)
+    from torchperf_lint.adopt.baseline import BadBaseline
+    from torchperf_lint.adopt.changed import NoChanges
+    from torchperf_lint.adopt.sieve import sieve_for
+
+    try:
+        sieve = sieve_for(settings, options.changed_since, common_folder(options), writes=options.write_baseline)
+        return _run(options, settings, sieve)
+    except BadBaseline as error:
+        return complain(str(error.failure))
+    except NoChanges as error:
+        return complain(f"torchperf-lint: error: {error}")
+
+
+def _sifts(options: argparse.Namespace, settings: Settings) -> bool:
+    """Whether findings may be taken out of the results."""
+    return (
+        settings.baseline is not None
+        or options.changed_since is not None
+        or settings.min_severity is not Severity.NOTE
+        or options.write_baseline
+    )
+
+
+def _run(options: argparse.Namespace, settings: Settings, sieve: Sieve | None) -> int:
+    """Judge, take out what does not count, and do with the rest what the options say."""
+    action = _action(options)
+    judge = _judge_of_input(options, settings) if STANDARD_INPUT in options.paths else _judge(options, settings)
+    known, stale = 0, ""
+    try:
+        results = judge(action if sieve is None else Action.CHECK, sieve.wants if sieve is not None else _any, {})
+        if sieve is not None and options.write_baseline:
+            return _write_baseline(results, sieve, options)
+        if sieve is not None:
+            sifted = sieve.sift(results)
+            known, stale = sifted.known, sieve.told_of(sifted.stale)
+            found, results = results, sifted.results
+            if action is not Action.CHECK:
+                reads_input = STANDARD_INPUT in options.paths  # then its text is printed in any case
+                results = repaired(found, results, functools.partial(judge, action), always=reads_input)
+    except Unusable as error:
+        return complain(f"torchperf-lint: error: {error}")
+    if options.add_noqa:
+        return _add_noqa(results, options)
     # As in any filter, the fixed text goes to stdout and the report elsewhere.
-    return _finish([result], options, sys.stderr if _action(options) is Action.FIX else sys.stdout)
+    filters = STANDARD_INPUT in options.paths and action is Action.FIX
+    status = _finish(results, options, settings, sys.stderr if filters else sys.stdout, known)
+    if stale and not options.quiet:
+        print(f"warning: {stale}", file=sys.stderr)
+    return status
+
+
+def _any(path: str) -> bool:
+    return True
+
+
+def repaired(
+    found: Sequence[Result],
+    sifted: Sequence[Result],
+    judge: Callable[[Callable[[str], bool], Mapping[str, frozenset[tuple[str, int]]]], list[Result]],
+    *,
+    always: bool = False,
+) -> list[Result]:
+    """The results after the fixes of the findings that count; the others are spared.
+
+    `judge` takes what files are wanted, and what is spared in each; `always` asks it about files without fixes, too.
+    """
+    spared = {}
+    for before, after in zip(found, sifted, strict=True):
+        counting = set(after.report.diagnostics)
+        if always or any(each.fix is not None for each in counting):
+            left_out = (each for each in before.report.diagnostics if each not in counting)
+            spared[after.path] = frozenset((each.code, each.start) for each in left_out)
+    again = {each.path: each for each in judge(spared.__contains__, spared)} if spared else {}
+    return [again.get(each.path, each) for each in sifted]
+
+
+def _write_baseline(results: Sequence[Result], sieve: Sieve, options: argparse.Namespace) -> int:
+    """Write the findings into the baseline; return the exit status."""
+    baseline = sieve.written(results)
+    baseline.write()
+    if not options.quiet:
+        print(f"Wrote {_counted(len(baseline))} to {printable(baseline.path)}.", file=sys.stderr)
+    failures = [result.report.failure for result in results if result.report.failure is not None]
+    for failure in failures:
+        complain(str(failure))
+    return FAILED if failures else CLEAN
+
+
+def _add_noqa(results: Sequence[Result], options: argparse.Namespace) -> int:
+    """Silence the findings by comments; return the exit status."""
+    from torchperf_lint.adopt.noqa import add_noqa
+
+    silenced = add_noqa(results)
+    if not options.quiet:
+        files = f"{silenced.files} file{'' if silenced.files == 1 else 's'}"
+        print(f"Silenced {_counted(silenced.findings)} by `# noqa` in {files}.", file=sys.stderr)
+    for each in silenced.left:
+        unused = each.code == registry.UNUSED_SUPPRESSION
+        why = "`--fix` takes the comment out" if unused else "no row of its statement takes a comment"
+        print(f"{opening(each.path)}:{each.row}: warning: {each.code} is not silenced: {why}", file=sys.stderr)
+    for path, count in silenced.notebooks.items():
+        verb = "is" if count == 1 else "are"
+        told = f"{_counted(count)} {verb} not silenced: no comments are written into notebooks"
+        print(f"{opening(path)}: warning: {told}", file=sys.stderr)
+    failures = [result.report.failure for result in results if result.report.failure is not None]
+    for failure in (*failures, *silenced.failures):
+        complain(str(failure))
+    if failures or silenced.failures:
+        return FAILED
+    return FINDINGS if (silenced.left or silenced.notebooks) and not options.exit_zero else CLEAN
 
 
 def _action(options: argparse.Namespace) -> Action:
@@ -72,54 +183,77 @@ def _action(options: argparse.Namespace) -> Action:
     return Action.FIX if options.fix else Action.CHECK
 
 
-def _results(options: argparse.Namespace, settings: Settings) -> list[Result]:
-    with progress_bar(sys.stderr) if not options.quiet else contextlib.nullcontext() as progress:
-        results = list(
-            check_paths(
-                options.paths,
-                settings.rules_for,
-                settings.target,
-                settings.hints,
-                reports_unused=settings.reports_unused_in,
-                action=_action(options),
-                unsafe=options.unsafe_fixes,
-                exclude=_excluded(settings),
-                root=settings.root,
-                cache=_cache(options),
-                jobs=options.jobs,
-                executor=options.executor or PROCESSES,
-                progress=progress,
-                own_versions=not options.isolated,
-                least=settings.min_confidence,
+def _judge(options: argparse.Namespace, settings: Settings) -> _Judge:
+    """What judges the files of the run: those that are wanted, sparing the findings that it is given by file."""
+
+    def judged(
+        action: Action, wanted: Callable[[str], bool], spared: Mapping[str, frozenset[tuple[str, int]]]
+    ) -> list[Result]:
+        bar = contextlib.nullcontext() if options.quiet else progress_bar(sys.stderr, colour=not options.no_color)
+        with bar as progress:
+            results = list(
+                check_paths(
+                    options.paths,
+                    settings.rules_for,
+                    settings.target,
+                    settings.hints,
+                    reports_unused=settings.reports_unused_in,
+                    action=action,
+                    unsafe=options.unsafe_fixes,
+                    exclude=excluded(settings),
+                    root=settings.root,
+                    cache=_cache(options),
+                    jobs=options.jobs,
+                    executor=options.executor or PROCESSES,
+                    progress=progress,
+                    own_versions=not options.isolated,
+                    least=settings.min_confidence,
+                    wanted=wanted,
+                    spared=spared,
+                )
             )
-        )
-    if not results:
-        print(f"warning: there are no Python files in {', '.join(map(printable, options.paths))}", file=sys.stderr)
-    return results
+        if not results and wanted is _any:
+            warn_of_no_files(options.paths)
+        return results
+
+    return judged
 
 
-def _result_of_input(options: argparse.Namespace, settings: Settings) -> Result:
+def warn_of_no_files(paths: Sequence[str]) -> None:
+    """Say that there is nothing to lint."""
+    print(f"warning: there are no Python files in {', '.join(map(printable, paths))}", file=sys.stderr)
+
+
+def _judge_of_input(options: argparse.Namespace, settings: Settings) -> _Judge:
+    """The same for standard input, which is read here; a fixed text is written to stdout."""
     path = options.stdin_filename or STANDARD_INPUT
     codes = tuple(rule.code for rule in settings.rules_for(path))
-    action, unused = _action(options), settings.reports_unused_in(path)
+    unused = settings.reports_unused_in(path)
     own_versions = not options.isolated and options.stdin_filename is not None
-    asked = (action, options.unsafe_fixes, unused, own_versions, settings.min_confidence)
-    job = Job(path, codes, settings.target, settings.hints, *asked)
     data = sys.stdin.buffer.read()
-    try:
-        if options.stdin_filename is None:  # it may belong to any project
-            result = run_on(job, data)
-        else:
-            result = run_in_project(job, data, _cache(options))
-    except Exception as error:
-        result = broken(job, error)
-    if action is Action.FIX:
-        sys.stdout.buffer.write(result.data if result.applied else data)
-        sys.stdout.buffer.flush()
-    return result
+
+    def judged(
+        action: Action, wanted: Callable[[str], bool], spared: Mapping[str, frozenset[tuple[str, int]]]
+    ) -> list[Result]:
+        asked = (action, options.unsafe_fixes, unused, own_versions, settings.min_confidence)
+        job = Job(path, codes, settings.target, settings.hints, *asked, spared.get(path, frozenset()))
+        try:
+            if options.stdin_filename is None:  # it may belong to any project
+                result = run_on(job, data)
+            else:
+                result = run_in_project(job, data, _cache(options))
+        except Exception as error:
+            result = broken(job, error)
+        if action is Action.FIX:
+            sys.stdout.buffer.write(result.data if result.applied else data)
+            sys.stdout.buffer.flush()
+        return [result]
+
+    return judged
 
 
-def _excluded(settings: Settings) -> tuple[str, ...]:
+def excluded(settings: Settings) -> tuple[str, ...]:
+    """The globs of what is left out."""
     exclude = DEFAULT_EXCLUDE if settings.exclude is None else settings.exclude
     return (*exclude, *settings.extend_exclude)
 
@@ -130,19 +264,24 @@ def _cache(options: argparse.Namespace) -> str | None:
     return CACHE_FOLDER if options.cache_dir is None else os.path.abspath(options.cache_dir)
 
 
-def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO) -> int:
-    """Print the results' report, or write it where the options say; return the exit status."""
+def _finish(results: Sequence[Result], options: argparse.Namespace, settings: Settings, out: TextIO, known: int) -> int:
+    """Print the results' report, or write it where the options say; return the exit status.
+
+    `known` is the number of findings that the baseline holds.
+    """
     into_file = options.output_file is not None
     out = io.StringIO() if into_file else out
     parts = _in_cells(results)
     texts = {part.path: part.data for part in parts}
     failures = [result.report.failure for result in results if result.report.failure is not None]
     colour = not into_file and colours_on(out, options)
-    context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described)
+    width = None if into_file else _width(out)
+    context = Context(texts.__getitem__, colour, options.unsafe_fixes, failures, described, width, _again(options))
     outcome = Outcome(
         [found for part in parts for found in part.report.diagnostics],
         sum(len(result.applied) for result in results),
         len(failures),
+        known,
     )
     changed = [result for result in results if result.data != result.before]
     if options.diff:
@@ -164,8 +303,12 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, out: TextIO)
         complain(str(failure))
     if failures or unwritten:
         return FAILED
-    found = changed if options.diff else outcome.diagnostics
-    return FINDINGS if found and not options.exit_zero else CLEAN
+    if options.exit_zero:
+        return CLEAN
+    if options.diff or (options.exit_non_zero_on_fix and changed):
+        return FINDINGS if changed else CLEAN
+    counting = any(Severity(each.severity).satisfies(settings.fail_on) for each in outcome.diagnostics)
+    return FINDINGS if counting else CLEAN
 
 
 def _in_cells(results: Sequence[Result]) -> Sequence[Result]:
@@ -210,48 +353,39 @@ def complain(line: str) -> int:
     return FAILED
 
 
-def settings_for(options: argparse.Namespace) -> Settings:
-    """The configuration with the command line's options applied; raise BadConfig or registry.UnknownSelector."""
-    settings = Settings() if options.isolated else load(_common_folder(options), options.config)
-    given = (
-        None if options.select is None else checked_selectors(options.select),
-        checked_selectors(options.ignore),
-        checked_selectors(options.extend_select),
-    )
-    return settings.with_selectors(*given)._replace(
-        extend_exclude=(*settings.extend_exclude, *options.exclude),
-        target_torch=options.target_torch or settings.target_torch,
-        target_torchmetrics=options.target_torchmetrics or settings.target_torchmetrics,
-        min_confidence=options.min_confidence or settings.min_confidence,
-    )
-
-
-def _common_folder(options: argparse.Namespace) -> str:
-    """The innermost folder that contains all linted paths, whatever their order."""
-    paths: list[str] = options.paths
-    if paths == [STANDARD_INPUT]:
-        paths = [options.stdin_filename or "."]
-    try:
-        return os.path.commonpath([os.path.abspath(path) for path in paths])
-    except ValueError:  # different drives
-        return "."
-
-
 class Outcome(NamedTuple):
-    """The remaining findings, sorted by path, and the numbers of fixed findings and of unchecked files."""
+    """The remaining findings, sorted by path, and the numbers of fixed and of known ones, and of unchecked files."""
 
     diagnostics: list[Diagnostic]
     fixed: int = 0
     unchecked: int = 0
+    known: int = 0
 
 
 def report(outcome: Outcome, options: argparse.Namespace, context: Context, out: TextIO) -> None:
     """Print the findings, or their statistics, and a summary."""
-    for line in _renderer(options)(outcome.diagnostics, context):
+    for line in _lines(outcome, options, context):
         print(line, file=out)
-    if not options.quiet and options.output_format in FOR_PEOPLE:
-        for line in summary(outcome, context):
-            print(line, file=out)
+
+
+def _lines(outcome: Outcome, options: argparse.Namespace, context: Context) -> Iterator[str]:
+    found, name = outcome.diagnostics, options.output_format
+    render = _renderer(options)
+    if name == "summary" and not options.statistics:
+        if not options.quiet:
+            yield from totals(outcome)
+        yield from render(found, context)
+        return
+    yield from render(found, context)
+    if options.quiet or name not in FOR_PEOPLE:
+        return
+    yield from totals(outcome)
+    if name in WITH_OVERVIEW and not options.statistics and len(found) > MOST_IN_FULL:
+        from torchperf_lint.report import overview
+
+        yield from overview.render(found, context)
+    else:
+        yield from fixable(outcome, context)
 
 
 def _renderer(options: argparse.Namespace) -> Callable[[Iterable[Diagnostic], Context], Iterator[str]]:
@@ -288,27 +422,32 @@ def described(code: str) -> Described | None:
     return Described(page.summary.rstrip("."), about, text, category, severity.value, default)
 
 
-def summary(outcome: Outcome, context: Context) -> Iterator[str]:
-    """The number of findings, and how many of the remaining ones a fix would repair."""
+def totals(outcome: Outcome) -> Iterator[str]:
+    """The number of findings, and how often their costs are paid."""
     remaining = len(outcome.diagnostics)
     total = remaining + outcome.fixed
+    beside = f" besides {outcome.known} of the baseline" if outcome.known else ""
     if not total:
         files = f"{outcome.unchecked} file{'' if outcome.unchecked == 1 else 's'}"
-        yield f"No findings; {files} could not be checked." if outcome.unchecked else "No findings."
+        yield f"No findings{beside}; {files} could not be checked." if outcome.unchecked else f"No findings{beside}."
         return
     split = f" ({outcome.fixed} fixed, {remaining} remaining)" if outcome.fixed else ""
     places = len(grouped(outcome.diagnostics))
     where = f" at {places} place{'' if places == 1 else 's'}" if places < remaining else ""
-    yield f"Found {_counted(total)}{split}{where}."
+    yield f"Found {_counted(total)}{split}{where}{beside}."
     rates = Counter(each.cost.rate for each in outcome.diagnostics if each.cost is not None)
     if len(rates) > 1:
         yield f"{', '.join(f'{rates[rate]} {rate.value}' for rate in Rate if rate in rates)}."
-    fixable = sum(map(context.fixable, outcome.diagnostics))
+
+
+def fixable(outcome: Outcome, context: Context) -> Iterator[str]:
+    """How many of the remaining findings a fix would repair."""
+    count = sum(map(context.fixable, outcome.diagnostics))
     unsafe = sum(1 for each in outcome.diagnostics if each.fix and each.fix.safety is Safety.UNSAFE)
     hidden = 0 if context.unsafe else unsafe
-    if fixable:
+    if count:
         more = f" ({hidden} more with `--unsafe-fixes`)" if hidden else ""
-        yield f"[*] {fixable} fixable with `--fix`{more}."
+        yield f"[*] {count} fixable with `--fix`{more}."
     elif hidden:
         yield f"{hidden} fixable with `--fix --unsafe-fixes`."
 
@@ -324,3 +463,21 @@ def colours_on(stream: TextIO, options: argparse.Namespace) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _width(stream: TextIO) -> int | None:
+    """The columns of a terminal; None where the stream is none."""
+    if not stream.isatty():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
+
+
+def _again(options: argparse.Namespace) -> list[str] | None:
+    """The arguments that would check the same again; None where that was standard input."""
+    if STANDARD_INPUT in options.paths:
+        return None
+    from torchperf_lint.report.commands import what_is_checked
+
+    return what_is_checked(options.given)

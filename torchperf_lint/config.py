@@ -1,4 +1,4 @@
-"""Configuration: the table `[tool.torchperf-lint]` of pyproject.toml as frozen Settings."""
+"""Configuration: the table `[tool.torchperf-lint]` of pyproject.toml, or a file of our own, as frozen Settings."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torchperf_lint.config_keys import BAD_VALUES, KEYS
 from torchperf_lint.engine import registry
-from torchperf_lint.engine.findings import BadConfidence, Confidence, Failure, checked_confidence
-from torchperf_lint.engine.globs import BadGlob, can_match, matcher
-from torchperf_lint.knowledge.hints import BadName, Hints, checked_names
-from torchperf_lint.knowledge.versions import BadVersion, Target, Version, parse_version
+from torchperf_lint.engine.findings import Confidence, Failure, Severity
+from torchperf_lint.engine.globs import matcher
+from torchperf_lint.knowledge.hints import Hints
+from torchperf_lint.knowledge.versions import Target, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from torchperf_lint.engine.declare import Rule
 
 TABLE = "torchperf-lint"
+
+OWN_FILES = (".torchperf-lint.toml", "torchperf-lint.toml")
+"""Names of files that hold nothing but our keys, the first to count first."""
+
+PROJECT_FILE = "pyproject.toml"
 
 _LIKE_OURS = re.compile(rb"(?i)torchperf[-_]?lint")
 """Names of tables that are probably meant for us."""
@@ -34,9 +40,13 @@ class BadConfig(ValueError):
 
 
 class Settings(NamedTuple):
-    """Everything that configuration and command line decide. Globs are `.gitignore` lines relative to `root`."""
+    """Everything that configuration and command line decide. Globs are `.gitignore` lines relative to `root`.
+
+    `source` is the file that they were read from; None: no file.
+    """
 
     root: str = "."
+    source: str | None = None
     select: tuple[str, ...] | None = None  # None: the default rules
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
@@ -48,6 +58,9 @@ class Settings(NamedTuple):
     hot_functions: tuple[str, ...] = ()
     loader_names: tuple[str, ...] = ()
     min_confidence: Confidence = Confidence.LIKELY
+    min_severity: Severity = Severity.NOTE
+    fail_on: Severity = Severity.NOTE
+    baseline: str | None = None  # absolute, or as the command line names it
 
     @property
     def target(self) -> Target:
@@ -117,40 +130,79 @@ def _glob_matcher(glob: str) -> Any:
 
 
 def load(start: str, config: str | None = None) -> Settings:
-    """The settings of `config`, or else of the nearest pyproject.toml above `start` that has our table.
+    """The settings of `config`, or else of the nearest file above `start` that is ours or has our table.
 
-    `start` is a file or folder, and need not exist. Raise BadConfig when the configuration cannot be read, is not
-    TOML, or has unknown contents.
+    In one folder `.torchperf-lint.toml` goes before `torchperf-lint.toml`, and that before pyproject.toml. `start` is a
+    file or folder, and need not exist. Raise BadConfig when the configuration cannot be read, is not TOML, or has
+    unknown contents.
     """
     if config is not None:
-        table = _read_table(config)
-        if table is None:
-            raise BadConfig(config, f"there is no table [tool.{TABLE}] in it")
-        return _settings(config, table)
+        return _settings(config, *_table_named(config))
     folder, above = os.path.abspath(start), ""
     while folder != above:
-        candidate = os.path.join(folder, "pyproject.toml")
-        table = _read_table(candidate) if os.path.isfile(candidate) else None
-        if table is not None:
-            return _settings(candidate, table)
+        for name in (*OWN_FILES, PROJECT_FILE):
+            candidate = os.path.join(folder, name)
+            if not os.path.isfile(candidate):
+                continue
+            table = _read_table(candidate) if name == PROJECT_FILE else _read_own(candidate)
+            if table is not None:
+                return _settings(candidate, table, name != PROJECT_FILE)
         folder, above = os.path.dirname(folder), folder
     return Settings()
 
 
+def _table_named(path: str) -> tuple[dict[str, Any], bool]:
+    """The table of a file that the user names, and whether the file is our own: by its content, if not by its name."""
+    name = os.path.basename(path)
+    if name in OWN_FILES:
+        return _read_own(path), True
+    table = _read_table(path)
+    if table is not None:
+        return table, False
+    if name != PROJECT_FILE and "tool" not in _document(path, _bytes_of(path)):
+        return _read_own(path), True
+    raise BadConfig(path, f"there is no table [tool.{TABLE}] in it")
+
+
+def _read_own(path: str) -> dict[str, Any]:
+    """The keys of a file of our own, where they stand at the top."""
+    document = _document(path, _bytes_of(path))
+    for name in ("tool", TABLE):
+        if name in document:
+            raise BadConfig(path, f"has a table [{name}]; in a file of our own the keys stand at the top, without one")
+    return document
+
+
 def _read_table(path: str) -> dict[str, Any] | None:
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise BadConfig(path, f"cannot be read: {error.strerror}") from None
+    """Our table in a file that other tools share; None if it has none."""
+    data = _bytes_of(path)
     if not _LIKE_OURS.search(data):  # most projects: spares the import of a TOML parser
         return None
+    document = _document(path, data)
+    tool = document.get("tool", {})
+    tools = tool if isinstance(tool, dict) else {}
+    _refuse_mistaken(path, document, tools)
+    table = tools.get(TABLE)
+    if table is not None and not isinstance(table, dict):
+        raise BadConfig(path, f"[tool.{TABLE}] must be a table")
+    return table
+
+
+def _bytes_of(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise BadConfig(path, f"cannot be read: {error.strerror}") from None
+
+
+def _document(path: str, data: bytes) -> dict[str, Any]:
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        document = tomllib.loads(data.decode())
+        document: dict[str, Any] = tomllib.loads(data.decode())
     except UnicodeDecodeError as error:
         raise BadConfig(path, "is not UTF-8", data.count(b"\n", 0, error.start) + 1) from None
     except tomllib.TOMLDecodeError as error:
@@ -162,13 +214,7 @@ def _read_table(path: str) -> dict[str, Any] | None:
         raise BadConfig(path, f"cannot be read: {error}") from None
     except RecursionError:
         raise BadConfig(path, "is too deeply nested to read") from None
-    tool = document.get("tool", {})
-    tools = tool if isinstance(tool, dict) else {}
-    _refuse_mistaken(path, document, tools)
-    table = tools.get(TABLE)
-    if table is not None and not isinstance(table, dict):
-        raise BadConfig(path, f"[tool.{TABLE}] must be a table")
-    return table
+    return document
 
 
 def _refuse_mistaken(path: str, document: dict[str, Any], tools: dict[str, Any]) -> None:
@@ -179,92 +225,21 @@ def _refuse_mistaken(path: str, document: dict[str, Any], tools: dict[str, Any])
             raise BadConfig(path, f"[{name}] is no table of ours; the nearest is [tool.{TABLE}]")
 
 
-def _settings(path: str, table: dict[str, Any]) -> Settings:
+def _settings(path: str, table: dict[str, Any], is_own: bool) -> Settings:
     values: dict[str, Any] = {}
-    for key, value in table.items():
-        reader = _READERS.get(key)
-        if reader is None:
+    where = "" if is_own else f"[tool.{TABLE}] "
+    for name, value in table.items():
+        key = KEYS.get(name)
+        if key is None:
             from difflib import get_close_matches
 
-            near = get_close_matches(key, _READERS, n=1, cutoff=0.0)
-            raise BadConfig(path, f"[tool.{TABLE}] has no key `{key}`; the nearest is `{near[0]}`")
+            near = get_close_matches(name, KEYS, n=1, cutoff=0.0)
+            raise BadConfig(path, f"{where}has no key `{name}`; the nearest is `{near[0]}`")
         try:
-            values[key.replace("-", "_")] = reader(value)
-        except (_WrongType, BadConfidence, BadGlob, BadName, BadVersion, registry.UnknownSelector) as error:
-            raise BadConfig(path, f"[tool.{TABLE}] `{key}`: {error}") from None
-    return Settings(root=os.path.dirname(os.path.abspath(path)), **values)
-
-
-class _WrongType(ValueError):
-    pass
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise _WrongType(f"must be a list of strings, not {_toml_name(value)}")
-    return tuple(value)
-
-
-def _selectors(value: Any) -> tuple[str, ...]:
-    return checked_selectors(_texts(value))
-
-
-def _globs(value: Any) -> tuple[str, ...]:
-    return checked_globs(_texts(value))
-
-
-def checked_globs(globs: Iterable[str]) -> tuple[str, ...]:
-    """The globs unchanged; raise BadGlob for the first that no path can match."""
-    checked = tuple(globs)
-    for glob in checked:
-        # Plain names are valid globs; checking them here spares the import of pathspec.
-        if not re.fullmatch(r"[\w.-]+", glob) and not can_match(glob):
-            raise BadGlob(f"`{glob}` is not a glob as in a .gitignore")
-    return checked
-
-
-def _ignores_by_file(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    if not isinstance(value, dict):
-        raise _WrongType(f"must be a table of globs and lists of selectors, not {_toml_name(value)}")
-    for glob in checked_globs(value):
-        if glob.startswith("!"):
-            raise BadGlob(f"`{glob}` takes no file in: a glob here stands by itself")
-    return tuple((glob, _selectors(selectors)) for glob, selectors in value.items())
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return checked_names(_texts(value))
-
-
-def _version(value: Any) -> Version:
-    if not isinstance(value, str):
-        raise _WrongType(f"must be a string such as '2.4', not {_toml_name(value)}")
-    return parse_version(value)
-
-
-def checked_selectors(selectors: Iterable[str]) -> tuple[str, ...]:
-    """The selectors unchanged; raise registry.UnknownSelector for the first that names no rule."""
-    checked = tuple(selectors)
-    for selector in checked:
-        registry.check_selector(selector)
-    return checked
-
-
-def _toml_name(value: Any) -> str:
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", dict: "a table"}
-    return names.get(type(value), "a list of other things" if isinstance(value, list) else "a date")
-
-
-_READERS = {
-    "select": _selectors,
-    "ignore": _selectors,
-    "extend-select": _selectors,
-    "per-file-ignores": _ignores_by_file,
-    "exclude": _globs,
-    "extend-exclude": _globs,
-    "target-torch": _version,
-    "target-torchmetrics": _version,
-    "hot-functions": _names,
-    "loader-names": _names,
-    "min-confidence": checked_confidence,
-}
+            values[key.field] = key.read(value)
+        except BAD_VALUES as error:
+            raise BadConfig(path, f"{where}`{name}`: {error}") from None
+    folder = os.path.dirname(os.path.abspath(path))
+    if "baseline" in values:
+        values["baseline"] = os.path.join(folder, values["baseline"])
+    return Settings(root=folder, source=os.path.abspath(path), **values)

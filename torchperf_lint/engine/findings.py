@@ -51,6 +51,23 @@ class Severity(enum.Enum):
         """The milder of the two."""
         return self if self.rank >= other.rank else other
 
+    def satisfies(self, least: Severity) -> bool:
+        """Whether it is at least as severe as `least`."""
+        return self.rank <= least.rank
+
+
+class BadSeverity(ValueError):
+    """What a user gives is no severity."""
+
+
+def checked_severity(level: object) -> Severity:
+    """The severity of that name; raise BadSeverity for anything else."""
+    names = [each.value for each in Severity]
+    if level not in names:
+        *first, last = (f"`{name}`" for name in names)
+        raise BadSeverity(f"`{level}` is not {', '.join(first)} or {last}")
+    return Severity(level)
+
 
 class Rate(enum.Enum):
     """How often a cost is paid, the costliest first."""

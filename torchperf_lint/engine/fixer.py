@@ -52,13 +52,17 @@ class FixReport(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The file after some passes, and the code and place of the findings whose fixes were withdrawn."""
+    """The file after some passes.
+
+    `barred` has the code and place of the findings whose fixes were withdrawn, `spared` of those to leave alone.
+    """
 
     data: bytes
     report: FileReport
     applied: tuple[Applied, ...] = ()
     withdrawn: tuple[Withdrawn, ...] = ()
     barred: frozenset[tuple[str, int]] = frozenset()
+    spared: frozenset[tuple[str, int]] = frozenset()
 
 
 def fix_source(
@@ -74,13 +78,14 @@ def fix_source(
     report_unused: bool = True,
     least: Confidence = Confidence.LIKELY,
     line_length: int = STANDARD_LENGTH,
+    spared: frozenset[tuple[str, int]] = frozenset(),
 ) -> FixReport:
     """Fix the bytes of one file; never raises because of the file's content.
 
     SAFE fixes are applied and, with `unsafe`, UNSAFE ones; SHOWN ones never. A fix is withdrawn, and reported as
     such, if its result does not parse or does not reduce its rule's findings. Where the passes do not converge,
     the state with the fewest findings is returned. The fixes are laid out for lines of `line_length` columns.
-    `least` is as for `check_source`.
+    `least` is as for `check_source`. `spared` has the code and start of findings that are neither fixed nor reported.
     """
 
     def check(text: bytes) -> FileReport:
@@ -95,10 +100,10 @@ def fix_source(
 
     def finished(state: _State) -> FixReport:
         remaining = tried(_remaining(state), state.data)
-        unfixed = remaining if state.data == data else tried(first.report, data)
+        unfixed = remaining if state.data == data else tried(_remaining(first), data)
         return FixReport(state.data, state.applied, state.withdrawn, remaining, unfixed)
 
-    best = state = first = _State(data, check(data))
+    best = state = first = _State(data, check(data), spared=spared)
     for _ in range(MOST_PASSES):
         wanted = _wanted(state, unsafe)
         if not wanted:
@@ -115,10 +120,11 @@ def fix_source(
 
 
 def _remaining(state: _State) -> FileReport:
-    """The final report, without the fixes that were withdrawn."""
+    """The final report, without the fixes that were withdrawn and without what is spared."""
     left = (
         each._replace(fix=None) if (each.code, each.start) in state.barred else each
         for each in state.report.diagnostics
+        if (each.code, each.start) not in state.spared
     )
     return state.report._replace(diagnostics=tuple(left))
 
@@ -129,7 +135,9 @@ def _wanted(state: _State, unsafe: bool) -> list[Diagnostic]:
     return [
         each
         for each in state.report.diagnostics
-        if each.fix is not None and each.fix.safety.rank <= worst.rank and (each.code, each.start) not in state.barred
+        if each.fix is not None
+        and each.fix.safety.rank <= worst.rank
+        and (each.code, each.start) not in state.barred | state.spared
     ]
 
 
@@ -164,7 +172,7 @@ def _one_pass(
         report,
         (*state.applied, *(Applied(each.code, each.fix.message) for each in accepted if each.fix)),
         state.withdrawn,
-        frozenset((code, moved(start, edits)) for code, start in state.barred),
+        *(frozenset((code, moved(start, edits)) for code, start in each) for each in (state.barred, state.spared)),
     )
 
 

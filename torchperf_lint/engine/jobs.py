@@ -45,7 +45,7 @@ class Job(NamedTuple):
     """One file and what to do with it: plain data that crosses processes, with rules named by their codes.
 
     `own_versions`: versions that `target` leaves open, and the length of lines, are looked up in the project's own
-    files.
+    files. `spared`: findings, by code and start, that FIX and TRY neither fix nor report.
     """
 
     path: str
@@ -57,6 +57,7 @@ class Job(NamedTuple):
     report_unused: bool = True
     own_versions: bool = True
     least: Confidence = Confidence.LIKELY
+    spared: frozenset[tuple[str, int]] = frozenset()
 
 
 class Result(NamedTuple):
@@ -171,7 +172,12 @@ def run_on_python(
     fixed = None
     try:
         fixed = fix_source(
-            *subject, program=program, report_unused=job.report_unused, least=job.least, line_length=length()
+            *subject,
+            program=program,
+            report_unused=job.report_unused,
+            least=job.least,
+            line_length=length(),
+            spared=job.spared,
         )
     finally:
         if program is not None and (fixed is None or fixed.applied or fixed.withdrawn):

@@ -66,6 +66,8 @@ def run_on_notebook(
     if after is None:  # a fix has taken away what tells the cells apart
         plain = job._replace(action=Action.CHECK)
         result, after = run_on_python(plain, notebook.program, seen, None, complete, line_length), data
+        left = tuple(each for each in result.report.diagnostics if (each.code, each.start) not in job.spared)
+        result = result._replace(report=result.report._replace(diagnostics=left))
     if seen is not None and result.data:
         around().forget()
     present = notebook if after == data else Notebook(job.path, after)
@@ -102,6 +104,11 @@ def _writable(report: FileReport, notebook: Notebook) -> FileReport:
         return found._replace(fix=None, no_fix=NoFix.WITHDRAWN.identifier)
 
     return report._replace(diagnostics=tuple(map(checked, report.diagnostics)))
+
+
+def rows_of(path: str, data: bytes) -> bytes:
+    """The texts of the cells of a notebook that has a report, in the rows that the report refers to."""
+    return Notebook(path, data).rows
 
 
 # -- places for users --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from torchperf_lint.engine.runner import FileReport
 from torchperf_lint.syntax.identity import digest_of, keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.executors import Workers
@@ -45,6 +45,8 @@ def check_paths(
     progress: Callable[[int, int], None] | None = None,
     own_versions: bool = True,
     least: Confidence = Confidence.LIKELY,
+    wanted: Callable[[str], bool] = lambda path: True,
+    spared: Mapping[str, frozenset[tuple[str, int]]] | None = None,
 ) -> Iterator[Result]:
     """Yield the result of every file under `paths`, sorted by path, the same for any number of `jobs`.
 
@@ -52,7 +54,8 @@ def check_paths(
     checked. `rules_for` and `reports_unused` (whether TPL001 is on) are called per file, in this process. `exclude` and
     `root` are as for `files.discover`, `cache` as for `gather`. `jobs` None uses one process per available core, if
     `executor` (see `checked_executor`) starts processes. `progress` is called with the number of checked files and
-    their total. An unreadable file gives a result with a failure. `own_versions` and `least` are as in Job. Raise
+    their total. An unreadable file gives a result with a failure. `own_versions` and `least` are as in Job. Only
+    files that are `wanted` get a result, judged as parts of the same project. `spared` has `Job.spared` by path. Raise
     `Unusable` where the executor fails, before anything is written.
     """
     requirements.cache_clear()
@@ -61,21 +64,25 @@ def check_paths(
     for folder in found.leftovers:
         remove_leftover(folder)
     work = [
-        Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions, least)
+        Job(path, codes, target, hints, action, unsafe, reports_unused(path), own_versions, least, held)
         for path in found.files
+        if wanted(path)
         for codes in [tuple(rule.code for rule in rules_for(path))]
+        for held in [spared.get(path, frozenset()) if spared else frozenset()]
     ]
     workers = workers_of(executor, jobs)
     snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers))
     if cache is not None and action is Action.CHECK and work:
-        results = _with_kept(work, cache, snapshot, workers)
+        results = _with_kept(work, found.files, cache, snapshot, workers)
     else:
         results = workers.judged(work, snapshot)
     if progress is not None:
         results = _counted(results, len(work), progress)
     if action is Action.FIX:
         results = _written(results)
-    failures = sorted(found.failures, key=lambda failure: failure.path, reverse=True)
+    failures = sorted(
+        (each for each in found.failures if wanted(each.path)), key=lambda failure: failure.path, reverse=True
+    )
     with calm_collector(), contextlib.closing(workers), contextlib.closing(results) as stream:
         for result in stream:
             while failures and failures[-1].path < result.path:
@@ -104,10 +111,13 @@ def _gathered(paths: Sequence[str], hints: Hints, cache: str | None, workers: Wo
 
 
 def _with_kept(
-    work: Sequence[Job], cache: str, snapshot: Callable[[], Snapshot], workers: Workers
+    work: Sequence[Job], linted: Sequence[str], cache: str, snapshot: Callable[[], Snapshot], workers: Workers
 ) -> Generator[Result, None, None]:
-    """The results of the work; stored results that are still valid are not computed again."""
-    keys = keys_of(job.path for job in work)
+    """The results of the work; stored results that are still valid are not computed again.
+
+    `linted` has the paths of the project that the work is a part of.
+    """
+    keys = keys_of(linted)
     first = work[0]
     settings = repr((folder_left_out(keys), first.target, first.hints, first.own_versions))
     kept = Results(root_of(keys.values()), cache, settings)

@@ -122,6 +122,15 @@ class Suppressions:
                 return each.row, self._source.utf8[each.start : each.end].decode()
         return None
 
+    def codes_at(self, row: int) -> tuple[int, bytes] | None:
+        """Where a `# noqa` in this row takes another code, and the separator for it; None if it names no codes."""
+        for each in self._directives:
+            if each.kind is _Kind.NOQA and each.row == row and each.items:
+                first, *others = each.items
+                separator = self._source.utf8[first.end : others[0].start] if others else b", "
+                return each.items[-1].end, separator
+        return None
+
     def _matter_to(self, found: Sequence[Diagnostic], report_unused: bool) -> bool:
         """Whether the comments can affect the result: reading them costs more than parsing the file."""
         if b"ignore-file" in self._lowered or (report_unused and _OURS.search(self._lowered)):

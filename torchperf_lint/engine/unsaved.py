@@ -12,7 +12,7 @@ from torchperf_lint.engine.names import why_no_python
 from torchperf_lint.syntax.identity import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_lint.engine.jobs import Job, Result
     from torchperf_lint.engine.project_snapshot import Snapshot
@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 
 
 def run_with(
-    work: Sequence[Job], texts: Mapping[str, bytes], cache: str | None, *, in_project: bool = True
+    work: Sequence[Job],
+    texts: Mapping[str, bytes],
+    cache: str | None,
+    *,
+    in_project: bool = True,
+    wanted: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[Result]:
     """The results of the jobs in their order; `texts` are the bytes of some of their files, by path.
 
-    Without `in_project`, each is judged alone. `cache` is as for `gather`.
+    Without `in_project`, each is judged alone. Files that are not `wanted` get no result, and are there for the others.
+    `cache` is as for `gather`.
     """
     requirements.cache_clear()
     line_lengths.cache_clear()
@@ -38,6 +44,8 @@ def run_with(
         return with_texts(snapshot, by_key).program(lambda key: by_key[key] if key in by_key else read_file(key))
 
     for job in work:
+        if not wanted(job.path):
+            continue
         try:
             data = texts.get(job.path)
             if data is None:

@@ -49,7 +49,7 @@ Exit status: 0 no waits and no findings, 1 there are some, 2 the trace, or a fil
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return the exit status."""
-    options = _parser().parse_args(arguments)
+    options = command_parser().parse_args(arguments)
     name = "standard input" if options.trace == STANDARD_INPUT else options.trace
     if not os.path.isdir(options.root):
         return _complain(f"{options.root}: there is no such folder")
@@ -81,7 +81,8 @@ def main(arguments: Sequence[str]) -> int:
     return FOUND if summary.found or summary.not_seen else CLEAN
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
     parser = argparse.ArgumentParser(
         prog="torchperf-lint profile",
         description=_DESCRIPTION,

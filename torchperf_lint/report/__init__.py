@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 FORMATS = {
     "text": "text",
+    "full": "full",
+    "grouped": "by_path",
     "concise": "concise",
+    "summary": "overview",
     "json": "json",
     "json-lines": "json_lines",
     "github": "github",
@@ -22,11 +25,18 @@ FORMATS = {
     "junit": "junit",
     "checkstyle": "checkstyle",
     "sarif": "sarif",
+    "html": "html",
 }
 """The modules of the output formats, by the names that users give."""
 
-FOR_PEOPLE = ("text", "concise")
-"""Formats with a summary below the findings."""
+FOR_PEOPLE = ("text", "full", "grouped", "concise", "summary")
+"""Formats with the number of findings below them."""
+
+WITH_OVERVIEW = ("text", "full", "grouped")
+"""Formats with an overview below that, where there are more than MOST_IN_FULL findings."""
+
+MOST_IN_FULL = 20
+"""So many findings are a few screens of text; with more, `text` has one line for each."""
 
 COUNTABLE = (*FOR_PEOPLE, "json")
 """Formats that can also hold the number of findings per rule."""
@@ -54,6 +64,8 @@ class Context(NamedTuple):
     unsafe: bool = False  # whether --unsafe-fixes is given
     failures: Sequence[Failure] = ()  # the files that could not be checked
     describe: Callable[[str], Described | None] = lambda code: None  # a rule by its code
+    width: int | None = None  # the columns of the terminal; None where the output is none
+    again: Sequence[str] | None = None  # arguments that would check the same files; None: standard input was checked
 
     def fixable(self, diagnostic: Diagnostic) -> bool:
         """Whether `--fix` with the current options would fix it."""
@@ -62,7 +74,9 @@ class Context(NamedTuple):
         return diagnostic.fix.safety is Safety.SAFE or (self.unsafe and diagnostic.fix.safety is Safety.UNSAFE)
 
 
-_ANSI = {"bold": "1", "dim": "2", "red": "31", "green": "32", "cyan": "36", "blue": "34"}
+_ANSI = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "blue": "34"}
+
+_STYLES = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
 def paint(text: str, style: str, context: Context) -> str:
@@ -93,10 +107,20 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 _AZURE = re.compile(r"(?i)(##vso)(?=\[)")
 
 
-def headline(diagnostic: Diagnostic, context: Context, *, short: bool = False) -> str:
-    """`path:row:column: CODE [*] message`, `short` without the path; the star means that `--fix` would fix it."""
+def of_severity(text: str, severity: str, context: Context) -> str:
+    """`text` in the colour of a severity."""
+    return paint(text, _STYLES[severity], context)
+
+
+def headline(diagnostic: Diagnostic, context: Context, *, short: bool = False, severity: bool = False) -> str:
+    """`path:row:column: CODE [*] message`; the star means that `--fix` would fix it.
+
+    `short` leaves out the path; `severity` puts the finding's severity before the code.
+    """
     path = "" if short else f"{paint(opening(diagnostic.path), 'bold', context)}:"
     place = f"{path}{diagnostic.row}:{diagnostic.column}:"
+    if severity:
+        place += f" {of_severity(diagnostic.severity, diagnostic.severity, context)}"
     star = f" {paint('[*]', 'cyan', context)}" if context.fixable(diagnostic) else ""
     return f"{place} {paint(diagnostic.code, 'red', context)}{star} {printable(diagnostic.message)}"
 

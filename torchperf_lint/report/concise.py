@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
     """Yield `path:row:column: CODE [*] message` for each finding, with its evidence in other files."""
     for diagnostic in diagnostics:
-        yield headline(diagnostic, context) + _elsewhere(diagnostic)
+        yield headline(diagnostic, context) + elsewhere(diagnostic)
 
 
-def _elsewhere(diagnostic: Diagnostic) -> str:
+def elsewhere(diagnostic: Diagnostic) -> str:
     """The first place of evidence in each other file; empty where there is none."""
     places: dict[str, int] = {}
     for step in diagnostic.because:

@@ -27,9 +27,9 @@ class Tally(NamedTuple):
 
 def render(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator[str]:
     """Yield `count code [*] name (cost)` for each rule; the star means that `--fix` would fix some."""
-    tallies = _tallies(diagnostics, context)
-    width = max((len(str(each.found)) for each in tallies), default=0)
-    for each in tallies:
+    counted = tallies(diagnostics, context)
+    width = max((len(str(each.found)) for each in counted), default=0)
+    for each in counted:
         star = paint("[*]", "cyan", context) if each.fixable else "[ ]"
         cost = "" if each.cost is None else f" ({each.cost})"
         yield f"{each.found:>{width}}  {paint(each.code, 'red', context)}  {star}  {each.name}{cost}"
@@ -39,12 +39,12 @@ def render_json(diagnostics: Iterable[Diagnostic], context: Context) -> Iterator
     """Yield the same as one line of JSON."""
     import json
 
-    tallies = _tallies(diagnostics, context)
+    counted = tallies(diagnostics, context)
     keys = ("code", "name", "count", "fixable", "severity", "cost")
-    yield json.dumps([dict(zip(keys, each, strict=True)) for each in tallies])
+    yield json.dumps([dict(zip(keys, each, strict=True)) for each in counted])
 
 
-def _tallies(diagnostics: Iterable[Diagnostic], context: Context) -> list[Tally]:
+def tallies(diagnostics: Iterable[Diagnostic], context: Context) -> list[Tally]:
     """The rules' tallies: the rule with the weightiest finding first, then the one with most findings."""
     by_code: dict[str, list[Diagnostic]] = {}
     for each in diagnostics:

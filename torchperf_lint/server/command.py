@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
+from torchperf_lint.options import Parser
+
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 _NEEDS = "torchperf-lint: error: the server needs pygls: pip install 'torchperf-lint[server]'"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Serve on standard input and output until the client says exit; return the exit status."""
-    parser = argparse.ArgumentParser(
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of the command."""
+    parser = Parser(
         prog="torchperf-lint server",
         description="A language server on standard input and output, for editors.",
     )
     parser.add_argument("--stdio", action="store_true", help="the default, which some editors name")
     parser.add_argument("--no-cache", action="store_true", help="keep nothing of what was learnt of the project")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve on standard input and output until the client says exit; return the exit status."""
+    options = command_parser().parse_args(arguments)
     if importlib.util.find_spec("pygls") is None:
         print(_NEEDS, file=sys.stderr)
         return 2

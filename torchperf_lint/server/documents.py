@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pygls import uris
 
+from torchperf_lint.adopt.baseline import BadBaseline
 from torchperf_lint.config import BadConfig
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.mishaps import told
@@ -112,7 +113,7 @@ class Documents:
 
     async def fixed(self, judged: Judged) -> bytes:
         """The text with all safe fixes made."""
-        return await self._in_thread(lambda: self._judge.fixed(judged.text, judged.settings))
+        return await self._in_thread(lambda: self._fixed(judged))
 
     # -- in time -------------------------------------------------------------------------------------------------------
 
@@ -160,9 +161,19 @@ class Documents:
             return Judged(version, text, self.options._replace(isolated=True).settings(path), FileReport(), True)
         try:
             report = self._judge.report(text, settings)
+        except BadBaseline as error:
+            self._tell(str(error.failure))
+            return Judged(version, text, settings, FileReport(), True)
         except Exception as error:
             report = FileReport((), Failure(path, None, None, told({"": error})))
         return Judged(version, text, settings, report)
+
+    def _fixed(self, judged: Judged) -> bytes:
+        try:
+            return self._judge.fixed(judged.text, judged.settings)
+        except BadBaseline as error:
+            self._tell(str(error.failure))
+            return judged.text.data
 
     def _tried(self, judged: Judged) -> Judged:
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.adopt.sieve import sieve_for
 from torchperf_lint.engine.files import CACHE_FOLDER, DEFAULT_EXCLUDE, left_out
-from torchperf_lint.engine.jobs import Action, Job, completed, line_lengths, requirements, run_on
+from torchperf_lint.engine.jobs import Action, Job, Result, completed, line_lengths, requirements, run_on
 from torchperf_lint.engine.names import SUFFIXES
 from torchperf_lint.engine.project_root import layout_at, root_of
 from torchperf_lint.engine.project_snapshot import look_at, read_file
@@ -18,6 +19,7 @@ from torchperf_lint.syntax.identity import digest_of, key_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from torchperf_lint.adopt.sieve import Sieve
     from torchperf_lint.config import Settings
     from torchperf_lint.engine.declare import Rule
     from torchperf_lint.engine.project_snapshot import Snapshot
@@ -89,10 +91,18 @@ class Judge:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def report(self, text: Text, settings: Settings) -> FileReport:
-        """The report of a text; fixes are not tried yet, so some of them may not be made."""
+        """The report of a text, with the findings that count; fixes are not tried yet, so some may not be made.
+
+        Raise BadBaseline where the baseline that the settings name cannot be read.
+        """
         subject = self._subject(text, settings)
         if subject is None:
             return FileReport()
+        sieve, report = sieve_for(settings, None, os.curdir), self._whole(subject)
+        return report if sieve.is_open else _sifted(subject, report, sieve)
+
+    def _whole(self, subject: Subject) -> FileReport:
+        settings, text = subject.settings, subject.text
         path, data, program = subject.path, text.data, subject.program
         return check_source(
             *(path, data, subject.rules, subject.target, settings.hints),
@@ -116,14 +126,21 @@ class Judge:
         )
 
     def fixed(self, text: Text, settings: Settings) -> bytes:
-        """The text with all safe fixes made, as by `--fix`."""
+        """The text with all safe fixes made, as by `--fix`; raise BadBaseline as `report` does."""
         subject = self._subject(text, settings)
         if subject is None:
             return text.data
         path, program = subject.path, subject.program
+        sieve = sieve_for(settings, None, os.curdir)
+        spared: frozenset[tuple[str, int]] = frozenset()
+        if not sieve.is_open:  # what does not count is not fixed
+            whole = self._whole(subject)
+            counting = set(_sifted(subject, whole, sieve).diagnostics)
+            spared = frozenset((each.code, each.start) for each in whole.diagnostics if each not in counting)
         codes = tuple(rule.code for rule in subject.rules)
         unused = settings.reports_unused_in(path)
-        job = Job(path, codes, subject.target, settings.hints, Action.TRY, False, unused, True, settings.min_confidence)
+        asked = (Action.TRY, False, unused, True, settings.min_confidence, spared)
+        job = Job(path, codes, subject.target, settings.hints, *asked)
         result = run_on(job, text.data, None if program is None else lambda: program)
         return result.data if result.applied else text.data
 
@@ -148,6 +165,13 @@ class Judge:
         project = self._projects[place]
         project.set(key, text.data, is_new=True)
         return project.program
+
+
+def _sifted(subject: Subject, report: FileReport, sieve: Sieve) -> FileReport:
+    """The report with the findings that count."""
+    data = subject.text.data
+    (result,) = sieve.sift([Result(subject.path, report, data, data)]).results
+    return result.report
 
 
 class _Project:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_lint.config import Settings, checked_selectors, load
+from torchperf_lint.config import Settings, load
+from torchperf_lint.config_keys import checked_selectors
 from torchperf_lint.engine.findings import Confidence, checked_confidence
 
 if TYPE_CHECKING:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.{convert.NAME}"
 """The kind of the action that makes all safe fixes."""
 
-WATCHED = ("**/*.py", "**/.gitignore", "**/pyproject.toml", "**/setup.cfg", "**/*requirements*.txt", "**/*.lock")
+WATCHED = (
+    *("**/*.py", "**/.gitignore", "**/pyproject.toml", "**/torchperf-lint.toml", "**/.torchperf-lint.toml"),
+    *("**/*baseline*.json", "**/setup.cfg", "**/*requirements*.txt", "**/*.lock"),
+)
 
 
 def serve(*, cached: bool) -> None:

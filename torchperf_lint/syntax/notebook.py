@@ -106,6 +106,13 @@ class Notebook:
         """The source of the cell with this number."""
         return next(cell.source for cell in self.cells if cell.number == number)
 
+    @property
+    def rows(self) -> bytes:
+        """The texts of the cells as they are, in the rows that the program has for them."""
+        return "".join(
+            f"{self._opening(cell)}{cell.source}" + ("" if cell.source.endswith("\n") else "\n") for cell in self.cells
+        ).encode(errors="replace")
+
     def spoilt(self) -> tuple[Place, str] | None:
         """The first cell that is not Python by itself, and why; None where all are."""
         for cell, text, start in zip(self.cells, self._python, self._starts, strict=True):

@@ -34,7 +34,7 @@ the program failed or a file cannot be linted."""
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return the exit status."""
     own, script_arguments = _split(arguments)
-    options = _parser().parse_args(own)
+    options = command_parser().parse_args(own)
     own_torch = importlib.util.find_spec("torch") is not None
     if not own_torch and (options.python is None or options.fix_preview):
         return _complain("torch is not installed: pip install 'torchperf-lint[verify]'")
@@ -104,7 +104,8 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return arguments[:place], arguments[place + 1 :]
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
     parser = argparse.ArgumentParser(
         prog="torchperf-lint verify",
         description="Run programs unfixed and fixed on a GPU, or on a simulated one, and compare waits and results.",

@@ -74,6 +74,8 @@ def _notes(path: str, settings: Settings, opened: Opened, inside: Inside) -> Ite
     ignored = settings.ignored_in(path)
     if ignored:
         yield f"`per-file-ignores` switches off {', '.join(ignored)} in this file"
+    if settings.baseline is not None:
+        yield f"a run leaves out what the baseline `{settings.baseline}` holds (`--no-baseline`)"
     if not opened.accelerated and not inside.accelerated_by_itself:
         yield (
             "nothing in this file, or in the files that use it, speaks of an accelerator: "

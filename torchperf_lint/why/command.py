@@ -8,12 +8,13 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_lint.check import CLEAN, FINDINGS, complain, settings_for
+from torchperf_lint.check import CLEAN, FINDINGS, complain
 from torchperf_lint.config import BadConfig
 from torchperf_lint.engine.files import CACHE_FOLDER, unreadable
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.mishaps import one_line
 from torchperf_lint.engine.names import NO_NOTEBOOKS, is_notebook, why_no_python
+from torchperf_lint.options import OF_SETTINGS, settings_for
 from torchperf_lint.report import printable
 from torchperf_lint.syntax.recursion import with_room
 from torchperf_lint.syntax.source import Unreadable
@@ -44,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return the exit status."""
-    parser = _parser()
+    parser = command_parser()
     options = parser.parse_args(arguments)
     place = _PLACE.fullmatch(options.place)
     if place is None:
@@ -69,7 +70,8 @@ def main(arguments: Sequence[str]) -> int:
     return FINDINGS if any(each.state is State.REPORTED for each in answer.verdicts) else CLEAN
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of the command's arguments."""
     parser = _Parser(
         prog="torchperf-lint why",
         description=_DESCRIPTION,
@@ -80,13 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("place", metavar="FILE:LINE[:COLUMN]", help="the row, and the place in it, as findings print them")
     add("--output-format", choices=("text", "json"), default="text", help="how it is printed")
-    add("--config", metavar="FILE", help="read [tool.torchperf-lint] from this file")
+    add("--config", metavar="FILE", help="read the configuration from this file")
     add("--isolated", action="store_true", help="read no configuration and no requirement files")
     add("--no-cache", action="store_true", help="keep nothing of what was learnt of the project for the next run")
     add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
-    # As for `check`, whose settings these are.
-    parser.set_defaults(select=None, ignore=[], extend_select=[], exclude=[], target_torch=None)
-    parser.set_defaults(target_torchmetrics=None, min_confidence=None)
+    parser.set_defaults(**OF_SETTINGS)
     return parser
 
 

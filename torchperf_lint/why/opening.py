@@ -13,7 +13,7 @@ from torchperf_lint.syntax.source import Source
 if TYPE_CHECKING:
     from torchperf_lint.config import Settings
     from torchperf_lint.engine.declare import Rule
-    from torchperf_lint.engine.findings import Confidence
+    from torchperf_lint.engine.findings import Confidence, Severity
     from torchperf_lint.knowledge.versions import Target
     from torchperf_lint.model.analyzed_file import AnalyzedFile
     from torchperf_lint.model.program import Program
@@ -30,6 +30,7 @@ class Opened(NamedTuple):
     selected: frozenset[str]  # codes
     accelerated: bool  # whether the file, or one that uses it, speaks of an accelerator
     least: Confidence  # what a finding needs to be reported
+    mildest: Severity  # the same
 
 
 def open_file(path: str, data: bytes, settings: Settings, cache: str | None, own_versions: bool = True) -> Opened:
@@ -48,4 +49,5 @@ def open_file(path: str, data: bytes, settings: Settings, cache: str | None, own
     target = completed(settings.target, path, data, rules) if own_versions else settings.target
     analyzed = program.open(path, data, source)
     selected = frozenset(rule.code for rule in settings.rules_for(path))
-    return Opened(source, program, analyzed, target, tuple(triggered), selected, accelerated, settings.min_confidence)
+    least = settings.min_confidence, settings.min_severity
+    return Opened(source, program, analyzed, target, tuple(triggered), selected, accelerated, *least)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.engine.findings import Severity
 from torchperf_lint.engine.runner import diagnostic_of, may_speak
 from torchperf_lint.engine.suppress import Suppressions
 from torchperf_lint.syntax.site import Site, first_row
@@ -179,6 +180,8 @@ class Judge:
             state, says = State.OFF, "the project's version of torch or torchmetrics is not one that it is about"
         elif not diagnostic.confidence.satisfies(self._opened.least):
             state, says = State.OFF, "it is only likely (`--min-confidence likely`)"
+        elif not Severity(diagnostic.severity).satisfies(self._opened.mildest):
+            state, says = State.OFF, f"it is only a {diagnostic.severity} (`--min-severity {diagnostic.severity}`)"
         elif self._suppressions.cover_the_file:
             state, says = State.SUPPRESSED, "a comment `ignore-file` silences it"
         else:

@@ -1,0 +1,223 @@
+"""What other programs make of our formats: their own readers, schemas and rules for reading, not ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import junitparser
+import pytest
+import sarif_pydantic
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from linting import ROOT
+from test_formats import BROKEN, NASTY, PATHS, UNREADABLE, rendered
+from test_overview import many
+from test_report import LOOP, diagnostic, fix
+from torchperf_lint import check
+from torchperf_lint.engine.findings import Because, Confidence, Cost, Diagnostic, Loss, Rate
+from torchperf_lint.report import github, gitlab, junit, printable, sarif
+from training_loop import LOOP as TRAINING
+
+WAIT = Cost(Rate.STEP, Loss.WAIT)
+
+
+def findings(path: str = "train.py") -> list[Diagnostic]:
+    """A plain finding with a fix, and one whose texts have to be escaped."""
+    plain = diagnostic(
+        LOOP,
+        b"loss.item()",
+        code="TPL101",
+        name="item-in-hot-loop",
+        cost=WAIT,
+        because=(Because(1, "the loop runs per batch"), Because(7, "called here", "main.py")),
+        fix=fix(LOOP, b"loss.item()", b"loss"),
+    )
+    nasty = diagnostic(LOOP, b"print", path=path, severity="note", message=NASTY, confidence=Confidence.LIKELY)
+    return [plain, nasty]
+
+
+def of_a_run(module: ModuleType, path: str = "train.py") -> str:
+    failures = [BROKEN._replace(path=path), UNREADABLE]
+    return rendered(module, *findings(path), *many(), failures=failures, describe=check.described)
+
+
+# SARIF
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_models_of_sarif_take_the_log(path: str) -> None:
+    log = sarif_pydantic.Sarif.model_validate_json(of_a_run(sarif, path), strict=True)
+    assert log.version == "2.1.0"
+    (run,) = log.runs
+    first = run.results[0]
+    assert first.level.value == "error"
+    assert [step.message.text for step in first.related_locations] == ["the loop runs per batch", "called here"]
+    (change,) = first.fixes[0].artifact_changes
+    assert change.replacements[0].inserted_content.text == "loss"
+    assert first.partial_fingerprints.keys() == {sarif.FINGERPRINT}
+    rule = run.tool.driver.rules[first.rule_index]
+    assert rule.id == first.rule_id == "TPL101"
+    assert rule.help.markdown.startswith("# TPL101 item-in-hot-loop")
+    prints = [tuple(each.partial_fingerprints.values()) for each in run.results]
+    assert len(prints) == len(set(prints))
+
+
+def test_models_of_sarif_refuse_what_is_none() -> None:
+    log = json.loads(of_a_run(sarif))
+    result = log["runs"][0]["results"][0]
+    result["level"], result["ruleIndex"] = "fatal", "1"
+    with pytest.raises(ValidationError, match="2 validation errors"):
+        sarif_pydantic.Sarif.model_validate_json(json.dumps(log), strict=True)
+
+
+# GitHub
+
+
+def command(line: str) -> tuple[str, dict[str, str], str]:
+    """A workflow command as the runner reads it: its name, properties and data, unescaped."""
+    line = line.lstrip()
+    assert line.startswith("::")
+    head, _, data = line[2:].partition("::")
+    name, _, listed = head.partition(" ")
+    properties = dict(part.split("=", 1) for part in listed.split(",") if part)
+    escapes = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ","}
+
+    def unescaped(text: str, known: Sequence[str]) -> str:
+        for each in known:
+            text = text.replace(each, escapes[each])
+        return text.replace("%25", "%")
+
+    return name, {key: unescaped(text, [*escapes]) for key, text in properties.items()}, unescaped(data, ["%0D", "%0A"])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_runner_of_github_reads_what_was_meant(path: str) -> None:
+    first, second, third, _ = (
+        command(line) for line in rendered(github, *findings(path), failures=[BROKEN, UNREADABLE]).split("\n")
+    )
+    name, properties, data = first
+    assert name == "error"
+    assert properties == {
+        "title": "torchperf-lint (TPL101)",
+        "file": os.path.abspath("train.py"),
+        "line": "2",
+        "endLine": "2",
+        "col": "14",
+        "endColumn": "25",
+    }
+    assert data.splitlines()[1:] == [
+        "  cost: wait per step",
+        "  because: train.py:1: the loop runs per batch",
+        "  because: main.py:7: called here",
+        "  fix: add on the device",
+    ]
+    name, properties, data = second
+    assert name == "notice"
+    kept = "".join(each if each in "\r\n" else printable(each) for each in os.path.abspath(path))
+    assert properties["file"] == kept
+    assert " 100%\r\n::e, {0} [f](1) " in data
+    assert third[0] == "error"
+
+
+# GitLab
+
+CODE_QUALITY = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["description", "check_name", "fingerprint", "severity", "location"],
+        "properties": {
+            "description": {"type": "string", "minLength": 1},
+            "check_name": {"type": "string", "minLength": 1},
+            "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{32,}$"},
+            "severity": {"enum": ["info", "minor", "major", "critical", "blocker"]},
+            "location": {
+                "type": "object",
+                "required": ["path"],
+                "properties": {"path": {"type": "string", "pattern": "^(?!\\./|/)"}},
+                "anyOf": [
+                    {"required": ["lines"], "properties": {"lines": {"$ref": "#/$defs/lines"}}},
+                    {"required": ["positions"], "properties": {"positions": {"$ref": "#/$defs/positions"}}},
+                ],
+            },
+        },
+    },
+    "$defs": {
+        "line": {"type": "integer", "minimum": 1},
+        "lines": {"required": ["begin"], "properties": {"begin": {"$ref": "#/$defs/line"}}},
+        "positions": {
+            "required": ["begin"],
+            "properties": {"begin": {"required": ["line"], "properties": {"line": {"$ref": "#/$defs/line"}}}},
+        },
+    },
+}
+"""What GitLab documents of a code quality report: its paths begin at the repository's root, without `./`."""
+
+
+@pytest.mark.parametrize("path", ["./train.py", *PATHS])
+def test_code_quality_reports_are_as_gitlab_documents_them(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    issues = json.loads(of_a_run(gitlab, path))
+    assert [each.message for each in Draft202012Validator(CODE_QUALITY).iter_errors(issues)] == []
+    assert len({each["fingerprint"] for each in issues}) == len(issues)
+    issues[0]["severity"], issues[1]["location"]["path"] = "error", "./a.py"
+    del issues[2]["location"]["positions"]
+    assert len([*Draft202012Validator(CODE_QUALITY).iter_errors(issues)]) == 3
+
+
+# JUnit
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_reader_of_junit_counts_as_we_do(path: str) -> None:
+    report = junitparser.JUnitXml.fromstring(of_a_run(junit, path).encode())
+    told = (report.tests, report.failures, report.errors)
+    report.update_statistics()
+    assert (report.tests, report.failures, report.errors) == told == (64, 62, 2)
+    cases = [case for suite in report for case in suite]
+    assert len(cases) == 64
+    first = cases[0]
+    assert first.name == "org.torchperf-lint.TPL101"
+    (failure,) = first.result
+    assert isinstance(failure, junitparser.Failure)
+    assert failure.type == "TPL101"
+    assert {each.name: each.value for each in first.child(junitparser.Properties)}["cost"] == "wait per step"
+    assert sum(isinstance(each, junitparser.Error) for case in cases for each in case.result) == 2
+
+
+# A whole run
+
+
+@pytest.mark.parametrize("name", ["sarif", "gitlab", "junit"])
+def test_files_of_a_whole_run_are_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
+    report = tmp_path / "report"
+    options = ["--output-format", name, "--output-file", str(report), "--unsafe-fixes", "--isolated", "train.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "torchperf_lint", *options],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    text = report.read_text(encoding="utf-8")
+    read: dict[str, Any] = {
+        "sarif": lambda: sarif_pydantic.Sarif.model_validate_json(text, strict=True).runs[0].results,
+        "gitlab": lambda: json.loads(text),
+        "junit": lambda: [*junitparser.JUnitXml.fromstring(text.encode())],
+    }
+    assert len(read[name]()) >= 1
+    assert re.search("TPL102", text)

@@ -1,0 +1,134 @@
+"""The progress of a run: on a terminal, here a pseudo-terminal, and after a delay; nowhere else."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from linting import ROOT
+from torchperf_lint.report import progress
+from training_loop import LOOP
+
+pty = pytest.importorskip("pty", reason="there are no pseudo-terminals here")
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Terminal:
+    """A pseudo-terminal, and all that was written to it so far."""
+
+    def __init__(self) -> None:
+        self._master, slave = pty.openpty()
+        self.stream = os.fdopen(slave, "w", encoding="utf-8")
+        self._seen = b""
+        self._grew = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._master, 4096)
+            except OSError:  # the other end is closed
+                return
+            with self._grew:
+                self._seen += data
+                self._grew.notify_all()
+
+    @property
+    def raw(self) -> str:
+        return self._seen.decode(errors="replace")
+
+    @property
+    def shown(self) -> str:
+        return ESCAPES.sub("", self.raw)
+
+    def waits_for(self, text: str) -> None:
+        with self._grew:
+            assert self._grew.wait_for(lambda: text in self.shown, timeout=30), self.shown
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    made = Terminal()
+    yield made
+    made.stream.close()
+
+
+def test_it_says_what_is_done_how_many_files_and_how_fast(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    with progress.progress_bar(terminal.stream) as advance:
+        terminal.waits_for(progress.READING)  # though no file is done
+        advance(1, 3)
+        terminal.waits_for("1/3 files")
+        terminal.waits_for("files/s")
+        assert progress.CHECKING in terminal.shown
+        assert progress.ENDING not in terminal.shown
+        advance(3, 3)
+        terminal.waits_for(progress.ENDING)
+    assert "\x1b[2K" in terminal.raw, "the bar is taken away"
+    assert re.search(r"\x1b\[[0-9;]*3[0-9]", terminal.raw)
+
+
+def test_it_has_no_colour_where_none_is_wanted(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    with progress.progress_bar(terminal.stream, colour=False):
+        terminal.waits_for(progress.READING)
+    assert not re.search(r"\x1b\[(?:[0-9]+;)*[34][0-8](?:;[0-9]+)*m", terminal.raw)
+
+
+def test_a_short_run_shows_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 60.0)
+    with progress.progress_bar(terminal.stream) as advance:
+        advance(1, 1)
+    waiting = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+    for each in waiting:
+        each.join(5)
+        assert not each.is_alive(), "nothing is left to wait for"
+    assert terminal.raw == ""
+
+
+RUN = """\
+import sys
+from torchperf_lint import cli
+from torchperf_lint.engine import project
+from torchperf_lint.report import progress
+progress.PATIENCE = 0.0
+counted = project._counted
+def slow(results, total, advance):
+    def then(done, total):
+        advance(done, total)
+        time.sleep(1.0)
+    return counted(results, total, then)
+import time
+project._counted = slow
+sys.exit(cli.main(sys.argv[1:]))
+"""
+"""The command line, which is patient no longer, and takes a second after each file."""
+
+
+@pytest.mark.parametrize("options", [["-q"], []], ids=["quiet", "plain"])
+def test_the_report_and_the_progress_are_apart(terminal: Terminal, tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "train.py").write_text(LOOP, encoding="utf-8")
+    command = [sys.executable, "-c", RUN, "--output-format", "concise", "train.py", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=terminal.stream, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert run.stdout.startswith("train.py:")
+    assert "\x1b" not in run.stdout
+    if options:
+        assert terminal.raw == ""
+    else:
+        terminal.waits_for("1/1 files")
+    piped = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (piped.stdout, piped.stderr) == (run.stdout, "")

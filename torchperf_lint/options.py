@@ -1,0 +1,341 @@
+"""The options of the check command: their parser, and the settings that they make with the configuration."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from torchperf_lint import __version__
+from torchperf_lint.config import Settings, load
+from torchperf_lint.config_keys import checked_files, checked_globs, checked_selectors
+from torchperf_lint.engine.findings import BadConfidence, BadSeverity, checked_confidence, checked_severity
+from torchperf_lint.engine.globs import BadGlob
+from torchperf_lint.engine.registry import UnknownSelector
+from torchperf_lint.knowledge.versions import BadVersion, Version, parse_version
+from torchperf_lint.report import COUNTABLE, FORMATS, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+    from torchperf_lint.engine.findings import Confidence, Severity
+
+STANDARD_INPUT = "-"
+
+_MORE = """\
+other commands:
+  torchperf-lint explain RULE   the page of a rule, by code or name
+  torchperf-lint why FILE:LINE  why a row is reported, or is not
+  torchperf-lint rules          the list of all rules
+  torchperf-lint verify RULE    run the rule's programs unfixed and fixed, and compare (needs torch)
+  torchperf-lint profile TRACE  the waits that torch.profiler has recorded, line by line, beside the findings
+  torchperf-lint server         a language server, for editors (needs pygls)
+  torchperf-lint check PATHS    the same as without `check`
+  torchperf-lint generate-shell-completion SHELL
+                                completion for bash, zsh or tcsh (needs shtab)
+
+A folder called like a command is linted as ./rules, ./verify and so on.
+Exit status: 0 nothing found, 1 findings, 2 the run itself failed.
+Where it says "internal error", TORCHPERF_LINT_TRACEBACK=1 in the environment shows where that came from."""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help of a fixed width: for the terminal's width, argparse loads shutil at every start."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=110)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, whatever the arguments contain."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and exit with 2."""
+        self.exit(2, f"{self.prog}: error: {printable(message)}\n")
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of the arguments; exits with one line where they do not go together."""
+    parser = check_parser()
+    options = parser.parse_args(arguments)
+    options.given = arguments
+    at_odds = _at_odds(options)
+    if at_odds is not None:
+        parser.error(at_odds)
+    return options
+
+
+def _at_odds(options: argparse.Namespace) -> str | None:
+    """Why the options do not go together; None if they do."""
+    reads_input = STANDARD_INPUT in options.paths
+    if options.stdin_filename is not None and options.paths != [STANDARD_INPUT]:
+        return "--stdin-filename names what is read from standard input: it needs the path `-`"
+    if options.isolated and options.config is not None:
+        return "--isolated reads no configuration file: it cannot stand beside --config"
+    if options.jobs is not None and options.executor not in (None, "processes"):
+        return "--jobs counts processes of this machine: it cannot stand beside --executor dask=..."
+    if options.statistics and options.output_format not in COUNTABLE:
+        return f"--statistics is printed as {', '.join(COUNTABLE)}: it cannot stand beside {options.output_format}"
+    for name, given in (("--add-noqa", options.add_noqa), ("--write-baseline", options.write_baseline)):
+        beside = [other for other in ("fix", "diff", "add_noqa", "write_baseline") if getattr(options, other)]
+        if given and (beside := [each for each in map(_option, beside) if each != name]):
+            return f"{name} takes the findings as they are: it cannot stand beside {beside[0]}"
+        if given and reads_input:
+            return f"{name} is for files: it cannot stand beside the path `-`"
+    if options.changed_since is not None and reads_input:
+        return "--changed-since is for files: it cannot stand beside the path `-`"
+    if options.changed_since is not None and options.write_baseline:
+        return "--write-baseline takes all findings: it cannot stand beside --changed-since"
+    if options.no_baseline and (options.baseline is not None or options.write_baseline):
+        return "--no-baseline cannot stand beside --baseline or --write-baseline"
+    if options.show_files and reads_input:
+        return "--show-files is for files: it cannot stand beside the path `-`"
+    return None
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
+    """The parser of `torchperf-lint [check]`; `with_paths` False leaves out all but the options."""
+    parser = Parser(
+        prog="torchperf-lint",
+        description="Find PyTorch performance anti-patterns, and fix them.",
+        epilog=_MORE,
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    if with_paths:
+        paths = "files and folders, or - for standard input (default .)"
+        add("paths", nargs="*", default=["."], metavar="PATH", help=paths)
+    add("--version", action="version", version=f"torchperf-lint {__version__}")
+
+    add = parser.add_argument_group("fixes").add_argument
+    add("--fix", action="store_true", help="apply the safe fixes")
+    add("--unsafe-fixes", action="store_true", help="count the unsafe fixes in, for --fix and --diff")
+    add("--diff", action="store_true", help="show what --fix would change instead of the findings; write nothing")
+    add("--add-noqa", action="store_true", help="silence the findings by `# noqa` comments, and write the files")
+
+    add = parser.add_argument_group("rules").add_argument
+    selectors = "comma-separated codes, prefixes of codes, names, or ALL"
+    add("--select", action="extend", type=_selected, metavar="RULES", help=f"run only these: {selectors}")
+    add("--ignore", action="extend", type=_listed, metavar="RULES", default=[], help="leave these out")
+    add("--extend-select", action="extend", type=_listed, metavar="RULES", default=[], help="run these as well")
+    add(
+        "--min-confidence",
+        type=_confidence,
+        metavar="LEVEL",
+        help="report proven findings only, or likely ones as well (default likely)",
+    )
+    add(
+        "--min-severity",
+        type=_severity,
+        metavar="LEVEL",
+        help="report findings that are at least error, warning or note",
+    )
+    add(
+        "--per-file-ignores",
+        action="extend",
+        type=_ignores_by_file,
+        metavar="GLOB:RULE",
+        help="comma-separated: leave a rule out in these files, instead of what the configuration says",
+    )
+    add(
+        "--extend-per-file-ignores",
+        action="extend",
+        type=_ignores_by_file,
+        default=[],
+        metavar="GLOB:RULE",
+        help="the same, besides what the configuration says",
+    )
+    add("--target-torch", type=_version, metavar="VERSION", help="the torch version that the code runs on")
+    add("--target-torchmetrics", type=_version, metavar="VERSION", help="the same for torchmetrics")
+
+    add = parser.add_argument_group("files").add_argument
+    add("--exclude", action="extend", type=_globs, metavar="GLOBS", help="leave these files out, not the usual ones")
+    add(
+        "--extend-exclude", action="extend", type=_globs, metavar="GLOBS", default=[], help="leave these files out, too"
+    )
+    add("--show-files", action="store_true", help="print the files that would be linted, and lint none")
+    add("--stdin-filename", metavar="PATH", help="what standard input is called in the report")
+    add("-j", "--jobs", type=_jobs, metavar="N", help="worker processes (default: as many as are worth it)")
+    add(
+        "--executor",
+        type=_executor,
+        metavar="NAME",
+        help="who judges them: processes (default), or dask=tcp://HOST:PORT",
+    )
+    add("--no-cache", action="store_true", help="keep nothing of what was learnt of the project for the next run")
+    add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
+    add("--config", metavar="FILE", help="read the configuration from this file")
+    add("--isolated", action="store_true", help="read no configuration and no requirement files")
+    add("--show-settings", action="store_true", help="print the settings that hold, as TOML, and lint nothing")
+
+    add = parser.add_argument_group("old code").add_argument
+    add("--baseline", type=_file, metavar="FILE", help="do not report the findings that this file holds")
+    add("--write-baseline", action="store_true", help="write the findings into the baseline instead of reporting them")
+    add("--no-baseline", action="store_true", help="report the findings of the configuration's baseline as well")
+    add(
+        "--changed-since",
+        type=_commit,
+        metavar="REF",
+        help="report findings on lines that differ from where this branch left the commit, tag or branch REF",
+    )
+
+    add = parser.add_argument_group("output").add_argument
+    add(
+        "--output-format",
+        choices=tuple(FORMATS),
+        default="text",
+        metavar="FORMAT",
+        help=f"how findings are printed: {', '.join(FORMATS)} (default text)",
+    )
+    add("-o", "--output-file", type=_file, metavar="FILE", help="write the report into this file, not to stdout")
+    add("--statistics", action="store_true", help="print the number of findings per rule instead")
+    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add("--fail-on", type=_severity, metavar="LEVEL", help="exit with 1 only for findings of at least this severity")
+    add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if --fix changed a file")
+    add("-q", "--quiet", action="store_true", help="print the findings and nothing else")
+    add("--no-color", action="store_true", help="no colours, as with the environment variable NO_COLOR")
+    return parser
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _selected(text: str) -> list[str]:
+    # An empty variable in a script must not look like success.
+    selectors = _listed(text)
+    if not selectors:
+        raise argparse.ArgumentTypeError("no rule is named")
+    return selectors
+
+
+def _file(text: str) -> str:
+    # As above.
+    if not text:
+        raise argparse.ArgumentTypeError("no file is named")
+    return text
+
+
+def _commit(text: str) -> str:
+    # As above.
+    if not text:
+        raise argparse.ArgumentTypeError("no commit is named")
+    return text
+
+
+def _ignores_by_file(text: str) -> list[tuple[str, str]]:
+    pairs = []
+    for each in _listed(text):
+        glob, colon, selector = (part.strip() for part in each.rpartition(":"))
+        if not (glob and colon and selector):
+            raise argparse.ArgumentTypeError(f"`{each}` is not GLOB:RULE, such as tests/**:TPL105")
+        pairs.append((glob, selector))
+    try:
+        checked_files(glob for glob, _ in pairs)
+        checked_selectors(selector for _, selector in pairs)
+    except (BadGlob, UnknownSelector) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return pairs
+
+
+def _globs(text: str) -> list[str]:
+    try:
+        return list(checked_globs(_listed(text)))
+    except BadGlob as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _confidence(text: str) -> Confidence:
+    try:
+        return checked_confidence(text)
+    except BadConfidence as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _severity(text: str) -> Severity:
+    try:
+        return checked_severity(text)
+    except BadSeverity as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _version(text: str) -> Version:
+    try:
+        return parse_version(text)
+    except BadVersion as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of processes")
+    return int(text)
+
+
+def _executor(text: str) -> str:
+    from torchperf_lint.engine.executors import BadExecutor, checked_executor
+
+    try:
+        return checked_executor(text)
+    except BadExecutor as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+OF_SETTINGS = {
+    **dict.fromkeys(
+        ("select", "exclude", "target_torch", "target_torchmetrics", "min_confidence", "min_severity", "fail_on")
+    ),
+    **dict.fromkeys(("per_file_ignores", "baseline")),
+    **dict.fromkeys(("ignore", "extend_select", "extend_exclude", "extend_per_file_ignores"), ()),
+    "no_baseline": False,
+}
+"""What the options that change settings hold where none is given, for commands without them."""
+
+
+def settings_for(options: argparse.Namespace) -> Settings:
+    """The configuration with the command line's options applied; raise BadConfig or registry.UnknownSelector."""
+    settings = Settings() if options.isolated else load(common_folder(options), options.config)
+    given = (
+        None if options.select is None else checked_selectors(options.select),
+        checked_selectors(options.ignore),
+        checked_selectors(options.extend_select),
+    )
+    replaced = {
+        name: getattr(options, name)
+        for name in ("target_torch", "target_torchmetrics", "min_confidence", "min_severity", "fail_on", "baseline")
+        if getattr(options, name) is not None
+    }
+    if options.no_baseline:
+        replaced["baseline"] = None
+    if options.exclude is not None:
+        replaced["exclude"] = tuple(options.exclude)
+    ignores = settings.per_file_ignores if options.per_file_ignores is None else _by_glob(options.per_file_ignores)
+    return settings.with_selectors(*given)._replace(
+        extend_exclude=(*settings.extend_exclude, *options.extend_exclude),
+        per_file_ignores=(*ignores, *_by_glob(options.extend_per_file_ignores)),
+        **replaced,
+    )
+
+
+def _by_glob(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found: dict[str, list[str]] = {}
+    for glob, selector in pairs:
+        found.setdefault(glob, []).append(selector)
+    return tuple((glob, tuple(selectors)) for glob, selectors in found.items())
+
+
+def common_folder(options: argparse.Namespace) -> str:
+    """The innermost folder that contains all linted paths, whatever their order."""
+    paths: list[str] = options.paths
+    if paths == [STANDARD_INPUT]:
+        paths = [options.stdin_filename or "."]
+    try:
+        return os.path.commonpath([os.path.abspath(path) for path in paths])
+    except ValueError:  # different drives
+        return "."

@@ -1,0 +1,101 @@
+"""Plots of findings as inline SVG: a bar for each cost class, rule and file, in parts by severity."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_lint.engine.findings import Severity, file_of
+from torchperf_lint.report import printable
+from torchperf_lint.report.elements import broken, percent, picture, tag
+from torchperf_lint.report.groups import grouped
+from torchperf_lint.report.ranking import files
+from torchperf_lint.report.statistics import tallies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from torchperf_lint.engine.findings import Diagnostic
+    from torchperf_lint.report import Context
+    from torchperf_lint.report.elements import Markup
+
+MOST_FILES = 15
+"""More bars than these tell no more."""
+
+_HEIGHT = 14
+_GAP = 0.0025  # between the parts of a bar, as a share of the plot's width
+_NO_COST = "no cost in time or memory"
+
+
+class _Bar(NamedTuple):
+    name: str
+    counts: Mapping[str, int]  # by severity
+    target: str | None = None  # where its name leads
+    about: str = ""
+
+
+def all_plots(found: Sequence[Diagnostic], anchors: Mapping[int, str], context: Context) -> Iterator[Markup]:
+    """The plots by cost class, by rule and by file; `anchors` has those of the groups, by their heads."""
+    yield _plot("By cost", "What is lost, and how often: the costliest first.", _by_cost(found), legend=True)
+    yield _plot("By rule", "The rule with the weightiest finding first.", _by_rule(found, anchors, context))
+    counted = files(found)
+    left_out = len(counted) - MOST_FILES
+    more = f" {left_out} more files have fewer." if left_out > 0 else ""
+    numbers = {path: number for number, path in enumerate(dict.fromkeys(file_of(each.path) for each in found), 1)}
+    of_files = [
+        _Bar(printable(each.path), each.severities, f"#file-{numbers[each.path]}") for each in counted[:MOST_FILES]
+    ]
+    yield _plot("By file", f"The files with most errors first.{more}", of_files)
+
+
+def _by_cost(found: Sequence[Diagnostic]) -> list[_Bar]:
+    counts: dict[tuple[tuple[int, int], str], Counter[str]] = {}
+    for each in found:
+        key = ((9, 9), _NO_COST) if each.cost is None else (each.cost.rank, str(each.cost))
+        counts.setdefault(key, Counter())[each.severity] += 1
+    return [_Bar(name, counted) for (_, name), counted in sorted(counts.items(), key=lambda item: item[0])]
+
+
+def _by_rule(found: Sequence[Diagnostic], anchors: Mapping[int, str], context: Context) -> list[_Bar]:
+    counts: dict[str, Counter[str]] = {}
+    for each in found:
+        counts.setdefault(each.code, Counter())[each.severity] += 1
+    first: dict[str, str] = {}
+    for group in grouped(found):
+        for each in (group.head, *group.parts):
+            first.setdefault(each.code, f"#{anchors[id(group.head)]}")
+    bars = []
+    for tally in tallies(found, context):
+        described = context.describe(tally.code)
+        about = described.summary if described else ""
+        bars.append(_Bar(f"{tally.code} {tally.name}", counts[tally.code], first[tally.code], about))
+    return bars
+
+
+def _plot(title: str, about: str, bars: Sequence[_Bar], *, legend: bool = False) -> Markup:
+    longest = max(sum(bar.counts.values()) for bar in bars)
+    rows = []
+    for bar in bars:
+        name = broken(bar.name) if bar.target is None else tag("a", broken(bar.name), href=bar.target)
+        what = tag("div", name, tag("small", bar.about) if bar.about else "", class_="what")
+        total = str(sum(bar.counts.values()))
+        rows.append(tag("li", what, _shape(bar, longest), tag("span", total, class_="value")))
+    key = [tag("li", tag("i", class_=each.value), f"{each.value}s") for each in Severity]
+    legends = [tag("ul", *key, class_="legend")] if legend else []
+    head = [tag("h2", title), tag("p", about, class_="about"), *legends]
+    return tag("section", *head, tag("ul", *rows, class_="bars"))
+
+
+def _shape(bar: _Bar, longest: int) -> Markup:
+    shapes, start = [], 0.0
+    for each in Severity:
+        count = bar.counts.get(each.value, 0)
+        if count:
+            width = count / longest
+            inner = max(width - _GAP, _GAP)
+            shapes.append(
+                tag("rect", x=percent(start), y=0, width=percent(inner), height=_HEIGHT, rx=2, class_=each.value)
+            )
+            start += width
+    told = ", ".join(f"{bar.counts[each.value]} {each.value}" for each in Severity if bar.counts.get(each.value))
+    return picture(f"{bar.name}: {told}", *shapes, height=_HEIGHT)
