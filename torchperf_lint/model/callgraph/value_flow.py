@@ -44,6 +44,7 @@ class _Spot(NamedTuple):
     handed: tuple[Handing, ...] = ()
     grade: Grade = Grade.PROVEN
     key: object = None
+    is_guess: bool = False
 
 
 def flows(inference: ValueQuestions, function: FunctionInfo) -> tuple[Flow, ...]:
@@ -110,7 +111,7 @@ class _Search:
             index, receiver = lookup.function.index, lookup.call.args[0]
             spot = _Spot(lookup.call, index, is_method=True)
             if self._is_of(receiver, index, cls):
-                yield spot
+                yield spot if lookup.is_shown else spot._replace(grade=Grade.BY_HIERARCHY, is_guess=True)
             elif lookup.is_shown and hierarchy.may_hold(self.inference, receiver, lookup.function, self.function):
                 yield spot._replace(grade=Grade.BY_HIERARCHY)
 
@@ -188,7 +189,7 @@ class _Search:
         record = trees.upside_down(spot.file).records.get(call)
         if record is not None and not self._is_other(call.func, spot):
             handed = still_handed(spot.handed, record.function)
-            self.found.setdefault((call, handed), Flow(record, spot.shifted, handed, spot.grade))
+            self.found.setdefault((call, handed), Flow(record, spot.shifted, handed, spot.grade, spot.is_guess))
 
     def _attribute(self, parent: ast.Attribute, spot: _Spot) -> None:
         call = trees.upside_down(spot.file).parents.get(parent)
