@@ -97,9 +97,9 @@ def _position_in(model: Model, block: Sequence[ast.stmt], statement: ast.stmt) -
 
 def _places_first(model: Model, group: _Group) -> Fix | None:
     first = group.reads[0]
-    name = None if _is_written(group) else surroundings.new_name(model, first.function, f"{group.mask}_places")
-    if name is None:
+    if _is_written(group):
         return None
+    name = surroundings.new_name(model, first.function, f"{group.mask}_places")
     line = f"{name} = {group.mask}.nonzero(as_tuple=True)"
     changed = edits.together(
         placing.beside(model, first.statement, [line], behind=False),
