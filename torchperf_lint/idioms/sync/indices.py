@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Edit
     from torchperf_lint.idioms.sync.indexing import Indexed
     from torchperf_lint.idioms.sync.places import Costly
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import Model, Value
 
 _SPANS = (Kind.NUMBER, Kind.NONE)
 _VIEWS = VIEW_METHODS | {"detach"}
@@ -109,11 +109,16 @@ def _pairs_with_nothing(indexed: Indexed, subscript: cst.Subscript, listed: cst.
         value = indexed.value(part)
         if position == own or node is None or isinstance(node, cst.Ellipsis):
             continue
-        if value.kind not in _SPANS or value.dtype == "bool" or isinstance(value.constant, bool):
+        if value.kind not in _SPANS or (value.kind is Kind.NUMBER and not _is_position(value)):
             return False
         if value.kind is Kind.NUMBER and abs(position - own) > 1 and not _takes_a_number(indexed):
             return False
     return True
+
+
+def _is_position(value: Value) -> bool:
+    """Whether a number is an integer: a truth value adds a dimension."""
+    return value.dtype == "int" or type(value.constant) is int
 
 
 def _writes_alike(model: Model, indexed: Indexed) -> bool:
