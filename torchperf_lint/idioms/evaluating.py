@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
+    from torchperf_lint.syntax import cst
 
 _PROPERTIES = frozenset({"property", "cached_property"})
 _OF_TENSORS = frozenset("T H mT mH data grad real imag device dtype shape".split())
@@ -55,21 +56,26 @@ def _calls_only_compute(model: Model, function: FunctionInfo, call: ast.Call) ->
     return plain and model.value_in(function, owner).holds_tensors and only_computes(model, function, owner)
 
 
-def written_twice(model: Model, function: FunctionInfo, node: ast.expr) -> Safety | None:
+def written_twice(model: Model, node: cst.BaseExpression) -> Safety | None:
     """The grade of a fix that evaluates a path once more (`self.x`, `batch["x"]`); None if that may run code.
 
     Unsafe where the class of an object on the path is not known, which may have a property of that name.
     """
+    meaning = model.ast_of(node)
+    return None if meaning is None else _once_more(model, model.place(node).function, meaning)
+
+
+def _once_more(model: Model, function: FunctionInfo, node: ast.expr) -> Safety | None:
     if isinstance(node, (ast.Name, ast.Constant)):
         return Safety.SAFE
     if isinstance(node, ast.Subscript):
-        parts = [written_twice(model, function, each) for each in (node.value, node.slice)]
+        parts = [_once_more(model, function, each) for each in (node.value, node.slice)]
         held = model.value_in(function, node.value)
         if None in parts or held.cls is not None or held.among:
             return None
         return _worst(*parts, Safety.SAFE if held.kind in _HOLD_PARTS else Safety.UNSAFE)
     if isinstance(node, ast.Attribute):
-        inner = written_twice(model, function, node.value)
+        inner = _once_more(model, function, node.value)
         if inner is None or any(_methods(model, function, node)):
             return None
         return _worst(inner, Safety.SAFE if _is_kept(model, function, node) else Safety.UNSAFE)

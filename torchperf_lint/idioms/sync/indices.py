@@ -54,8 +54,7 @@ def _made_there(
 ) -> Fix | NoFix:
     """Give the indices' factory the device of the tensor that they index."""
     owner = _whole(model, subscript.value)
-    meaning = model.ast_of(owner)
-    again = None if meaning is None else evaluating.written_twice(model, indexed.function, meaning)
+    again = evaluating.written_twice(model, owner)
     if again is None or not is_pure(model, owner) or not model.value(owner).is_tensor:
         return NoFix.DEVICE_NOT_AT_HAND
     changed: list[tuple[Edit, ...] | None] = []

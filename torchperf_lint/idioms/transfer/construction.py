@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit, NoFix, Safety
-from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.idioms.caches import guards, runs_in_every_step
 from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packed_kind, packs_host_data
@@ -335,7 +335,9 @@ def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
     if move.like:
         # `x.type_as(y)` follows y in a traced graph, in which `y.device` and `y.dtype` are constants.
         follows = shape.method_name(move.call) == "type_as" and model.may_be_traced
-        return f"{model.text(node)}.device", Safety.UNSAFE if follows else Safety.SAFE
+        again = evaluating.written_twice(model, node)
+        grade = None if again is None else again.at_worst(Safety.UNSAFE if follows else Safety.SAFE)
+        return None if grade is None else (f"{model.text(node)}.device", grade)
     if shape.method_name(move.call) == "cuda":
         if isinstance(node, cst.Integer):
             return f'"cuda:{node.value}"', Safety.SAFE

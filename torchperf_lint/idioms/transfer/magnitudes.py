@@ -12,6 +12,7 @@ from torchperf_lint.model.handles import is_whole
 if TYPE_CHECKING:
     from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
+    from torchperf_lint.syntax import cst
 
 _COUNTED = 2.0**48
 """More than a program counts in a year, and more elements than memory holds."""
@@ -31,9 +32,10 @@ _KEEP = frozenset(
 """Functions whose result is hardly farther from zero than the farthest of their arguments."""
 
 
-def largest(model: Model, function: FunctionInfo, node: ast.expr) -> float | None:
+def largest(model: Model, node: cst.BaseExpression) -> float | None:
     """A bound of the number's distance from zero, infinity and NaN apart; None where the code shows none."""
-    found = _Bounds(model, function).of(node, frozenset())
+    meaning = model.ast_of(node)
+    found = None if meaning is None else _Bounds(model, model.place(node).function).of(meaning, frozenset())
     return found if found is not None and math.isfinite(found) else None
 
 

@@ -258,6 +258,5 @@ def _is_held(model: Model, packing: _Packing, number: cst.BaseExpression, dtype:
     is_float = value.dtype == "float" or (ref.startswith("math.") and ref not in _GIVE_INTEGERS)
     if made == "float64" and is_float:
         return True
-    node = model.ast_of(number)
-    bound = None if node is None else magnitudes.largest(model, model.function_of(packing.site), node)
+    bound = magnitudes.largest(model, number)
     return bound is not None and bound <= (magnitudes.OF_FLOAT32 if is_float else magnitudes.OF_INTEGERS)
