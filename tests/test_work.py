@@ -166,6 +166,7 @@ def test_twice_the_branches_in_one_loop_are_twice_the_work(test: str, line: str)
         "x{0} = inputs * x{0}; a{0} = x{0}.item()",
         'a{0} = losses["k{0}"].item()',
         'losses["k{0}"] = model(inputs.cuda()).sum(); print(losses["k{0}"].item())',
+        'a{0} = {{"loss": loss.item(), "norm": inputs.cuda().norm().item()}}',
     ],
 )
 def test_twice_the_names_in_one_loop_are_twice_the_work(line: str) -> None:
@@ -175,6 +176,27 @@ def test_twice_the_names_in_one_loop_are_twice_the_work(line: str) -> None:
 
     calls(2)
     assert calls(160) < 2.2 * calls(80)
+
+
+def test_twice_the_lambdas_in_one_loop_are_twice_the_work() -> None:
+    def calls(lambdas: int) -> int:
+        found = "".join(f"        g{at} = lambda: loss.item()\n        g{at}()\n" for at in range(lambdas))
+        return calls_for(LOOP.format(lines=found), lambdas)
+
+    calls(2)
+    assert calls(160) < 2.2 * calls(80)
+
+
+def test_twice_the_classes_that_with_enters_are_twice_the_work() -> None:
+    methods = "    def __enter__(self):\n        self.x.cuda().item()\n    def __exit__(self, *error):\n        pass\n"
+
+    def calls(classes: int) -> int:
+        made = "".join(f"class A{at}:\n{methods}" for at in range(classes))
+        found = "".join(f"        with A{at}():\n            pass\n" for at in range(classes))
+        return calls_for(LOOP.format(lines=found) + made)
+
+    calls(2)
+    assert calls(160) < 2.4 * calls(80)
 
 
 def test_no_module_of_the_model_scans_all_names_for_each() -> None:

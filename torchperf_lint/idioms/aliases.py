@@ -39,17 +39,17 @@ _COPIES_BY_DEFAULT = frozenset({"array", "astype"})
 _VIEW_ATTRIBUTES = frozenset("data T H mT mH real imag flat".split())
 
 
-def memory_of(model: Model, function: FunctionInfo, node: ast.expr) -> Iterator[ast.expr]:
+def memory_of(model: Model, function: FunctionInfo, node: ast.expr, *, on_device: bool = False) -> Iterator[ast.expr]:
     """An expression of the function, and all expressions whose memory it may share: what it views, and their names.
 
-    A tensor on the accelerator is no view of host memory.
+    A tensor on the accelerator is no view of host memory: what it views is followed only with `on_device`.
     """
     bound = function.note(("bound", function), lambda: _bindings(function))
     pending, seen = [node], {node}
     for each in pending:
         yield each
         value = model.value_in(function, each)
-        if not value.device.on_accelerator and value.kind is not Kind.NUMBER:
+        if (on_device or not value.device.on_accelerator) and value.kind is not Kind.NUMBER:
             further = bound.get(each.id, []) if isinstance(each, ast.Name) else _shared_by(model, function, each)
             pending += [one for one in further if one not in seen]
             seen.update(further)

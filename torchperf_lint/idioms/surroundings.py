@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.idioms import writes
@@ -128,15 +129,23 @@ def names_used(model: Model, site: Site) -> set[str]:
     return found
 
 
-def new_name(model: Model, function: FunctionInfo, hint: str) -> str | None:
+def new_name(model: Model, function: FunctionInfo, hint: str) -> str:
     """A name that is new in the function, and used by no other fix."""
-    given: set[str] = model.remember(("names given", function), set)
-    used = {node.id for node in function.nodes if isinstance(node, ast.Name)}
-    used |= given.union(*(each.bound_names for each in model.functions))
-    names = (hint, *(f"{hint}_{number}" for number in range(2, 20)))
-    name = next((each for each in names if each not in used and not hasattr(builtins, each)), None)
-    given |= {name} if name else set()
-    return name
+    used, counted = model.remember(("names used", function), lambda: (_names_of(model, function), Counter[str]()))
+    while True:
+        counted[hint] += 1
+        name = hint if counted[hint] == 1 else f"{hint}_{counted[hint]}"
+        if name not in used and not hasattr(builtins, name):
+            used.add(name)
+            return name
+
+
+def _names_of(model: Model, function: FunctionInfo) -> set[str]:
+    """The names in the function, and those that any function of the file binds."""
+    bound: frozenset[str] = model.remember(
+        "names bound", lambda: frozenset(name for each in model.functions for name in each.bound_names)
+    )
+    return {node.id for node in function.nodes if isinstance(node, ast.Name)} | bound
 
 
 def ends_plainly(model: Model, hot_path: HotPath) -> bool:

@@ -82,3 +82,6 @@ MAKES_UP = frozenset(
 
 MAKES_UP_PREFIXES = ("numpy.random.", "sklearn.datasets.make_")
 """The same by prefix."""
+
+SELECTS = frozenset(f"numpy.random.{name}" for name in ("choice", "permutation", "shuffle"))
+"""Select or order what they are given, which made-up numbers decide."""

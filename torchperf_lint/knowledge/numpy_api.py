@@ -65,7 +65,10 @@ GIVE_PLACES = frozenset(
     "numpy." + name
     for name in (
         "nonzero triu_indices tril_indices diag_indices triu_indices_from tril_indices_from diag_indices_from "
-        "mask_indices unravel_index"
+        "mask_indices"
     ).split()
 )
 """Functions that return a tuple of index arrays, one for each dimension."""
+
+PLACES_AS_GIVEN = "numpy.unravel_index"
+"""A function whose result is a tuple of such arrays for an array, and of integers for an integer."""

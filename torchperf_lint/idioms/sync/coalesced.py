@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit, Fix, Safety
-from torchperf_lint.idioms import placing, surroundings
+from torchperf_lint.idioms import evaluating, placing, surroundings
 from torchperf_lint.idioms.sync import scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
@@ -185,6 +185,8 @@ def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix |
     torch = model.name_of("torch", last.site)
     if torch is None or len(known) < len(reads) or len({kind for kind, _ in known}) > 1:
         return None
+    if not all(_reads_plainly(model, read) for read in reads):
+        return None
     unpacked = isinstance(given, cst.Assign) and len(given.targets) == 1
     if unpacked and isinstance(given, cst.Assign):
         target = given.targets[0].target
@@ -201,22 +203,23 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
     """`{"a": x.item(), "b": y.item()}`: the reads of one kind in a line before the statement."""
     torch, function = model.name_of("torch", reads[0].site), model.function_of(reads[0].site)
     known = [(read, *found) for read in reads if (found := _known(model, read)) is not None]
-    if torch is None or not _always_runs(model, entries):
+    # What is done to one tensor may change another, and a read moves in front of it.
+    if torch is None or not _always_runs(model, entries) or not all(_reads_plainly(model, read) for read in reads):
         return
     for kind in dict.fromkeys(kind for _, kind, _ in known):
         members = [(read, scalar) for read, its_kind, scalar in known if its_kind == kind]
-        names = [surroundings.new_name(model, function, _hint(read)) for read, _ in members]
-        if not 1 < len(members) <= bounds.MOST_READ_AT_ONCE or None in names:
+        if not 1 < len(members) <= bounds.MOST_READ_AT_ONCE:
             continue
+        names = [surroundings.new_name(model, function, _hint(read)) for read, _ in members]
         tree = members[0][0].site.tree
         tensors = ", ".join(edits.text_of(tree, read.tensor) for read, _ in members)
         changed = edits.together(
-            edits.line_before(tree, f"{', '.join(map(str, names))} = {torch}.stack([{tensors}]).tolist()"),
-            *(edits.replace(tree, read.site.node, str(name)) for (read, _), name in zip(members, names, strict=True)),
+            edits.line_before(tree, f"{', '.join(names)} = {torch}.stack([{tensors}]).tolist()"),
+            *(edits.replace(tree, read.site.node, name) for (read, _), name in zip(members, names, strict=True)),
         )
         if changed is not None:
             grade = _safety(model, members[0][0], [scalar for _, scalar in members])
-            grade = grade if _is_the_statement(model, entries) else Safety.UNSAFE
+            grade = grade if _is_the_statement(model, entries, reads) else Safety.UNSAFE
             yield from ((read.site.start, Fix(_TITLE, grade, changed)) for read, _ in members)
 
 
@@ -236,17 +239,25 @@ def _hint(read: HostRead) -> str:
     return f"{tensor.value}_value" if isinstance(tensor, cst.Name) else "value"
 
 
-def _is_the_statement(model: Model, entries: cst.Dict) -> bool:
-    """Whether `name = {...}` evaluates nothing beside the reads that could change a tensor before it is read."""
+def _is_the_statement(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
+    """Whether `name = {...}` evaluates nothing that could change a tensor before it is read."""
     given = model.parent(entries)
     if not isinstance(given, cst.Assign) or not all(isinstance(each.target, cst.Name) for each in given.targets):
         return False
     plain = (cst.Name, cst.Integer, cst.Float, cst.SimpleString)
     elements = [each for each in entries.elements if isinstance(each, cst.DictElement)]
-    reads = {read.site.start for read in hot_reads(model)}
+    read_here = {id(read.site.node) for read in reads}
     return len(elements) == len(entries.elements) and all(
-        isinstance(each.key, plain) and (isinstance(each.value, plain) or model.site(each.value).start in reads)
+        isinstance(each.key, plain) and (isinstance(each.value, plain) or id(each.value) in read_here)
         for each in elements
+    )
+
+
+def _reads_plainly(model: Model, read: HostRead) -> bool:
+    """Whether nothing is done to the tensor before it is read."""
+    node = model.ast_of(read.tensor)
+    return (
+        not read.by_helper and node is not None and evaluating.only_computes(model, model.function_of(read.site), node)
     )
 
 

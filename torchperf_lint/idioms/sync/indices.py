@@ -6,6 +6,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms import evaluating, surroundings
+from torchperf_lint.idioms.layout import has_own_elements, is_written_through
 from torchperf_lint.idioms.sync.indexing import Use
 from torchperf_lint.idioms.transfer.construction import built_on_host, is_pure
 from torchperf_lint.knowledge.torch_api import VIEW_METHODS
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import Edit
     from torchperf_lint.idioms.sync.indexing import Indexed
     from torchperf_lint.idioms.sync.places import Costly
-    from torchperf_lint.model import Model
+    from torchperf_lint.model import Model, Value
 
 _SPANS = (Kind.NUMBER, Kind.NONE)
 _VIEWS = VIEW_METHODS | {"detach"}
@@ -52,7 +54,8 @@ def _made_there(
 ) -> Fix | NoFix:
     """Give the indices' factory the device of the tensor that they index."""
     owner = _whole(model, subscript.value)
-    if not is_pure(model, owner) or not model.value(owner).is_tensor:
+    again = evaluating.written_twice(model, owner)
+    if again is None or not is_pure(model, owner) or not model.value(owner).is_tensor:
         return NoFix.DEVICE_NOT_AT_HAND
     changed: list[tuple[Edit, ...] | None] = []
     for node in on_host:
@@ -65,7 +68,7 @@ def _made_there(
         changed.append(edits.add_argument(indexed.site.tree, built.call, device))
     together = edits.together(*changed)
     # In a traced graph the device would be a constant.
-    grade = Safety.UNSAFE if model.may_be_traced else Safety.SAFE
+    grade = Safety.UNSAFE if model.may_be_traced else again
     return NoFix.NO_ROOM if together is None else Fix("make the indices on the device", grade, together)
 
 
@@ -85,17 +88,45 @@ def _sliced(model: Model, indexed: Indexed, subscript: cst.Subscript, listed: cs
     text = _as_slice([model.value(each.value).constant for each in listed.elements], listed)
     if text is None:
         return NoFix.VARIES
-    for element, part in zip(subscript.slice, indexed.parts, strict=True):
-        node = element.slice.value if isinstance(element.slice, cst.Index) else None
-        if node in (None, listed) or isinstance(node, cst.Ellipsis):
-            continue
-        if indexed.value(part).kind not in _SPANS:
-            return NoFix.FORM  # another list or tensor pairs its places with these
-    if indexed.use is not Use.READ and _may_overlap(indexed):
+    if not _pairs_with_nothing(indexed, subscript, listed):
+        return NoFix.FORM
+    if indexed.use is Use.READ:
+        if is_written_through(model, indexed.function, indexed.node):
+            return NoFix.USED_OTHERWISE
+    elif _may_overlap(indexed):
         return NoFix.USED_OTHERWISE
-    edit = edits.replace(indexed.site.tree, listed, text)
-    grade = Safety.SAFE if _takes_a_number(indexed) else Safety.UNSAFE
+    edit = None if listed.lpar else edits.replace(indexed.site.tree, listed, text)
+    grade = Safety.SAFE if _writes_alike(model, indexed) else Safety.UNSAFE
     return NoFix.NO_ROOM if edit is None else Fix("take a slice", grade, (edit,))
+
+
+def _pairs_with_nothing(indexed: Indexed, subscript: cst.Subscript, listed: cst.List) -> bool:
+    """Whether no other index pairs its places with the list's, or moves the dimension of the list to the front."""
+    nodes = [each.slice.value if isinstance(each.slice, cst.Index) else None for each in subscript.slice]
+    own = nodes.index(listed)
+    for position, (node, part) in enumerate(zip(nodes, indexed.parts, strict=True)):
+        value = indexed.value(part)
+        if position == own or node is None or isinstance(node, cst.Ellipsis):
+            continue
+        if value.kind not in _SPANS or (value.kind is Kind.NUMBER and not _is_position(value)):
+            return False
+        if value.kind is Kind.NUMBER and abs(position - own) > 1 and not _takes_a_number(indexed):
+            return False
+    return True
+
+
+def _is_position(value: Value) -> bool:
+    """Whether a number is an integer: a truth value adds a dimension."""
+    return value.dtype == "int" or type(value.constant) is int
+
+
+def _writes_alike(model: Model, indexed: Indexed) -> bool:
+    """Whether the slice writes what the list writes: a number, once to each element, with no error that is caught."""
+    return (
+        _takes_a_number(indexed)
+        and has_own_elements(model, indexed.function, indexed.node.value)
+        and not surroundings.may_be_caught(model, indexed.site)
+    )
 
 
 def _takes_a_number(indexed: Indexed) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _REGISTERS = ("register_buffer", "register_parameter", "setattr")
+_MOVING = ("_apply", "to", "cuda", "cpu")
 _REFILL = frozenset("append extend insert update setdefault pop popitem clear remove".split())
 
 
@@ -59,9 +60,11 @@ def plain_tensor(model: Model, path: str, moved: cst.BaseExpression, site: Site)
     if len(kinds) != 1 or None in kinds or _is_bound_elsewhere(model, name, lineage, stores):
         return None
     inside = Kind.CONTAINER in kinds
+    later = [method for each in lineage for method in each.methods.values() if method.name != "__init__"]
+    if any(_moves_by_itself(each, name) for each in later):
+        return None
     if inside:
         value = model.value(moved)
-        later = [method for each in lineage for method in each.methods.values() if method.name != "__init__"]
         if not value.is_tensor or value.device is not Device.CPU or any(_is_refilled(each, name) for each in later):
             return None
     return PlainTensor(name, holder, stores, inside)
@@ -106,13 +109,22 @@ def _is_rebound(loop: ast.For | ast.comprehension, name: str, use: ast.expr | No
 def _is_refilled(method: FunctionInfo, name: str) -> bool:
     """Whether a method changes which tensors are in the attribute: `self.masks[key] = mask`, `self.masks.append(x)`."""
     path = f"{method.self_name}.{name}"
+    bound = [node for node in method.nodes if isinstance(node, ast.Assign) and dotted(node.value) == path]
+    paths = {path, *(dotted(target) for each in bound for target in each.targets)} - {None}
     for node in method.nodes:
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and dotted(node.value) == path:
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and dotted(node.value) in paths:
             return True
         func = node.func if isinstance(node, ast.Call) else None
-        if isinstance(func, ast.Attribute) and func.attr in _REFILL and dotted(func.value) == path:
+        if isinstance(func, ast.Attribute) and func.attr in _REFILL and dotted(func.value) in paths:
             return True
     return False
+
+
+def _moves_by_itself(method: FunctionInfo, name: str) -> bool:
+    """Whether the method is one by which modules are moved, and takes the attribute along."""
+    path = f"{method.self_name}.{name}"
+    reads = (isinstance(node, ast.Attribute) and node.attr == name and dotted(node) == path for node in method.nodes)
+    return method.name in _MOVING and any(reads)
 
 
 def kept_here(model: Model, tensor: PlainTensor) -> Because:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Because, Edit, NoFix, Safety
-from torchperf_lint.idioms import surroundings
+from torchperf_lint.idioms import evaluating, surroundings
 from torchperf_lint.idioms.arguments import passed
 from torchperf_lint.idioms.caches import guards, runs_in_every_step
 from torchperf_lint.idioms.transfer.hostmade import PLAIN_KEYWORDS, HostMade, gives_size, packed_kind, packs_host_data
@@ -28,6 +28,8 @@ _EXACT_STEPS = frozenset(
     "view_as reshape_as zero_ detach".split()
 ) | frozenset(torch_api.DTYPE_METHODS)
 _ALIASING_STEPS = frozenset("expand expand_as broadcast_to".split())
+_SMALL = frozenset(f"torch.{name}" for name in "zeros ones empty eye rand".split())
+"""Factories of floats that every integer holds, their fractions apart, or of nobody knows what."""
 _RANDOM_STEPS = frozenset("uniform_ normal_ random_ exponential_ bernoulli_ log_normal_ cauchy_ geometric_".split())
 _WRAPPERS = frozenset({"torch.tril", "torch.triu"})
 
@@ -69,15 +71,52 @@ def built_on_host(model: Model, node: cst.BaseExpression, exact: bool = True, ba
         return built_on_host(model, inner, False, False)
     if name in ("to", "type"):
         same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.DTYPE
+        exact = exact and not _may_wrap(model, inner, model.value(node.args[0].value).dtype)
         return built_on_host(model, inner, exact, False) if same else None
     if name == "fill_":
         same = len(node.args) == 1 and model.value(node.args[0].value).kind is Kind.NUMBER
         return built_on_host(model, inner, exact, False) if same else None
     if name in _EXACT_STEPS:
+        exact = exact and not _may_wrap(model, inner, torch_api.DTYPE_METHODS.get(name, "bool"))
         return built_on_host(model, inner, exact, False)
     if name in _ALIASING_STEPS or name in _RANDOM_STEPS:
         return built_on_host(model, inner, False, False)
     return None
+
+
+def _may_wrap(model: Model, node: cst.BaseExpression, dtype: str | None) -> bool:
+    """Whether a cast of floats to this dtype gives integers that may not hold them, as the CPU and CUDA do differently.
+
+    An unknown dtype may be one of integers.
+    """
+    made = model.value(node).dtype
+    if (dtype or "").startswith(("bool", "float", "bfloat")) or not (made or "float").startswith(("float", "bfloat")):
+        return False
+    while isinstance(node, (cst.Call, cst.Subscript)):
+        inner = node.value if isinstance(node, cst.Subscript) else shape.receiver(node)
+        fills = isinstance(node, cst.Call) and shape.method_name(node) == "fill_"
+        if inner is None or model.value(inner).kind is not Kind.TENSOR or fills:
+            break
+        node = inner
+    ref = (model.value(node.func).ref or "") if isinstance(node, cst.Call) else ""
+    if not isinstance(node, cst.Call) or ref in _SMALL or (made is None and ref == "torch.arange"):
+        return False
+    given = shape.argument(node, "fill_value", 1) if ref == "torch.full" else shape.argument(node, "value", 0)
+    given = node.args[0].value if ref in FILLABLE or ref in torch_api.HOST_DATA_FACTORIES else given
+    if isinstance(given, cst.List) and len(given.elements) == 1:
+        given = given.elements[0].value
+    if not isinstance(given, cst.BaseExpression):
+        return True
+    unsigned = given.expression if isinstance(given, cst.UnaryOperation) else given
+    number = model.value(unsigned)
+    is_int = made is None and (number.dtype == "int" or type(number.constant) is int)
+    return not is_int and not _is_byte(model, given)
+
+
+def _is_byte(model: Model, node: cst.BaseExpression) -> bool:
+    """Whether the number is one that every dtype of integers holds, once its fraction is cut off."""
+    constant = model.value(node).constant
+    return isinstance(constant, (int, float)) and 0 <= constant <= _LARGEST_BYTE
 
 
 def _is_whole(element: cst.SubscriptElement) -> bool:
@@ -212,6 +251,9 @@ def build_there(model: Model, move: Move, built: Built) -> tuple[tuple[Edit, ...
     if not tree.lossless or _in_format_string(model, move.site.node):
         return NoFix.NO_ROOM
     text, grade = place
+    cast_to = move.device if move.like else move.dtype
+    if cast_to is not None and _may_wrap(model, move.moved, model.value(cast_to).dtype):
+        grade = grade.at_worst(Safety.UNSAFE)
     dtype, rest = _dtype(model, move, built), ""
     arguments, own = f"device={text}", _own_dtype(built)
     if dtype is not None:
@@ -293,7 +335,9 @@ def device_text(model: Model, move: Move) -> tuple[str, Safety] | None:
     if move.like:
         # `x.type_as(y)` follows y in a traced graph, in which `y.device` and `y.dtype` are constants.
         follows = shape.method_name(move.call) == "type_as" and model.may_be_traced
-        return f"{model.text(node)}.device", Safety.UNSAFE if follows else Safety.SAFE
+        again = evaluating.written_twice(model, node)
+        grade = None if again is None else again.at_worst(Safety.UNSAFE if follows else Safety.SAFE)
+        return None if grade is None else (f"{model.text(node)}.device", grade)
     if shape.method_name(move.call) == "cuda":
         if isinstance(node, cst.Integer):
             return f'"cuda:{node.value}"', Safety.SAFE

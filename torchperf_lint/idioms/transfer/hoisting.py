@@ -246,7 +246,7 @@ def _named(model: Model, site: Site, hot_path: HotPath, place: _Place, moved: st
     start = source.offset(whole.lineno, whole.col_offset)
     end = source.offset(whole.end_lineno or whole.lineno, whole.end_col_offset or 0)
     text = source.utf8[start:end].decode()
-    if name is None or "#" in text or "\\" in text or not site.tree.lossless:
+    if "#" in text or "\\" in text or not site.tree.lossless:
         return None
     line = " ".join(text.split()).replace("( ", "(").replace("[ ", "[").replace(" ]", "]").replace(" )", ")")
     line = line.replace(",]", "]").replace(",)", ")") if "\n" in text else line

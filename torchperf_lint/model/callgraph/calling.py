@@ -223,15 +223,19 @@ def grade(inference: ValueQuestions, record: CallRecord, function: FunctionInfo)
 
 def may_be_by_hierarchy(inference: ValueQuestions, record: CallSite, function: FunctionInfo) -> bool:
     """Whether a call that is not proven may count by class hierarchy, as far as names and syntax tell."""
-    if isinstance(record, ImplicitCall) or not hierarchy.may_be_meant(inference, function):
+    if isinstance(record, ImplicitCall):
+        return True
+    if not hierarchy.may_be_meant(inference, function):
         return False
     return not is_another(inference, record, function)
 
 
 def reaches(inference: ValueQuestions, record: CallSite, function: FunctionInfo) -> bool:
-    """Whether the call provably calls the function; values have shown that for an implicit one."""
-    if isinstance(record, ImplicitCall) or function.is_lambda:
-        return isinstance(record, ImplicitCall) or any(flow.record is record for flow in inference.flows(function))
+    """Whether the call provably calls the function; values have shown for an implicit one whether it does."""
+    if isinstance(record, ImplicitCall):
+        return record.overridden is None
+    if function.is_lambda:
+        return any(flow.record is record for flow in inference.flows(function))
     there = inference.callee_inference(record.function.index)
     if there is None:
         return False

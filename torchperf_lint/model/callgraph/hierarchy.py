@@ -91,6 +91,8 @@ def says(inference: ValueQuestions, record: CallRecord, function: FunctionInfo) 
     """What a finding says of such a call."""
     assert function.cls is not None
     start = f"no proof that this calls `{function.cls.name}.{function.name}`, but"
+    if any(flow.record is record and flow.is_guess for flow in inference.flows(function)):
+        return f"{start} it calls a method that is looked up by a name like this"
     home = inference.home(record.function.index)
     callee = None if home is None else home.parts(record, record.call.func)[0].function
     if callee is not None and callee.cls is not None:

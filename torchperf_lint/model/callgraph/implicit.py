@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import trees
+from torchperf_lint.model.callgraph import calling, trees
 from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.syntax.index import ImplicitCall, last_name
 
@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_lint.model.domain.interfaces import ValueQuestions
-    from torchperf_lint.model.syntax.index import FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
 
 _PROPERTIES = frozenset({"property", "cached_property"})
-_OF_WITH = frozenset({"__enter__", "__exit__", "__aenter__", "__aexit__"})
-_ENTERING = ("enter_context", "enter_async_context")
-_NEXT = "__next__"
+_WITH = {"__enter__": ast.With, "__exit__": ast.With, "__aenter__": ast.AsyncWith, "__aexit__": ast.AsyncWith}
+_ENTERING = {ast.With: "enter_context", ast.AsyncWith: "enter_async_context"}
+_NEXT = {"__next__": ast.For, "__anext__": ast.AsyncFor}
+_CALLS_NEXT = {ast.For: "next", ast.AsyncFor: "anext"}
+_ITER = {ast.For: "__iter__", ast.AsyncFor: "__aiter__"}
+_ITERATORS = ("Iterator", "Generator")
+
+Uses = dict["FunctionInfo | ClassInfo", list[ImplicitCall]]
+"""The uses that run a function; and for a class, those of `self` in its methods, which may mean an override."""
 
 
 def is_property(function: FunctionInfo) -> bool:
@@ -29,29 +35,63 @@ def is_property(function: FunctionInfo) -> bool:
 
 def may_run_implicitly(function: FunctionInfo) -> bool:
     """Whether the function is a method that may run where nothing calls it, by its name and decorators."""
-    return function.cls is not None and (function.name in _OF_WITH or function.name == _NEXT or is_property(function))
+    return function.cls is not None and (function.name in _WITH or function.name in _NEXT or is_property(function))
 
 
 def implicit_calls(inference: ValueQuestions, function: FunctionInfo) -> list[ImplicitCall]:
     """The expressions that run the function without calling it."""
     if not may_run_implicitly(function):
         return []
-    return [
-        found
-        for index in _files(inference, function)
-        for found, node in _candidates(inference, function, index)
-        if _is_of(inference, node, found.function, function)
-    ]
+    assert function.cls is not None
+    bases = inference.lineage(function.cls)[1:]
+    found: list[ImplicitCall] = []
+    for index in _files(inference, function):
+        there = inference.callee_inference(index)
+        if there is None or (is_property(function) and not _mentions(inference, index, f".{function.name}")):
+            continue
+        uses = there.implicit_uses(function.name, is_property(function))
+        found += uses.get(function, ())
+        found += (_by_override(inference, use, base, function) for base in bases for use in uses.get(base, ()))
+    return found
 
 
-def says(function: FunctionInfo) -> str:
+def _by_override(inference: ValueQuestions, use: ImplicitCall, base: ClassInfo, function: FunctionInfo) -> ImplicitCall:
+    """The use of `self` in a base's method; it is not proven if the base has such a method itself."""
+    meant = inference.method(base, function.name)
+    is_free = meant is None or calling.is_overridden_by(inference, meant, function)
+    return use._replace(overridden=None if is_free else meant)
+
+
+def says(function: FunctionInfo, use: ImplicitCall) -> str:
     """What a finding says of such an expression."""
     assert function.cls is not None
+    meant = use.overridden
+    if meant is not None and meant.cls is not None:
+        verb = "reads" if is_property(function) else "runs"
+        start = f"no proof that this {verb} `{function.cls.name}.{function.name}`, but"
+        return f"{start} it overrides `{meant.cls.name}.{meant.name}`, which this {verb}"
     if is_property(function):
         return f"the property `{function.name}` is read here in every step"
-    if function.name == _NEXT:
+    if function.name in _NEXT:
         return f"`{function.cls.name}` is iterated over here in every step"
     return f"`with` runs `{function.cls.name}.{function.name}` here in every step"
+
+
+def uses_in_file(inference: ValueQuestions, name: str, is_property: bool) -> Uses:
+    """The expressions of one file that run a method of that name, by the method: one table for all classes."""
+    found: Uses = {}
+    for use, node, is_loop in _candidates(inference.index, name, is_property):
+        own = trees.class_of_self(node, use.function)
+        classes = [own] if own is not None else _classes_of(inference, node, use.function)
+        for cls in classes:
+            if is_loop and not _iterates_itself(inference, cls, _ITER[_NEXT[name]]):
+                continue
+            method = inference.method(cls, name)
+            if method is not None:
+                found.setdefault(method, []).append(use)
+            if own is not None:
+                found.setdefault(own, []).append(use)
+    return found
 
 
 def _files(inference: ValueQuestions, function: FunctionInfo) -> list[Index]:
@@ -77,33 +117,35 @@ def _mentions(inference: ValueQuestions, index: Index, text: str) -> bool:
     return inference.program is None or text in inference.program.file_of(index).source.text
 
 
-def _candidates(
-    inference: ValueQuestions, function: FunctionInfo, index: Index
-) -> Iterator[tuple[ImplicitCall, ast.expr]]:
-    """The expressions of a file that may run the function, each with the one that may be the object."""
-    if is_property(function):
-        if not _mentions(inference, index, f".{function.name}"):
-            return
+def _candidates(index: Index, name: str, is_property: bool) -> Iterator[tuple[ImplicitCall, ast.expr, bool]]:
+    """The expressions of a file that may run such a method, each with the one that may be the object.
+
+    The last is true for loops, which run the `__next__` of what the object's `__iter__` returns.
+    """
+    if is_property:
         tree = trees.upside_down(index)
-        for node in tree.attributes.get(function.name, ()):
+        for node in tree.attributes.get(name, ()):
             statement = tree.statement_of(node)
             if statement in index.places:
-                yield ImplicitCall(node, statement, trees.owner_of(node, index)), node.value
-    elif function.name == _NEXT:
+                yield ImplicitCall(node, statement, trees.owner_of(node, index)), node.value, False
+    elif name in _NEXT:
+        kind = _NEXT[name]
         for loop, owner in index.loops:
-            if not isinstance(loop, ast.While):
-                yield ImplicitCall(loop.iter, loop.body[0], owner), _iterated(loop.iter)
-        for record in index.calls.get("next", ()):
-            for given in record.call.args[:1]:
-                yield ImplicitCall(record.call, record.statement, record.function), given
+            if not isinstance(loop, ast.While) and isinstance(loop, kind):
+                yield ImplicitCall(loop.iter, loop.body[0], owner), _iterated(loop.iter), True
+        yield from _first_arguments(index, _CALLS_NEXT[kind])
     else:
         for statement, owner in _withs(index):
-            for item in statement.items:
-                yield ImplicitCall(item.context_expr, statement, owner), item.context_expr
-        for name in _ENTERING:
-            for record in index.calls.get(name, ()):
-                for given in record.call.args[:1]:
-                    yield ImplicitCall(record.call, record.statement, record.function), given
+            if isinstance(statement, _WITH[name]):
+                for item in statement.items:
+                    yield ImplicitCall(item.context_expr, statement, owner), item.context_expr, False
+        yield from _first_arguments(index, _ENTERING[_WITH[name]])
+
+
+def _first_arguments(index: Index, callee: str) -> Iterator[tuple[ImplicitCall, ast.expr, bool]]:
+    for record in index.calls.get(callee, ()):
+        for given in record.call.args[:1]:
+            yield ImplicitCall(record.call, record.statement, record.function), given, False
 
 
 def _iterated(node: ast.expr) -> ast.expr:
@@ -125,17 +167,22 @@ def _withs(index: Index) -> list[tuple[ast.With | ast.AsyncWith, FunctionInfo]]:
     )
 
 
-def _is_of(inference: ValueQuestions, node: ast.expr, owner: FunctionInfo, function: FunctionInfo) -> bool:
-    """Whether the expression, read in `owner`, is an object whose method of that name is the function."""
-    assert function.cls is not None
-    own = trees.class_of_self(node, owner)
-    if own is not None:
-        return inference.method(own, function.name) is function or own in inference.lineage(function.cls)
-    there = inference.callee_inference(owner.index)
-    if there is None or (isinstance(node, ast.Name) and node.id == owner.self_name):
-        return False
-    value = there.frame_value(owner, node)
+def _iterates_itself(inference: ValueQuestions, cls: ClassInfo, name: str) -> bool:
+    """Whether the `__iter__` of the class returns the object itself, so that a loop runs its `__next__`."""
+    method = inference.method(cls, name)
+    if method is None:
+        return any(ref.rpartition(".")[2].endswith(_ITERATORS) for ref in inference.library_bases(cls))
+    returned = [each.value for each in method.statements if isinstance(each, ast.Return)]
+    is_self = (isinstance(each, ast.Name) and each.id == method.self_name for each in returned)
+    return bool(returned) and all(is_self) and not method.is_generator
+
+
+def _classes_of(inference: ValueQuestions, node: ast.expr, owner: FunctionInfo) -> list[ClassInfo]:
+    """The classes of the object that the expression is, read in `owner`."""
+    if isinstance(node, ast.Name) and node.id == owner.self_name:
+        return []
+    value = inference.frame_value(owner, node)
     if value.kind is Kind.CLASS:
-        return False
-    classes = (value.cls, *(each for each in value.among if not isinstance(each, Registry)))
-    return any(inference.method(cls, function.name) is function for cls in classes if cls is not None)
+        return []
+    among = (each for each in value.among if not isinstance(each, Registry))
+    return list(dict.fromkeys(each for each in (value.cls, *among) if each is not None))

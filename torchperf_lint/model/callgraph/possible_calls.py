@@ -42,7 +42,7 @@ def of(inference: ValueQuestions, function: FunctionInfo, handed: tuple[Handing,
             yield from (PossibleCall(record, handed=way) for way in ways or ((),))
     for use in implicit.implicit_calls(inference, function):
         if use.function is not function:
-            yield PossibleCall(use, implicit.says(function))
+            yield PossibleCall(use, implicit.says(function, use))
     for flow in flows:
         if flow.shifted:
             yield PossibleCall(flow.record, f"{function.shown_name} is called here in every step", flow.handed)

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, hierarchy, trees
+from torchperf_lint.model.callgraph import calling, hierarchy, reaching, trees
 from torchperf_lint.model.callgraph.dispatch import Lookups
 from torchperf_lint.model.domain.flows import Flow, Handing, still_handed
 from torchperf_lint.model.domain.grades import Grade
@@ -34,7 +34,7 @@ _ENTRIES = frozenset("get pop popleft".split())
 
 
 class _Spot(NamedTuple):
-    """An expression that may be the value, or a container that holds it."""
+    """An expression that may be the value, or a container that holds it, under `key` if that is a known literal."""
 
     node: ast.AST
     file: Index
@@ -43,6 +43,8 @@ class _Spot(NamedTuple):
     shifted: bool = False
     handed: tuple[Handing, ...] = ()
     grade: Grade = Grade.PROVEN
+    key: object = None
+    is_guess: bool = False
 
 
 def flows(inference: ValueQuestions, function: FunctionInfo) -> tuple[Flow, ...]:
@@ -109,7 +111,7 @@ class _Search:
             index, receiver = lookup.function.index, lookup.call.args[0]
             spot = _Spot(lookup.call, index, is_method=True)
             if self._is_of(receiver, index, cls):
-                yield spot
+                yield spot if lookup.is_shown else spot._replace(grade=Grade.BY_HIERARCHY, is_guess=True)
             elif lookup.is_shown and hierarchy.may_hold(self.inference, receiver, lookup.function, self.function):
                 yield spot._replace(grade=Grade.BY_HIERARCHY)
 
@@ -171,10 +173,10 @@ class _Search:
         elif isinstance(parent, (ast.List, ast.Tuple, ast.Set, ast.Dict)) or (
             isinstance(parent, (ast.ListComp, ast.SetComp, ast.GeneratorExp)) and parent.elt is node
         ):
-            self._go(parent, spot._replace(held=True))
+            self._go(parent, spot._replace(held=True, key=_key_in(parent, node)))
         elif isinstance(parent, ast.Subscript) and parent.value is node and spot.held:
-            if isinstance(parent.ctx, ast.Load):
-                self._go(parent, spot._replace(held=isinstance(parent.slice, ast.Slice)))
+            if isinstance(parent.ctx, ast.Load) and not _is_other_key(parent.slice, spot):
+                self._go(parent, spot._replace(held=isinstance(parent.slice, ast.Slice), key=None))
         elif isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)) and parent.iter is node and spot.held:
             self._loop(parent, spot)
         elif isinstance(parent, ast.Return):
@@ -187,14 +189,16 @@ class _Search:
         record = trees.upside_down(spot.file).records.get(call)
         if record is not None and not self._is_other(call.func, spot):
             handed = still_handed(spot.handed, record.function)
-            self.found.setdefault((call, handed), Flow(record, spot.shifted, handed, spot.grade))
+            self.found.setdefault((call, handed), Flow(record, spot.shifted, handed, spot.grade, spot.is_guess))
 
     def _attribute(self, parent: ast.Attribute, spot: _Spot) -> None:
         call = trees.upside_down(spot.file).parents.get(parent)
         called = call if isinstance(call, ast.Call) and call.func is parent else None
         if spot.held:
-            if called is not None and parent.attr in _PARTS | _ENTRIES:
-                self._go(called, spot._replace(held=parent.attr in _PARTS))
+            is_another = called is not None and any(_is_other_key(each, spot) for each in called.args[:1])
+            if called is not None and parent.attr in _PARTS | _ENTRIES and not is_another:
+                key = spot.key if parent.attr == "copy" else None
+                self._go(called, spot._replace(held=parent.attr in _PARTS, key=key))
         elif spot.is_method:
             return
         elif parent.attr == self.function.name:
@@ -207,7 +211,7 @@ class _Search:
 
     def _loop(self, loop: ast.For | ast.AsyncFor | ast.comprehension, spot: _Spot) -> None:
         targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
-        inside = spot._replace(held=False)
+        inside = spot._replace(held=False, key=None)
         for target in targets:
             if isinstance(loop, ast.comprehension) and isinstance(target, ast.Name):
                 around = trees.upside_down(spot.file).parents[loop]
@@ -228,11 +232,13 @@ class _Search:
                 self._go(call, spot._replace(shifted=spot.shifted or shifted))
             return
         if isinstance(call.func, ast.Attribute) and name in _ADDERS:
-            self._bind(call.func.value, spot._replace(held=True))
+            key = _literal(call.args[0]) if name == "setdefault" and place == 1 else None
+            self._bind(call.func.value, spot._replace(held=True, key=key))
             if not isinstance(call.func.value, ast.Name) or name in ("append", "extend", "appendleft", "insert"):
                 return
         if name in _HOLDERS:
-            self._go(call, spot._replace(held=True))
+            key = spot.key if name == "dict" and place == 0 else place if isinstance(place, str) else None
+            self._go(call, spot._replace(held=True, key=key))
             return
         record = trees.upside_down(spot.file).records.get(call)
         callee = None if record is None else self._callee(record)
@@ -286,11 +292,13 @@ class _Search:
     def _bind(self, target: ast.expr, spot: _Spot) -> None:
         owner = trees.owner_of(target, spot.file)
         if isinstance(target, ast.Subscript):
-            self._bind(target.value, spot._replace(held=True))
+            self._bind(target.value, spot._replace(held=True, key=_literal(target.slice)))
         elif isinstance(target, ast.Name):
             cls = self._class_body(target, spot.file)
             if cls is None:
-                self._named(target.id, self._binder(target.id, owner), spot)
+                is_bound = not isinstance(target.ctx, ast.Load)
+                binding = trees.upside_down(spot.file).statement_of(target) if is_bound else None
+                self._named(target.id, self._binder(target.id, owner), spot, binding)
             elif not spot.is_method:
                 self._stored(target.id, cls, spot)
         elif isinstance(target, ast.Attribute):
@@ -298,14 +306,19 @@ class _Search:
             if cls is not None:
                 self._stored(target.attr, cls, spot)
 
-    def _named(self, name: str, function: FunctionInfo, spot: _Spot) -> None:
-        """The value is bound to a name of the function."""
+    def _named(self, name: str, function: FunctionInfo, spot: _Spot, binding: ast.stmt | None = None) -> None:
+        """The value is bound to a name of the function, by this statement."""
         if name in function.index.rebound_elsewhere:
             return
         is_rebound = function.index.bound_names(function).count(name) > 1
         for use in trees.upside_down(function.index).names.get(name, ()):
             owner = trees.owner_of(use, function.index)
-            if self._binder(name, owner) is function and not (is_rebound and self._has_lost(use, owner, spot)):
+            if self._binder(name, owner) is not function:
+                continue
+            has_order = is_rebound and owner is function
+            if has_order and binding is not None and not reaching.reaches(binding, use, name, function):
+                continue
+            if not (is_rebound and self._has_lost(use, owner, spot)):
                 self._go(use, spot)
 
     def _stored(self, name: str, cls: ClassInfo, spot: _Spot) -> None:
@@ -333,13 +346,20 @@ class _Search:
         return one in self.inference.lineage(other) or other in self.inference.lineage(one)
 
     def _is_other(self, func: ast.expr, spot: _Spot) -> bool:
-        """Whether values show that the callee is something else: the name has been bound again."""
+        """Whether values show that the callee is something else: the name has been bound again.
+
+        No value shows that for a lambda, which is not one; the bindings that reach a name do.
+        """
+        if self.function.is_lambda and isinstance(func, ast.Name):
+            return False
         home = self._home(spot.file)
         owner = trees.owner_of(func, spot.file)
         return _shows_another(home, home.seen_alone(owner, func), self.function)
 
     def _has_lost(self, use: ast.expr, owner: FunctionInfo, spot: _Spot) -> bool:
         """Whether a name that is bound several times has another value here."""
+        if self.function.is_lambda:
+            return False
         value = self._home(owner.index).seen_alone(owner, use)
         if spot.held or value.among:
             return False
@@ -375,6 +395,27 @@ def _shows_another(inference: ValueQuestions, callee: Value, function: FunctionI
     if callee.cls is not None and function.name == "__call__":
         return inference.method(callee.cls, "__call__") not in (function, None)
     return False
+
+
+def _key_in(display: ast.AST, node: ast.AST) -> object:
+    """The literal key of an entry of a dict, or the position of an element in a list; None for anything else."""
+    if isinstance(display, ast.Dict):
+        return next(
+            (_literal(key) for key, each in zip(display.keys, display.values, strict=True) if each is node), None
+        )
+    if isinstance(display, (ast.List, ast.Tuple)) and not any(isinstance(each, ast.Starred) for each in display.elts):
+        return display.elts.index(node)  # type: ignore[arg-type]
+    return None
+
+
+def _literal(node: ast.expr | None) -> object:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _is_other_key(node: ast.expr, spot: _Spot) -> bool:
+    """Whether a container that holds the value is asked for another key or position."""
+    asked = _literal(node)
+    return spot.key is not None and asked is not None and type(asked) is type(spot.key) and asked != spot.key
 
 
 def _parameter(callee: FunctionInfo, place: int | str) -> str | None:

@@ -22,12 +22,14 @@ class Flow(NamedTuple):
 
     `handed` leads outwards from the function around the call: the calls that must have been made for the value to be
     in a parameter there. It is empty if the value is there in every call, or if the calls are not known.
+    `is_guess` says that the value is looked up by a name of which a part is not shown.
     """
 
     record: CallRecord
     shifted: bool
     handed: tuple[Handing, ...] = ()
     grade: Grade = Grade.PROVEN
+    is_guess: bool = False
 
 
 class PossibleCall(NamedTuple):

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
     from torchperf_lint.model.project.dependencies import DependencyRecorder
     from torchperf_lint.model.project.exports import Exports, Meaning
     from torchperf_lint.model.syntax.code import Code
-    from torchperf_lint.model.syntax.index import CallRecord, CallSite, ClassInfo, FunctionInfo, Index
+    from torchperf_lint.model.syntax.index import (
+        CallRecord,
+        CallSite,
+        ClassInfo,
+        FunctionInfo,
+        ImplicitCall,
+        Index,
+    )
     from torchperf_lint.model.syntax.slices import Slice, Slices
     from torchperf_lint.syntax.source import Source
 
@@ -161,6 +168,9 @@ class ValueQuestions(Protocol):
 
     def flows(self, function: FunctionInfo) -> tuple[Flow, ...]:
         """The calls that the function, or an object whose method it is, reaches as a value."""
+
+    def implicit_uses(self, name: str, is_property: bool) -> Mapping[FunctionInfo | ClassInfo, Sequence[ImplicitCall]]:
+        """The expressions of this file that run a method of that name without calling it, by method and by class."""
 
     def may_be_hot(self, record: CallRecord) -> bool:
         """False if names alone show that the call is not made in every step."""

@@ -12,7 +12,7 @@ from torchperf_lint.model.callgraph import calling, hierarchy, possible_calls
 from torchperf_lint.model.domain.flows import PossibleCall, still_handed
 from torchperf_lint.model.domain.frequency import Frequency, HotPath, LoopKind, names_evaluation
 from torchperf_lint.model.domain.grades import Grade
-from torchperf_lint.model.frequency import following, may_reach, settings
+from torchperf_lint.model.frequency import following, may_reach, receivers, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
@@ -45,7 +45,8 @@ class _Way(NamedTuple):
     """A function on the way from a statement up to what repeats it: the calls so far, the last one first to last.
 
     `handed` are the calls that must lead to the function, because one of its arguments is what the way has called;
-    `asked` are the path conditions on the methods of one object that the way has come through last.
+    `asked` are the path conditions on the methods of one object that the way has come through last, and `needed` the
+    methods that this object must have.
     """
 
     function: FunctionInfo
@@ -53,10 +54,7 @@ class _Way(NamedTuple):
     because: tuple[Because, ...] = ()
     handed: tuple[Handing, ...] = ()
     asked: frozenset[settings.Asked] = frozenset()
-
-
-def _targets(target: ast.expr) -> list[ast.expr]:
-    return target.elts if isinstance(target, ast.Tuple) else [target]
+    needed: receivers.Needed = frozenset()
 
 
 _AS_THE_FUNCTION = HotPath(None, Frequency.FUNCTION, ())
@@ -156,7 +154,8 @@ class ExecutionFrequency:
                 return ""
             if isinstance(loop, ast.While) or isinstance(loop.body[-1], ast.Break):
                 continue
-            return ", ".join(map(ast.unparse, _targets(loop.target))).removeprefix("_")
+            targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+            return ", ".join(map(ast.unparse, targets)).removeprefix("_")
         return ""
 
     def _per_step(self, statement: ast.stmt, ignore_sampling: bool) -> HotPath | None:
@@ -292,17 +291,14 @@ class ExecutionFrequency:
         first = _Way(start or function, asked=settings.asked_of_object(function, asked))
         pending = deque([first])
         unproven: deque[tuple[_Way, PossibleCall]] = deque()
-        seen: set[
-            tuple[FunctionInfo, frozenset[Formula], CallSite | None, tuple[Handing, ...], frozenset[settings.Asked]]
-        ]
-        seen = {(function, asked, None, (), first.asked)}
+        seen: set[tuple[object, ...]] = {(function, asked, None, first[3:])}
         while (pending or (unproven and evaluation is None)) and len(seen) <= bounds.MOST_CALLERS_OF_CALLERS:
             only = None
             if pending:
                 way_here = pending.popleft()
             else:
                 way_here, only = unproven.popleft()
-            current, steps, path, required, asked_of_object = way_here
+            current, steps, path, required, asked_of_object, needed = way_here
             home = self.home(current)
             own = home.own_hot_path(current) if only is None and not required else None
             if own is not None:
@@ -321,15 +317,16 @@ class ExecutionFrequency:
                 if hot_path is None:
                     continue
                 way = (*steps, Step(record, shows=not says and not current.is_lambda))
-                is_proven = says != "" or (only is None and calling.reaches(home.inference, record, current))
+                plain = record if isinstance(record, CallRecord) else None
+                is_proven = plain is not None and says != ""
+                is_proven = is_proven or (only is None and calling.reaches(home.inference, record, current))
                 if only is None and not is_proven and not calling.may_be_by_hierarchy(home.inference, record, current):
                     continue
                 left = demands(statement, function, way, node)
                 if left is None:
                     continue
-                plain = record if isinstance(record, CallRecord) else None
                 if only is not None:
-                    if plain is None or calling.grade(home.inference, plain, current) is not Grade.BY_HIERARCHY:
+                    if plain is not None and calling.grade(home.inference, plain, current) is not Grade.BY_HIERARCHY:
                         continue
                 elif not is_proven:
                     unproven.append((way_here, call))
@@ -339,14 +336,18 @@ class ExecutionFrequency:
                 is_own = plain is not None and calls_own_method(plain.call.func, plain.function)
                 if plain is not None and not is_own and any(self._is_never_so(each, plain) for each in asked_of_object):
                     continue
+                now_needed = receivers.needed(there.inference, record, current, needed)
+                if now_needed is None:
+                    continue
                 typed = following.depends_on_types(statement, function, way)
                 if typed and not following.arrives(self._inference_of, statement, function, way, node):
                     continue
                 text = says or f"{current.shown_name} is called here in every step"
                 shown = (*path, Because(record.node.lineno, text, record.function.index.path))
-                if only is not None and plain is not None:
-                    text = hierarchy.says(home.inference, plain, current)
-                    shown = (*shown, Unproven(record.node.lineno, text, record.function.index.path))
+                if only is not None:
+                    before = path if plain is None else shown
+                    text = says if plain is None else hierarchy.says(home.inference, plain, current)
+                    shown = (*before, Unproven(record.node.lineno, text, record.function.index.path))
                 if hot_path is not _AS_THE_FUNCTION:
                     found = hot_path._replace(loop=None, because=_shortened((*shown, *hot_path.because)))
                     if not found.evaluates:
@@ -357,10 +358,10 @@ class ExecutionFrequency:
                 conditions = settings.asked_of_object(record.function, left) | (
                     asked_of_object if is_own else frozenset()
                 )
-                question = (caller, left, record if typed else None, handed, conditions)
-                if question not in seen:
+                following_way = _Way(caller, way, shown, handed, conditions, now_needed)
+                if (question := (caller, left, record if typed else None, following_way[3:])) not in seen:
                     seen.add(question)
-                    pending.append(_Way(caller, way, shown, handed, conditions))
+                    pending.append(following_way)
         return evaluation
 
     def caller(self, record: CallSite) -> FunctionInfo:

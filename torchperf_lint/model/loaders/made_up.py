@@ -65,12 +65,20 @@ class MadeUp:
         callee = self._inference.frame_value(function, call.func)
         if callee.kind is Kind.LIBRARY:
             ref = callee.ref or ""
+            if ref in loading.SELECTS:
+                return any(self._is_selected(each, function) for each in call.args[:1])
             if ref in loading.MAKES_UP or ref.startswith(loading.MAKES_UP_PREFIXES):
                 return True
             return self._is_mostly(call.args, function)
         if isinstance(call.func, ast.Attribute) and callee.function is None:
             return self._is_made_up(call.func.value, function)
         return False
+
+    def _is_selected(self, node: ast.expr, function: FunctionInfo) -> bool:
+        """Whether what is selected from is made up itself: a number of numbers, or what the program makes up."""
+        if isinstance(node, (ast.List, ast.Tuple)):
+            return all(self._is_selected(each, function) for each in node.elts)
+        return isinstance(node, ast.Constant) or self._is_made_up(node, function)
 
     def _is_mostly(self, parts: Sequence[ast.expr], function: FunctionInfo) -> bool:
         """Whether some parts are made up, and all others are constants or parameters, such as the index."""

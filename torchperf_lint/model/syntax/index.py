@@ -104,11 +104,15 @@ class CallRecord(NamedTuple):
 
 
 class ImplicitCall(NamedTuple):
-    """An expression that runs a function without calling it: `self.total` a property's getter, a `with` its object."""
+    """An expression that runs a function without calling it: `self.total` a property's getter, a `with` its object.
+
+    `overridden` is the method that `self` has by the class around the expression, where the function only overrides it.
+    """
 
     node: ast.expr
     statement: ast.stmt
     function: FunctionInfo
+    overridden: FunctionInfo | None = None
 
 
 CallSite = CallRecord | ImplicitCall

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model import bounds
-from torchperf_lint.model.callgraph import calling, frameworks, registries, value_flow
+from torchperf_lint.model.callgraph import calling, frameworks, implicit, registries, value_flow
 from torchperf_lint.model.domain import provenance
 from torchperf_lint.model.domain.frames import Env, Frame, Outcome
 from torchperf_lint.model.domain.interfaces import FARTHEST
@@ -376,6 +376,11 @@ class ValueInference:
 
     def _flows(self, function: FunctionInfo) -> tuple[Flow, ...]:
         return self._cache.ask(("flows", function), lambda: value_flow.flows(self, function), tuple)
+
+    def implicit_uses(self, name: str, is_property: bool) -> implicit.Uses:
+        """The expressions of this file that run a method of that name without calling it, by method and by class."""
+        question = ("implicit", name, is_property)
+        return self._ask_by_calls_up(question, lambda: implicit.uses_in_file(self, name, is_property), dict)
 
     def may_be_hot(self, record: CallRecord) -> bool:
         """Whether the call may run in every step, judged by names alone."""

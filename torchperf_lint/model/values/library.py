@@ -239,6 +239,8 @@ def library_call(
         return container(tensor_from([first])._replace(scalar=True, dtype="float"))
     if ref in numpy_api.GIVE_PLACES:
         return container(Value(Kind.NUMPY, scalar=False), ref="tuple")
+    if ref == numpy_api.PLACES_AS_GIVEN:
+        return container(Value(Kind.NUMPY, scalar=first.scalar if first.kind is Kind.NUMPY else None), ref="tuple")
     if ref.startswith("numpy."):
         return Value(Kind.NUMPY, scalar=False if ref in numpy_api.GIVE_DIMENSIONS else None)
     if ref.startswith("math.") or ref in ("time.time", "time.perf_counter", "time.monotonic"):

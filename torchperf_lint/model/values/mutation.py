@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import UNKNOWN, Kind, Value, container, join, join_all
 from torchperf_lint.model.syntax.effects import GROWERS
-from torchperf_lint.model.syntax.index import dotted
+from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import records
 from torchperf_lint.model.values.binding import added_to, hold, subscript_path
@@ -18,9 +18,15 @@ from torchperf_lint.model.values.tensors import element_of, element_of_mapping
 if TYPE_CHECKING:
     from torchperf_lint.model.domain.frames import Env
     from torchperf_lint.model.domain.interfaces import ExpressionValues
+    from torchperf_lint.model.syntax.index import FunctionInfo
 
 
 _MOVES = ("to", "cuda", "cpu")
+_OF_MODULES = frozenset(
+    "parameters named_parameters buffers modules named_modules children train eval state_dict load_state_dict "
+    "zero_grad".split()
+)
+_WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
 
 
 def fill(
@@ -82,7 +88,8 @@ def mutate(
 def move(evaluator: ExpressionValues, node: ast.expr, env: Env) -> None:
     """`agent.cuda()` as a statement: an object without such a method of its own is a module that moves in place.
 
-    Of a value that is not known, it shows the device alone: nobody calls a tensor's `cuda` and drops what it returns.
+    Of a value that is not known, it shows the device alone, and only if something else uses it as a module: with a
+    tensor, the statement has no effect.
     """
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _MOVES:
         return
@@ -90,10 +97,26 @@ def move(evaluator: ExpressionValues, node: ast.expr, env: Env) -> None:
     receiver, callee = values.get(node.func.value, UNKNOWN), values.get(node.func, UNKNOWN)
     if path is None or receiver.kind not in (Kind.INSTANCE, Kind.UNKNOWN) or callee.function is not None:
         return
+    if receiver.kind is Kind.UNKNOWN and not _is_used_as_module(path, evaluator.frame.function):
+        return
     given = [values.get(each, UNKNOWN) for each in node.args]
     keywords = {each.arg or "**": values.get(each.value, UNKNOWN) for each in node.keywords}
     module = receiver._replace(kind=Kind.MODULE) if receiver.kind is Kind.INSTANCE else receiver
     hold(evaluator.frame, path, moved(node, module, node.func.attr, given, keywords), env)
+
+
+def _is_used_as_module(path: str, function: FunctionInfo) -> bool:
+    """Whether the function, or for an attribute its file, calls what is at the path or asks it for parameters."""
+    where = function.index.module if "." in path else function
+    return path in where.index.note(("used as modules", where), lambda: _used_as_modules(where))
+
+
+def _used_as_modules(function: FunctionInfo) -> frozenset[str]:
+    calls = [node for node in function.nodes if isinstance(node, ast.Call)]
+    used = [node.func for node in calls]
+    used += [node.value for node in function.nodes if isinstance(node, ast.Attribute) and node.attr in _OF_MODULES]
+    used += [each for node in calls if last_name(node.func) in _WRAPPERS for each in node.args[:1]]
+    return frozenset(filter(None, map(dotted, used)))
 
 
 def _grow_within(entry: ast.Subscript, added: Value, env: Env) -> None:

@@ -9,7 +9,7 @@ from torchperf_lint.knowledge import torch_api
 from torchperf_lint.model.domain.values import Kind, Value, join, join_all
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.devices import moved
-from torchperf_lint.model.values.narrowing import asks_about_accelerator
+from torchperf_lint.model.values.narrowing import arm_on_accelerator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +77,11 @@ def _is_call_of(record: CallRecord, method: FunctionInfo) -> bool:
 
 
 def _always(record: CallRecord) -> bool:
-    """Whether no condition but one about the accelerator decides if the call runs."""
-    around = record.place.around()
-    return all(isinstance(each, ast.If) and asks_about_accelerator(each.test) for each in around)
+    """Whether the call runs under no condition but that an accelerator is used."""
+    place = record.place
+    while place.parent is not None:
+        parent = place.parent
+        if not isinstance(parent, ast.If) or arm_on_accelerator(parent.test) != place.field:
+            return False
+        place = record.function.place_of(parent)
+    return True

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.idioms import evaluating
 from torchperf_lint.idioms.metrics import aggregators
 from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.syntax import cst, edits, shape
@@ -57,24 +58,26 @@ def _is_device_tensor(model: Model, update: Update) -> bool:
     return model.on_device(update.value) is not None
 
 
-def _tensor(update: Update) -> cst.BaseExpression | None:
+def _tensor(model: Model, update: Update) -> cst.BaseExpression | None:
     """The tensor that gives the new weight's device; None where its text cannot be repeated."""
     read = update.read_of(update.value)
     tensor = update.value if read is None else read.tensor
     tensor = shape.without_calls(tensor, _UNCHANGED)
     is_item = isinstance(tensor, cst.Subscript) and shape.dotted(tensor.value) is not None
-    return tensor if shape.dotted(tensor) is not None or is_item else None
+    is_path = shape.dotted(tensor) is not None or is_item
+    return tensor if is_path and evaluating.written_twice(model, tensor) is not None else None
 
 
 def _is_certain(model: Model, update: Update, tensor: cst.BaseExpression) -> bool:
-    """Whether the value is a tensor on every path and NaN values are not imputed."""
+    """Whether the value is a tensor on every path, the same when read again, and NaN values are not imputed."""
     is_tensor = model.value(tensor).is_tensor or model.sent_backward(tensor)
+    is_tensor = is_tensor and evaluating.written_twice(model, tensor) is Safety.SAFE
     return is_tensor and all(aggregators.drops_nan(model, metric) for metric in update.metrics)
 
 
 def _send_ones(model: Model, update: Update) -> Fix | None:
     """Create the weights of one on the value's device."""
-    torch, tensor = model.name_of("torch", update.site), _tensor(update)
+    torch, tensor = model.name_of("torch", update.site), _tensor(model, update)
     if torch is None or tensor is None:
         return None
     if update.read_of(update.value) is not None and model.value(tensor).scalar is not True:
@@ -87,7 +90,7 @@ def _send_ones(model: Model, update: Update) -> Fix | None:
 
 def _fill(model: Model, update: Update, weight: cst.BaseExpression) -> Fix | None:
     """Create the weight on the device, in the shape that it is broadcast to anyway."""
-    torch, tensor = model.name_of("torch", update.site), _tensor(update)
+    torch, tensor = model.name_of("torch", update.site), _tensor(model, update)
     if torch is None or tensor is None:
         return None
     text, number = model.text(tensor), model.text(weight)

@@ -8,7 +8,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
-from torchperf_lint.idioms.transfer import hoisting
+from torchperf_lint.idioms.transfer import hoisting, magnitudes
 from torchperf_lint.idioms.transfer.construction import (
     FILLABLE,
     build_there,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
 _LARGEST_HALF = 65504
+_GIVE_INTEGERS = frozenset(f"math.{name}" for name in "floor ceil trunc gcd lcm comb perm factorial isqrt prod".split())
 _WIDE_DTYPES = frozenset("float32 float64 int32 int64".split())
 
 
@@ -241,5 +242,21 @@ def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safet
     dtype = shape.argument(packing.call, "dtype")
     own = isinstance(packing.call.func, cst.Attribute) and packing.call.func.attr.value == "new_tensor"
     given = model.value(dtype).dtype if isinstance(dtype, cst.BaseExpression) else None
-    wide = given in _WIDE_DTYPES if dtype is not None else not own
-    return Safety.SAFE if wide else Safety.UNSAFE
+    if dtype is not None and given not in _WIDE_DTYPES:
+        return Safety.UNSAFE
+    is_wide = not own or dtype is not None
+    return Safety.SAFE if is_wide and _is_held(model, packing, number, given) else Safety.UNSAFE
+
+
+def _is_held(model: Model, packing: _Packing, number: cst.BaseExpression, dtype: str | None) -> bool:
+    """Whether the tensor's dtype holds the number, or both functions raise an error: `tensor` alone gives infinity."""
+    value, made = model.value(number), FILLABLE.get(model.value(packing.call.func).ref or "", dtype)
+    is_int = value.dtype in ("int", "bool")
+    if (made or ("int" if is_int else "float")).startswith("int"):
+        return True
+    ref = (model.value(number.func).ref or "") if isinstance(number, cst.Call) else ""
+    is_float = value.dtype == "float" or (ref.startswith("math.") and ref not in _GIVE_INTEGERS)
+    if made == "float64" and is_float:
+        return True
+    bound = magnitudes.largest(model, number)
+    return bound is not None and bound <= (magnitudes.OF_FLOAT32 if is_float else magnitudes.OF_INTEGERS)
