@@ -9,7 +9,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join
 from torchperf_lint.model.syntax.bulk_moves import move_in
-from torchperf_lint.model.syntax.effects import FUNCTIONS
+from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.syntax.slices import is_for_type_checkers
 from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters
@@ -225,11 +225,12 @@ class Runner:
                 holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
             if holds is not False:
                 inner = narrowing.narrowed(node.test, env, True, self.frame) if is_run else env.copy()
-                asked = narrowing.path_asked(node.test) or ""
-                known = inner.get(asked)
+                asked = [path for path in narrowed_paths(node.test) if path in env]
+                known = [inner.get(path) for path in asked]
                 taken = self.block(node.body, inner)
-                if taken is not None and known is not None and taken.get(asked) is known and asked in env:
-                    taken[asked] = env[asked]  # what the test shows holds in this branch alone
+                for path, value in zip(asked, known, strict=True):
+                    if taken is not None and value is not None and taken.get(path) is value:
+                        taken[path] = env[path]  # what the test shows holds in this branch alone
                 arms.append((taken, self.evaluate.leans(node.test)))
             if holds:
                 return self._joined(arms, None)
