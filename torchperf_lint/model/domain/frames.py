@@ -20,7 +20,19 @@ Env = dict[str, Value]
 class Frame:
     """One interpretation of a function: the value of every expression in it, and of what it returns and yields."""
 
-    __slots__ = ("backward", "env", "function", "is_call", "on_host", "part", "returns", "split", "values", "yields")
+    __slots__ = (
+        "backward",
+        "backward_terms",
+        "env",
+        "function",
+        "is_call",
+        "on_host",
+        "part",
+        "returns",
+        "split",
+        "values",
+        "yields",
+    )
 
     def __init__(self, function: FunctionInfo, part: Slice | None = None) -> None:
         self.function = function
@@ -30,6 +42,7 @@ class Frame:
         self.yields: list[Value] = []
         self.env: Env = {}
         self.backward: frozenset[str] = frozenset()
+        self.backward_terms: frozenset[str] = frozenset()
         self.on_host: Mapping[str, Kind] = {}
         self.split: set[str] = set()  # names whose attributes or items may have entries of their own in an environment
         self.is_call = False  # one call with its arguments, not the function for all callers

@@ -12,6 +12,7 @@ from torchperf_lint.model.domain import provenance
 from torchperf_lint.model.domain.frames import Env, Frame, Outcome
 from torchperf_lint.model.domain.interfaces import FARTHEST
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
+from torchperf_lint.model.syntax.backward import names_sent_backward, terms_sent_backward
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import (
@@ -29,7 +30,7 @@ from torchperf_lint.model.values.evaluate import Evaluator
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.names import Names
 from torchperf_lint.model.values.query_cache import QueryCache
-from torchperf_lint.model.values.statements import Runner, merge_all, names_sent_backward
+from torchperf_lint.model.values.statements import Runner, merge_all
 from torchperf_lint.model.values.tensors import holds_unknown
 
 if TYPE_CHECKING:
@@ -471,6 +472,7 @@ class ValueInference:
         frame = Frame(function, part)
         frame.is_call = bound is not None
         frame.backward = names_sent_backward(function)
+        frame.backward_terms = terms_sent_backward(function)
         frame.on_host = host_uses.shown_on_host(function)
         evaluator = Evaluator(self, frame)
         env: Env = {}
