@@ -12,7 +12,6 @@ from torchperf_lint.model.domain import provenance
 from torchperf_lint.model.domain.frames import Env, Frame, Outcome
 from torchperf_lint.model.domain.interfaces import FARTHEST
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
-from torchperf_lint.model.syntax.backward import names_sent_backward, terms_sent_backward
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import (
@@ -471,8 +470,6 @@ class ValueInference:
     def _run(self, function: FunctionInfo, bound: Env | None, part: Slice | None) -> Frame:
         frame = Frame(function, part)
         frame.is_call = bound is not None
-        frame.backward = names_sent_backward(function)
-        frame.backward_terms = terms_sent_backward(function)
         frame.on_host = host_uses.shown_on_host(function)
         evaluator = Evaluator(self, frame)
         env: Env = {}
