@@ -8,6 +8,7 @@ from torchperf_lint.model.domain.loaders import Route, Samples
 from torchperf_lint.model.flow import NameUses, Use
 from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
 from torchperf_lint.model.sites import HotExpression
+from torchperf_lint.model.syntax.backward import names_sent_backward
 from torchperf_lint.model.syntax.code import Code, Vocabulary
 from torchperf_lint.model.syntax.hostdata import is_host_data
 from torchperf_lint.model.syntax.index import AttributeStore, Block, CallRecord, ClassInfo, FunctionInfo, Place
@@ -15,7 +16,6 @@ from torchperf_lint.model.syntax.names import dotted, given_to, last_name, names
 from torchperf_lint.model.syntax.scope import names_bound_in
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.narrowing import asks_about_accelerator, runs_eagerly
-from torchperf_lint.model.values.statements import names_sent_backward
 from torchperf_lint.model.values.tensors import is_whole
 
 __all__ = [

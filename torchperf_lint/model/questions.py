@@ -15,9 +15,9 @@ from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.project.file_symbols import topics_of
 from torchperf_lint.model.sites import SiteModel
 from torchperf_lint.model.syntax import scope
+from torchperf_lint.model.syntax.backward import names_sent_backward
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.values.devices import named_device
-from torchperf_lint.model.values.statements import names_sent_backward
 from torchperf_lint.syntax.site import Site
 
 if TYPE_CHECKING:

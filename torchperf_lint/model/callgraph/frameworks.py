@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import hooks, torchmetrics_api
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_STEMS, CPU_TUNING
-from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.callgraph import calling, roles
 from torchperf_lint.model.domain.contracts import Contract
 from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
 from torchperf_lint.model.syntax.index import last_name, names_in
@@ -116,7 +116,10 @@ def contract_of(inference: ValueQuestions, function: FunctionInfo) -> Contract |
         contract = _method_contract(inference, function, cls)
         if contract is not None:
             return contract
-    return _callback_contract(inference, function)
+    contract = _callback_contract(inference, function)
+    if contract is None and cls is not None and not inference.cpu_only:
+        contract = roles.contract(inference, function, cls)
+    return contract
 
 
 def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:

@@ -1,4 +1,4 @@
-"""Contracts: what frameworks guarantee about functions that they call."""
+"""Contracts: what frameworks guarantee about functions that they call, and what a library's users may expect."""
 
 from __future__ import annotations
 
@@ -21,3 +21,4 @@ class Contract(NamedTuple):
     origin: Origin | None = None
     row: int | None = None  # of the call that passes the function to the framework, and that call's file
     path: str | None = None
+    is_likely: bool = False  # by what the class looks like: no framework is known to call it

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.domain.values import Kind, Value
+from torchperf_lint.model.syntax.backward import names_sent_backward, terms_sent_backward
 
 if TYPE_CHECKING:
     import ast
@@ -20,7 +21,19 @@ Env = dict[str, Value]
 class Frame:
     """One interpretation of a function: the value of every expression in it, and of what it returns and yields."""
 
-    __slots__ = ("backward", "env", "function", "is_call", "on_host", "part", "returns", "split", "values", "yields")
+    __slots__ = (
+        "backward",
+        "backward_terms",
+        "env",
+        "function",
+        "is_call",
+        "on_host",
+        "part",
+        "returns",
+        "split",
+        "values",
+        "yields",
+    )
 
     def __init__(self, function: FunctionInfo, part: Slice | None = None) -> None:
         self.function = function
@@ -29,7 +42,8 @@ class Frame:
         self.returns: list[Value] = []
         self.yields: list[Value] = []
         self.env: Env = {}
-        self.backward: frozenset[str] = frozenset()
+        self.backward = names_sent_backward(function)
+        self.backward_terms = terms_sent_backward(function)
         self.on_host: Mapping[str, Kind] = {}
         self.split: set[str] = set()  # names whose attributes or items may have entries of their own in an environment
         self.is_call = False  # one call with its arguments, not the function for all callers

@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
-from torchperf_lint.model.callgraph import frameworks, implicit
+from torchperf_lint.model.callgraph import frameworks, implicit, roles
 from torchperf_lint.model.frequency.loops import enclosing, step_loop
 from torchperf_lint.model.syntax.index import given_to, last_name
 from torchperf_lint.model.values.batches import items_moved
@@ -141,6 +141,7 @@ class EntryPoints:
             or _is_handler(function)
             or _is_hook(function)
             or implicit.may_run_implicitly(function)
+            or roles.may_have(function)
             or (self._program is not None and self._known_elsewhere(function, self._program))
             or (self._program is None and function.cls is not None and "getattr" in self._index.calls)
         ]

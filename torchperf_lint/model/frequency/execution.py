@@ -392,7 +392,8 @@ class ExecutionFrequency:
         row = function.node.lineno
         contract = self.inference.contract(function)
         if contract is not None and contract.hot:
-            says = Because(contract.row or row, contract.says, contract.path or self.inference.index.path)
+            step = Unproven if contract.is_likely else Because
+            says = step(contract.row or row, contract.says, contract.path or self.inference.index.path)
             return HotPath(None, Frequency.HOOK, (says,), function.name)
         qualified = f"{function.cls.name}.{function.name}" if function.cls is not None else function.name
         if function.name in self.hot_functions or qualified in self.hot_functions:

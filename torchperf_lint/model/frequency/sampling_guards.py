@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions
 from torchperf_lint.model import bounds
+from torchperf_lint.model.syntax.device_tests import device_text
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
@@ -121,7 +122,7 @@ def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
         return taken == isinstance(test.ops[0], (ast.Eq, ast.Is))
     if not any(_names_device(side) for side in sides):
         return False
-    named = {text for text in map(_device_text, sides) if text is not None}
+    named = {text for text in map(device_text, sides) if text is not None}
     if isinstance(test.ops[0], (ast.Eq, ast.NotEq)) and named:
         is_cuda = "cuda" in named
         return (bool(named & _OTHER_DEVICES) or is_cuda) and taken == (isinstance(test.ops[0], ast.Eq) != is_cuda)
@@ -139,14 +140,6 @@ def _says_zero(operator: ast.cmpop, count: ast.expr, taken: bool) -> bool:
         (ast.GtE, 1): False,
     }
     return implied.get((type(operator), value)) is taken
-
-
-def _device_text(node: ast.expr) -> str | None:
-    """`"cpu"`, also of `torch.device("cpu")`."""
-    if isinstance(node, ast.Call) and last_name(node.func) == "device" and node.args:
-        node = node.args[0]
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return node.value if is_text else None  # type: ignore[attr-defined]
 
 
 def _names_device(node: ast.expr) -> bool:

@@ -7,6 +7,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.torch_api import TENSOR_ONLY_METHODS
+from torchperf_lint.model.syntax.device_tests import device_test
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import children
 
@@ -107,14 +108,27 @@ def read(part: ast.AST, reads: set[str], binds: set[str], holders: set[str]) -> 
         pending += children(node)
 
 
-def narrowed_path(test: ast.expr) -> str | None:
-    """`x` of `isinstance(x, T)` or `all(isinstance(each, T) for each in x)`, which narrow the type of `x`."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test = test.operand
-    walk = item_test(test)
-    if walk is not None:
-        return dotted(walk[1].iter)
-    return dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
+def narrowed_paths(test: ast.expr) -> tuple[str, ...]:
+    """The paths whose values decide the test, or are narrowed by it.
+
+    They are `x` of `isinstance(x, T)`, of `all(isinstance(each, T) for each in x)` and of `x.is_cuda`, also inside
+    `and`, `or` and `not`.
+    """
+    if isinstance(test, ast.BoolOp):
+        return tuple(dict.fromkeys(path for part in test.values for path in narrowed_paths(part)))
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return narrowed_paths(test.operand)
+    asked, walk = device_test(test), item_test(test)
+    if asked is not None:
+        subject = asked.subject
+    elif walk is not None:
+        subject = walk[1].iter
+    elif isinstance(test, ast.Call) and test.args:
+        subject = test.args[0]
+    else:
+        return ()
+    path = dotted(subject)
+    return () if path is None else (path,)
 
 
 def item_test(test: ast.expr) -> tuple[ast.Call, ast.comprehension] | None:

@@ -9,7 +9,7 @@ import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.model.syntax import bulk_moves
-from torchperf_lint.model.syntax.effects import FUNCTIONS, blocks, holders, may_place, narrowed_path, own_parts, read
+from torchperf_lint.model.syntax.effects import FUNCTIONS, blocks, holders, may_place, narrowed_paths, own_parts, read
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.syntax.tree import TakenApart, subtree
 
@@ -66,7 +66,7 @@ class _Effect(NamedTuple):
     parents: tuple[ast.stmt, ...]
     reads: frozenset[str]
     binds: frozenset[str]
-    narrows: str | None
+    narrows: tuple[str, ...]
 
 
 class _Needs(NamedTuple):
@@ -258,13 +258,13 @@ class Slices(TakenApart):
             self._bind_names(statement, binds)
             if parents and bulk_moves.is_move(self._function, statement, parents[-1]):
                 binds.update(bulk_moves.paths_moved(self._function, parents[-1]))
-            narrows = narrowed_path(statement.test) if isinstance(statement, ast.If) else None
+            narrows = narrowed_paths(statement.test) if isinstance(statement, ast.If) else ()
             self._block_of[statement] = id(block)
             self._effects[statement] = _Effect(parents, frozenset(reads), frozenset(binds), narrows)
             for path in binds:
                 self._binding.setdefault(_root(path), []).append(statement)
-            if narrows is not None:
-                self._narrowing.setdefault(_root(narrows), []).append(statement)
+            for root in dict.fromkeys(map(_root, narrows)):
+                self._narrowing.setdefault(root, []).append(statement)
             if isinstance(statement, _LEAVES):
                 self._leaving.append(statement)
                 self._leaving_block.setdefault(id(block), []).append(statement)
@@ -357,7 +357,7 @@ class Slices(TakenApart):
         known = self._known_within.get(parent)
         if known is None:
             entered = self._bit(parent)
-            run = entered if self._effects[parent].narrows is not None or may_place(parent) else 0
+            run = entered if self._effects[parent].narrows or may_place(parent) else 0
             # A path that leaves does not merge its bindings behind the statement.
             for leave in self._taken_along.get(parent, ()):
                 parents = self._effects[leave].parents
@@ -380,7 +380,7 @@ class Slices(TakenApart):
             for branch in self._narrowing.get(root, ()):
                 # Whether a type test narrows the value behind the branch depends on whether the branch leaves.
                 leaves = [leave for leave in self._leaving if branch in self._effects[leave].parents]
-                if leaves and _related(self._effects[branch].narrows or "", path):
+                if leaves and any(_related(each, path) for each in self._effects[branch].narrows):
                     for needs in map(self._around, leaves):
                         run |= needs.run
                         entered |= needs.entered

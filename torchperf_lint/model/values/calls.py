@@ -87,6 +87,8 @@ def result(
         return Value(Kind.PYTREE, callee.device, because=callee.because)
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
         return moved(node, UNKNOWN, node.func.attr, arguments, keywords)
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "astype" and kind is Kind.UNKNOWN:
+        return Value(Kind.NUMPY)  # tensors have no such method
     return _handed_on(node, arguments)
 
 

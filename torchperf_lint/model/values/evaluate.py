@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 _BUILTINS = frozenset(dir(builtins))
 _WHOLE_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _OF_CLASSES = (Kind.INSTANCE, Kind.CONTAINER, Kind.MODULE, Kind.CLASS, Kind.OPTIMIZER, Kind.METRIC, Kind.LOADER)
+_FILTER = "builtins.filter"
+_APPLYING = ("builtins.map", _FILTER)
 _COMPARED_AS_WHOLES = (Kind.NUMBER, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE)
 
 
@@ -200,6 +202,8 @@ class Evaluator:
     def _call(self, node: ast.expr, env: Env) -> Value:
         assert isinstance(node, ast.Call)
         callee = self(node.func, env)
+        if callee.ref in _APPLYING and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args):
+            return self._applied(node, callee.ref, env)
         arguments = [self(argument, env) for argument in node.args]
         keywords = {keyword.arg or "**": self(keyword.value, env) for keyword in node.keywords}
         starred = any(isinstance(argument, ast.Starred) for argument in node.args) or "**" in keywords
@@ -209,6 +213,27 @@ class Evaluator:
         if callee.function is not None and not starred:
             mutation.fill(self, node, callee, arguments, keywords, env)
         return result
+
+    def _applied(self, node: ast.Call, ref: str, env: Env) -> Value:
+        """The items of `map(f, *iterables)` and `filter(f, iterable)`, for a lambda or any function known."""
+        items = [element_of(self(iterable, env)) for iterable in node.args[1:]]
+        function = node.args[0]
+        made = UNKNOWN
+        if isinstance(function, ast.Lambda):
+            inner = env.copy()
+            names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+            inner.update(
+                dict(zip(names, items, strict=False)) if len(names) == len(items) else self.inference.given_to(function)
+            )
+            made = self(function.body, inner)
+            self.frame.values[function] = UNKNOWN
+        else:
+            callee = self(function, env)
+            if callee.kind in (Kind.FUNCTION, Kind.LIBRARY):
+                made = calls.result(self, node, callee, items, {}, starred=False)
+        if ref == _FILTER:
+            made = items[0]
+        return container(made) if made != UNKNOWN else UNKNOWN
 
     def _binary(self, node: ast.expr, env: Env) -> Value:
         spine: list[ast.BinOp] = []

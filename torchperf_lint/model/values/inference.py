@@ -29,7 +29,7 @@ from torchperf_lint.model.values.evaluate import Evaluator
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.names import Names
 from torchperf_lint.model.values.query_cache import QueryCache
-from torchperf_lint.model.values.statements import Runner, merge_all, names_sent_backward
+from torchperf_lint.model.values.statements import Runner, merge_all
 from torchperf_lint.model.values.tensors import holds_unknown
 
 if TYPE_CHECKING:
@@ -470,7 +470,6 @@ class ValueInference:
     def _run(self, function: FunctionInfo, bound: Env | None, part: Slice | None) -> Frame:
         frame = Frame(function, part)
         frame.is_call = bound is not None
-        frame.backward = names_sent_backward(function)
         frame.on_host = host_uses.shown_on_host(function)
         evaluator = Evaluator(self, frame)
         env: Env = {}

@@ -1,4 +1,4 @@
-"""Calls that iterate: `zip`, `enumerate` and the functions of `itertools`, which often yield tuples."""
+"""Calls that iterate: `zip`, `enumerate`, the functions of `itertools`, and choices of `random`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PAIRING = frozenset({"zip", "enumerate"})
 _CHOOSE = frozenset("permutations combinations combinations_with_replacement batched".split())
+_DRAWS = frozenset("random uniform gauss normalvariate randint randrange triangular betavariate getrandbits".split())
 _SAME_ITEMS = {"islice": 0, "cycle": 0, "compress": 0, "dropwhile": 1, "takewhile": 1, "filterfalse": 1}
 """Functions that yield the items of one argument unchanged, with that argument's position."""
 
@@ -67,6 +68,14 @@ def iterated(node: ast.Call, name: str, arguments: list[Value], keywords: dict[s
     if name == "count":
         return container(INTEGER if not arguments and not keywords else NUMBER)
     return UNKNOWN
+
+
+def chosen(name: str, first: Value) -> Value:
+    """The result of a function of `random`: of `choice`, `choices` and `sample`, items of the first argument."""
+    if name in ("choice", "choices", "sample"):
+        item = element_of(first)
+        return item if name == "choice" or item.kind is Kind.UNKNOWN else container(item)
+    return NUMBER if name in _DRAWS else UNKNOWN
 
 
 def _is_starred(node: ast.Call) -> bool:

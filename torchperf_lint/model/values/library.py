@@ -249,6 +249,8 @@ def library_call(
         kept = collections.made(evaluator, node, name, arguments, keywords)
         if kept is not None:
             return kept
+    if root == "random":
+        return iteration.chosen(name, first)
     if root == "itertools":
         return iteration.iterated(node, name, arguments, keywords)
     if name in iteration.PAIRING:

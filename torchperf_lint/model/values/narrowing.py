@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge.conventions import ACCELERATOR_NAMES, COMPILE_QUESTIONS, EXPORT_QUESTIONS
 from torchperf_lint.model.domain.values import NUMBER, UNKNOWN, Device, Kind, Value, text_names
+from torchperf_lint.model.syntax.device_tests import device_test
 from torchperf_lint.model.syntax.effects import item_test
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.binding import hold
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_lint.model.domain.frames import Env, Frame
+    from torchperf_lint.model.syntax.device_tests import DeviceTest
 
 _ACCELERATOR_NAME = re.compile(ACCELERATOR_NAMES)
 _DENIES = re.compile(r"(^|[._])(no|not|without|disable|skip)_|cpu")
@@ -49,13 +51,17 @@ def runs_eagerly(test: ast.expr) -> bool | None:
         inner = runs_eagerly(test.operand)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
-        parts = [runs_eagerly(part) for part in test.values]
-        decisive = isinstance(test.op, ast.Or)
-        if decisive in parts:
-            return decisive
-        return None if None in parts else not decisive
+        return _combined(test, [runs_eagerly(part) for part in test.values])
     path = dotted(test.func) if isinstance(test, ast.Call) else None
     return False if path is not None and _asks_how_it_runs(path) else None
+
+
+def _combined(test: ast.BoolOp, parts: list[bool | None]) -> bool | None:
+    """The truth of `and` or `or` over parts with these truths."""
+    decisive = isinstance(test.op, ast.Or)
+    if decisive in parts:
+        return decisive
+    return None if None in parts else not decisive
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -105,7 +111,7 @@ def _names_host(test: ast.expr) -> bool:
 
 
 def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, Value], is_call: bool) -> bool | None:
-    """Whether `isinstance(x, T)`, `torch.is_tensor(x)` or `hasattr(x, "to")` holds; None if unknown.
+    """Whether `isinstance(x, T)`, `torch.is_tensor(x)`, `hasattr(x, "to")` or `x.is_cuda` holds; None if unknown.
 
     `env` has the value of `x`, `values` those of the test's expressions. Unless they belong to one particular call,
     only numbers computed from sizes are certain enough.
@@ -113,6 +119,11 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = outcome(test.operand, env, values, is_call)
         return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        return _combined(test, [outcome(part, env, values, is_call) for part in test.values])
+    asked = device_test(test) if is_call else None
+    if asked is not None:
+        return _is_there(asked, values.get(asked.subject, UNKNOWN))
     path = dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
     kind = None if path is None else _type_of(env.get(path, UNKNOWN))
     if kind is None or not (is_call or kind == "int"):
@@ -135,17 +146,32 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
     return None if None in types else False
 
 
+def _is_there(asked: DeviceTest, value: Value) -> bool | None:
+    """The truth of a test for a device, for this tensor or device."""
+    if value.kind not in (Kind.TENSOR, Kind.PYTREE, Kind.DEVICE):
+        return None
+    if value.device.on_accelerator:
+        return asked.on_accelerator
+    return not asked.on_accelerator if value.device is Device.CPU else None
+
+
 def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
     """The environment after `isinstance(x, torch.Tensor)`, `isinstance(x, (int, float))`, `torch.is_tensor(x)`.
 
     If the known value of `x` contradicts the branch, `x` is unknown in it. So is a container after a failed
     `all(...)` of such tests over its items that the known items satisfy.
 
-    `not isinstance(...)` narrows in a particular call alone: in general, the device that an attribute's name
-    promises (`x.device`) says more than that of some tensor.
+    Of a value that is a tensor in some calls and a number in others, `not isinstance(...)` leaves the other kind. Else
+    it narrows in a particular call alone: in general, the device that an attribute's name promises (`x.device`) says
+    more than that of some tensor.
     """
-    while frame.is_call and isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, holds = test.operand, not holds
+    if isinstance(test, ast.BoolOp):
+        for part in test.values if holds is isinstance(test.op, ast.And) else ():
+            env = narrowed(part, env, holds, frame)
+        return env.copy()
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        asked_of = env.get(_path_asked(test.operand) or "", UNKNOWN)
+        return narrowed(test.operand, env, not holds, frame) if frame.is_call or asked_of.mixed else env.copy()
     inner = env.copy()
     walk = item_test(test)
     if walk is not None:
@@ -175,7 +201,7 @@ def narrowed(test: ast.expr, env: Env, holds: bool, frame: Frame) -> Env:
     return inner
 
 
-def path_asked(test: ast.expr) -> str | None:
+def _path_asked(test: ast.expr) -> str | None:
     """`x` of `isinstance(x, T)` and `torch.is_tensor(x)`."""
     return dotted(test.args[0]) if isinstance(test, ast.Call) and test.args else None
 

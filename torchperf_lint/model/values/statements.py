@@ -9,7 +9,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join
 from torchperf_lint.model.syntax.bulk_moves import move_in
-from torchperf_lint.model.syntax.effects import FUNCTIONS
+from torchperf_lint.model.syntax.effects import FUNCTIONS, narrowed_paths
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, dotted
 from torchperf_lint.model.syntax.slices import is_for_type_checkers
 from torchperf_lint.model.values import batches, bulk_moves, metrics, mutation, narrowing, parameters
@@ -136,13 +136,18 @@ class Runner:
             bind(self.evaluate, target, self._backward_evidence(target, node.value, value), env)
             for part in target.elts if isinstance(target, ast.Tuple) else ():
                 held = env.get(dotted(part) or "")
-                if held is not None and held.kind in (Kind.PYTREE, Kind.UNKNOWN):
+                if held is not None and held.kind in (Kind.PYTREE, Kind.TENSOR, Kind.UNKNOWN):
                     bind(self.evaluate, part, self._backward_evidence(part, node.value, held), env)
         return env
 
     def _backward_evidence(self, target: ast.expr, source: ast.expr, value: Value) -> Value:
-        """The result of an unknown call is a loss where its inputs live if `.backward()` is called on it."""
+        """The result of an unknown call is a loss where its inputs live if `.backward()` is called on it.
+
+        A tensor that is added to such a loss, or multiplied with a part of it, lives where the loss does.
+        """
         path = dotted(target)
+        if path in self.frame.backward_terms and value.kind is Kind.TENSOR and value.device is Device.UNKNOWN:
+            return self._trained(value, source, "this is a part of what `.backward()` is called on")
         if path not in self.frame.backward:
             return value
         if value.kind in (Kind.PYTREE, Kind.TENSOR):
@@ -159,11 +164,11 @@ class Runner:
                 return Value(Kind.TENSOR, known.device.or_host(), True, dtype="float", because=known.because)
         return self._trained(Value(Kind.TENSOR, scalar=True, dtype="float"), source)
 
-    def _trained(self, loss: Value, source: ast.expr) -> Value:
+    def _trained(self, loss: Value, source: ast.expr, shown: str = "`.backward()` is called on this") -> Value:
         """A loss lives where its model is trained: on the accelerator if the program uses one."""
         if self.inference.cpu_only:
             return loss
-        step = self.evaluate.because(source, "`.backward()` is called on this, in a program for an accelerator")
+        step = self.evaluate.because(source, f"{shown}, in a program for an accelerator")
         return loss._replace(device=Device.LIKELY, because=(step,))
 
     def _annassign(self, node: ast.AnnAssign, env: Env) -> Env:
@@ -225,11 +230,12 @@ class Runner:
                 holds = narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call)
             if holds is not False:
                 inner = narrowing.narrowed(node.test, env, True, self.frame) if is_run else env.copy()
-                asked = narrowing.path_asked(node.test) or ""
-                known = inner.get(asked)
+                asked = [path for path in narrowed_paths(node.test) if path in env]
+                known = [inner.get(path) for path in asked]
                 taken = self.block(node.body, inner)
-                if taken is not None and known is not None and taken.get(asked) is known and asked in env:
-                    taken[asked] = env[asked]  # what the test shows holds in this branch alone
+                for path, value in zip(asked, known, strict=True):
+                    if taken is not None and value is not None and taken.get(path) is value:
+                        taken[path] = env[path]  # what the test shows holds in this branch alone
                 arms.append((taken, self.evaluate.leans(node.test)))
             if holds:
                 return self._joined(arms, None)
@@ -368,25 +374,6 @@ class Runner:
 
     def _global(self, node: ast.Global | ast.Nonlocal, env: Env) -> Env:
         return env
-
-
-def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
-    """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
-    return function.index.note(("backward", function), lambda: frozenset(_sent_backward(function)))
-
-
-def _sent_backward(function: FunctionInfo) -> set[str]:
-    names: set[str] = set()
-    for record in function.calls_made:
-        func = record.call.func
-        if isinstance(func, ast.Attribute) and func.attr in ("backward", "scale", "manual_backward"):
-            if func.attr == "scale" and "scaler" not in (dotted(func.value) or "").lower():
-                continue
-            for place in (func.value, *record.call.args[:1]):
-                path = dotted(place)
-                if path is not None:
-                    names.add(path)
-    return names
 
 
 def _merge(left: Env, right: Env, lean: bool = False) -> Env:

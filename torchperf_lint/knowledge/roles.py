@@ -1,0 +1,33 @@
+"""Names by which libraries' classes and methods tell their role: metrics, meters, callbacks, steps, distributions."""
+
+from __future__ import annotations
+
+import re
+
+METRIC_UPDATES = frozenset("update add_batch process_batch update_batch".split())
+METRIC_RESETS = frozenset("reset clear".split())
+METRIC_RESULTS = frozenset("compute result results get_metric evaluate average avg value summary summarize".split())
+
+BATCH_HOOKS = frozenset(
+    "on_train_batch_start on_train_batch_end on_batch_start on_batch_begin on_batch_end on_step_begin on_step_end "
+    "on_train_step_start on_train_step_end on_iteration_start on_iteration_end on_backward_end on_after_backward "
+    "before_batch after_batch after_pred after_loss before_backward after_backward before_train_iter after_train_iter "
+    "before_iter after_iter".split()
+)
+HOOK_OWNERS = re.compile(r"(Callback|Hook)s?(Base|Mixin)?$")
+HOOK_TENSORS = frozenset("outputs output loss logits preds predictions".split())
+
+STEPS = frozenset(
+    "training_step train_step train_on_batch train_batch train_one_batch train_one_step training_batch "
+    "validation_step valid_step eval_step test_step fit_batch evaluate_batch run_step".split()
+)
+STEP_OWNERS = re.compile(r"(Trainer|Learner|Task|Runner|Agent|Algorithm|Algo|System|Module|Model|Engine|Step|Loop)\w*$")
+
+DISTRIBUTION_METHODS = frozenset("log_prob sample rsample sample_n entropy mode cdf icdf kl_divergence".split())
+DISTRIBUTION_TENSORS = frozenset("value values x z inputs samples obs actions action".split())
+
+AVERAGES = re.compile(r"(EMA|Ema|MovingAverage|PolyakAverag\w*)")
+AVERAGE_UPDATES = frozenset("update step update_parameters".split())
+
+LOSSES = re.compile(r"(Loss|Criterion)$")
+LOSS_CALLS = frozenset("__call__ compute_loss calculate_loss get_loss".split())

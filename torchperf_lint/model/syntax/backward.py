@@ -1,0 +1,72 @@
+"""What a function sends backward: the names of losses, and of the terms and factors that they are made of."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.syntax.index import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
+_METHODS = frozenset({"backward", "scale", "manual_backward"})
+_KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sqrt square squeeze sum view".split())
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+
+
+def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
+    """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
+    return function.index.note(("backward", function), lambda: frozenset(_paths(_sent(function))))
+
+
+def terms_sent_backward(function: FunctionInfo) -> frozenset[str]:
+    """Names that arithmetic joins to what the function sends backward: `a`, `b` of `(a + 0.5 * b.mean()).backward()`.
+
+    They are found through assignments, too, by name alone and whatever the order of the statements.
+    """
+    return function.index.note(("backward terms", function), lambda: frozenset(_joined(function)))
+
+
+def _sent(function: FunctionInfo) -> Iterator[ast.expr]:
+    for record in function.calls_made:
+        func = record.call.func
+        if not isinstance(func, ast.Attribute) or func.attr not in _METHODS:
+            continue
+        if func.attr != "scale" or "scaler" in (dotted(func.value) or "").lower():
+            yield func.value
+            yield from record.call.args[:1]
+
+
+def _paths(nodes: Iterator[ast.expr]) -> Iterator[str]:
+    yield from filter(None, map(dotted, nodes))
+
+
+def _joined(function: FunctionInfo) -> set[str]:
+    pending = list(_sent(function))
+    if not pending:
+        return set()
+    assigned: dict[str, list[ast.expr]] = {}
+    for node in function.nodes:
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                assigned.setdefault(dotted(target) or "", []).append(node.value)
+    found: set[str] = set()
+    while pending:
+        node = pending.pop()
+        path = dotted(node)
+        if path is not None:
+            if path not in found:
+                found.add(path)
+                pending += assigned.get(path, ())
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
+            pending += (node.left, node.right)
+        elif isinstance(node, ast.UnaryOp):
+            pending.append(node.operand)
+        elif isinstance(node, ast.IfExp):
+            pending += (node.body, node.orelse)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEP_PLACE:
+            pending.append(node.func.value)
+    return found

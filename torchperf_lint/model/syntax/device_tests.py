@@ -1,0 +1,51 @@
+"""Tests for where a tensor is: `x.is_cuda`, `x.device.type == "cpu"`, `device == torch.device("cuda")`."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from torchperf_lint.model.syntax.index import last_name
+
+_TRUTHS = {"is_cuda": True, "is_cpu": False}
+_NAMES = {"cuda": True, "cpu": False}
+
+
+class DeviceTest(NamedTuple):
+    """What a test asks: the tensor or device, and the test's truth where that is on a GPU.
+
+    On the CPU it has the opposite truth.
+    """
+
+    subject: ast.expr
+    on_accelerator: bool
+
+
+def device_test(test: ast.expr) -> DeviceTest | None:
+    """What a test without `and`, `or` and `not` asks; None if it asks for no device."""
+    if isinstance(test, ast.Attribute):
+        truth = _TRUTHS.get(test.attr)
+        return None if truth is None else DeviceTest(test.value, truth)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Eq, ast.NotEq)):
+        subject = _device_asked(test.left)
+        truth = _NAMES.get(device_text(test.comparators[0]) or "")
+        if subject is not None and truth is not None:
+            return DeviceTest(subject, truth is isinstance(test.ops[0], ast.Eq))
+    return None
+
+
+def device_text(node: ast.expr) -> str | None:
+    """`"cpu"`, also of `torch.device("cpu")`."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "device" and node.args:
+        node = node.args[0]
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else None  # type: ignore[attr-defined]
+
+
+def _device_asked(node: ast.expr) -> ast.expr | None:
+    """The device, or its tensor, of `x.device.type`, `x.device`, `device` and `str(device)`."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "str" and len(node.args) == 1:
+        node = node.args[0]
+    if isinstance(node, ast.Attribute) and node.attr == "type":
+        return node.value
+    return node if last_name(node) == "device" else None
