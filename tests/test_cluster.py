@@ -262,21 +262,23 @@ def test_what_is_kept_of_a_run_is_that_of_a_run_here(
     here: Path, cluster: LocalCluster, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lay_out(here)
-    plain = command(capfd, "-j", "1")
+    plain = command(capfd, "--output-format", "json", "-j", "1")
     known = kept(here)
     shutil.rmtree(CACHE_FOLDER)
     with monkeypatch.context() as patched:
         for module in (file_symbols, project_snapshot):
             patched.setattr(module, "symbols_of", None)  # facts come from workers
-        assert command(capfd, "--executor", f"dask={cluster.scheduler_address}") == plain
+        assert command(capfd, "--output-format", "json", "--executor", f"dask={cluster.scheduler_address}") == plain
     assert kept(here) == known
     judged = []
     monkeypatch.setattr(
         jobs, "run_on", lambda job, *rest, real=jobs.run_on: judged.append(job.path) or real(job, *rest)
     )
-    assert command(capfd, "-j", "1") == plain
+    assert command(capfd, "--output-format", "json", "-j", "1") == plain
     assert judged == [], "it is all told from what was kept"
-    assert command(capfd, "--executor", "dask=tcp://127.0.0.1:1") == plain, "nor is anybody asked"
+    assert command(capfd, "--output-format", "json", "--executor", "dask=tcp://127.0.0.1:1") == plain, (
+        "nor is anybody asked"
+    )
 
 
 def test_a_worker_with_threads_gives_the_same(here: Path) -> None:

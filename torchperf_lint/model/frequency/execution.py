@@ -287,7 +287,7 @@ class ExecutionFrequency:
         A chain whose arguments do not lead to the statement does not count. A chain from training wins over a
         shorter one from evaluation.
         """
-        evaluation: HotPath | None = None
+        evaluation = likely = None
         first = _Way(start or function, asked=settings.asked_of_object(function, asked))
         pending = deque([first])
         unproven: deque[tuple[_Way, PossibleCall]] = deque()
@@ -303,17 +303,17 @@ class ExecutionFrequency:
             own = home.own_hot_path(current) if only is None and not required else None
             if own is not None:
                 found = own._replace(because=_shortened((*path, *own.because)))
-                if not found.evaluates:
+                is_likely = isinstance(own.because[0], Unproven)
+                if not is_likely and not found.evaluates:
                     return found
-                evaluation = evaluation or found
+                likely, evaluation = (likely or found, evaluation) if is_likely else (likely, evaluation or found)
             for call in home.calls_of(current, required) if only is None else [only]:
                 record, says, handed = call
                 there = self.home(record.function)
-                may_be_hot = there.entry_points.may_be_hot(record.statement)
                 caller, hot_path = there.caller(record), None
-                if may_be_hot:
-                    in_lambda = caller.is_lambda
-                    hot_path = _AS_THE_FUNCTION if in_lambda else there.within(record.statement, ignore_sampling)
+                if there.entry_points.may_be_hot(record.statement):
+                    in_function = None if caller.is_lambda else there.within(record.statement, ignore_sampling)
+                    hot_path = _AS_THE_FUNCTION if caller.is_lambda else in_function
                 if hot_path is None:
                     continue
                 way = (*steps, Step(record, shows=not says and not current.is_lambda))
@@ -362,7 +362,7 @@ class ExecutionFrequency:
                 if (question := (caller, left, record if typed else None, following_way[3:])) not in seen:
                     seen.add(question)
                     pending.append(following_way)
-        return evaluation
+        return evaluation or likely
 
     def caller(self, record: CallSite) -> FunctionInfo:
         """The function that makes a call of this file, or the lambda whose calls make it."""
