@@ -87,12 +87,14 @@ def main() -> int:
     complaints = 0
     for project in present(options.corpus, options.project):
         mine = {found: judged[key] for key in judged for found in key[2:] if key[:2] == (project.name, project.version)}
+        seen = set()
         for found, message in only_alone(options.corpus / project.name):
-            verdict = mine.pop(found, None)
+            seen.add(found)
+            verdict = mine.get(found)
             told = "no verdict" if verdict is None else f"{verdict.verdict}: {verdict.why}"
             complaints += verdict is None or verdict.verdict != "refuted"
             print(f"{project.name}/{found.path}:{found.line}: {found.code} {message}\n    {told}", flush=True)
-        for found in mine:
+        for found in mine.keys() - seen:
             complaints += 1
             print(f"{project.name}/{found.path}:{found.line}: {found.code} has a verdict and is no difference any more")
     print(f"{complaints} to look at")

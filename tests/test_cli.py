@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -69,6 +70,15 @@ def test_findings_are_printed_counted_and_told_by_the_status(lint):
         "Found 1 finding.",
         "[*] 1 fixable with `--fix`.",
     ]
+
+
+def test_output_may_be_redirected_by_a_caller(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text(LOOP)
+    monkeypatch.chdir(tmp_path)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        status = cli.main(["--isolated", "--output-format", "concise", "a.py"])
+    assert status == 1
+    assert out.getvalue().startswith("a.py:")
 
 
 def test_nothing_found_is_status_0(lint):

@@ -269,8 +269,9 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, settings: Se
 
     `known` is the number of findings that the baseline holds.
     """
-    into_file = options.output_file is not None
-    out = io.StringIO() if into_file else out
+    written = None if options.output_file is None else io.StringIO()
+    into_file = written is not None
+    out = written or out
     parts = _in_cells(results)
     texts = {part.path: part.data for part in parts}
     failures = [result.report.failure for result in results if result.report.failure is not None]
@@ -294,7 +295,7 @@ def _finish(results: Sequence[Result], options: argparse.Namespace, settings: Se
     else:
         report(outcome, options, context, out)
     out.flush()
-    unwritten = isinstance(out, io.StringIO) and not _write_output(options.output_file, out.getvalue())
+    unwritten = written is not None and not _write_output(options.output_file, written.getvalue())
     for result in results:
         for each in result.withdrawn:
             place = f"{opening(result.path)}:{each.row}"
