@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 UNFIXED, SAFE, UNSAFE = "unfixed", "safe", "unsafe"
-VARIANTS = {UNFIXED: None, SAFE: ("--fix",), UNSAFE: ("--fix", "--unsafe-fixes")}
-"""The variants of a program, each with the options that make it."""
+VARIANTS = {SAFE: ("--fix",), UNSAFE: ("--fix", "--unsafe-fixes")}
+"""The variants of a program beside the unfixed one, each with the options that make it."""
+
+WRITTEN = {SAFE: ("safe",), UNSAFE: ("safe", "unsafe")}
+"""The grades of the fixes that are written into a variant."""
 
 CHECKOUT = FOLDER.parents[1]
 
@@ -25,7 +28,7 @@ _FIND = "import importlib.util, sys\nfor name in sys.argv[1:]: print(importlib.u
 
 
 class Finding(NamedTuple):
-    """A finding: its file below the copy, the first and last row that it is about, and its code.
+    """A finding: its file below the copy, the first and last row that it is about, its code, its fix's grade or `none`.
 
     `uses` are the places where what is reported costs, for rules that report where it is made.
     """
@@ -34,6 +37,7 @@ class Finding(NamedTuple):
     row: int
     end_row: int
     code: str
+    grade: str
     uses: tuple[tuple[str, int], ...]
 
 
@@ -96,6 +100,7 @@ def _finding(data: dict[str, object]) -> Finding:
         data["location"]["row"],  # type: ignore[index]
         max(data["end_location"]["row"], data["noqa_row"]),  # type: ignore[index, call-overload]
         code,
+        data["fix"]["applicability"] if data["fix"] else "none",  # type: ignore[index]
         tuple((os.path.normpath(each["filename"]), each["row"]) for each in data["because"])  # type: ignore[attr-defined]
         if rule is not None and rule.costs_at_use
         else (),

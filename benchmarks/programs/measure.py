@@ -9,7 +9,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from copies import SAFE, UNFIXED, UNSAFE, VARIANTS, lay_out, lint, mend
+from copies import UNFIXED, VARIANTS, WRITTEN, lay_out, lint, mend
+from kept_runs import kept
 
 from torchperf_lint.verify import results
 from torchperf_lint.verify.child import OK
@@ -80,41 +81,75 @@ class NotMeasured(Exception):
     """A program did not run to its end as it stands; the message says why."""
 
 
-def measure(program: Program, python: Path, device: str) -> Measured:
-    """Run a program's three variants on a device and lint it; raises NotMeasured, LintFailed."""
+def measure(program: Program, python: Path, device: str, *, fresh: bool = False) -> Measured:
+    """Run a program's three variants on a device and lint it; raises NotMeasured, LintFailed.
+
+    Runs on the simulated device that are kept from before count, unless `fresh`.
+    """
     began = time.perf_counter()
-    runs: dict[str, Run] = {}
-    files: list[str] = []
-    found: list[Finding] = []
     with tempfile.TemporaryDirectory(prefix="torchperf-lint-programs-") as scratch:
-        for variant, options in VARIANTS.items():
-            folder = Path(scratch, variant)
-            folder.mkdir()
-            script = lay_out(program.script, program.packages, python, folder)
-            if options is not None:
-                mend(folder, files, options)
-            runs[variant] = run_apart(program, script, python, device, rows=variant == UNFIXED)
-            if runs[UNFIXED].status != OK:
-                raise NotMeasured(what_happened(runs[UNFIXED]))
-            if variant == UNFIXED:
-                files = _loaded(runs[UNFIXED], folder)
-                found = lint(folder, files)
         unfixed = Path(scratch, UNFIXED)
-        lines, confirmed, refuted = _join(found, runs[UNFIXED], unfixed, program)
-        waits = {variant: _waits(run, Path(scratch, variant), program) for variant, run in runs.items()}
-    total = sum(float(line.waits) for line in runs[UNFIXED].lines())
+        run = _run(program, unfixed, python, device, fresh=fresh)
+        if run.status != OK:
+            raise NotMeasured(what_happened(run))
+        files = _loaded(run, unfixed)
+        found = lint(unfixed, files)
+        lines, confirmed, refuted = _join(found, run, unfixed, program)
+        runs, waits = {UNFIXED: run}, {UNFIXED: _waits(run, unfixed, program)}
+        for variant in WRITTEN:
+            folder = Path(scratch, variant)
+            same = _mended(variant, folder, program, python, files, found)
+            if same is None:
+                runs[variant] = _run(program, folder, python, device, fresh=fresh)
+                waits[variant] = _waits(runs[variant], folder, program)
+            else:
+                runs[variant], waits[variant] = runs[same], waits[same]
+    total = sum(float(line.waits) for line in run.lines())
     return Measured(
         program.name,
-        runs[UNFIXED].report["device"],
-        int(runs[UNFIXED].report["steps"]),
+        run.report["device"],
+        int(run.report["steps"]),
         {variant: round(each, 3) for variant, each in waits.items()},
         round(total - waits[UNFIXED], 3),
         lines,
         confirmed,
         refuted,
-        {variant: _told(list(differences(runs[UNFIXED], runs[variant]))) for variant in (SAFE, UNSAFE)},
+        {variant: _told(list(differences(run, runs[variant]))) for variant in WRITTEN},
         time.perf_counter() - began,
     )
+
+
+def _run(program: Program, folder: Path, python: Path, device: str, *, fresh: bool) -> Run:
+    """Run a program in a folder, which is laid out if nothing lies there yet, unless the same run is kept."""
+    if not folder.exists():
+        _lay_out(program, folder, python)
+
+    def run() -> Run:
+        return run_apart(program, folder / program.script.name, python, device, rows=folder.name == UNFIXED)
+
+    return run() if fresh or device != "sim" else kept(folder, python, run)
+
+
+def _lay_out(program: Program, folder: Path, python: Path) -> None:
+    folder.mkdir()
+    lay_out(program.script, program.packages, python, folder)
+
+
+def _mended(
+    variant: str, folder: Path, program: Program, python: Path, files: list[str], found: list[Finding]
+) -> str | None:
+    """Write a variant into a folder, unless it is byte for byte an earlier one, which is returned then."""
+    earlier = [UNFIXED, *list(WRITTEN)[: list(WRITTEN).index(variant)]]
+    if not any(finding.grade in WRITTEN[variant] for finding in found):
+        return UNFIXED
+    _lay_out(program, folder, python)
+    mend(folder, files, VARIANTS[variant])
+    texts = [(folder / file).read_bytes() for file in files]
+    for other in earlier:
+        beside = folder.with_name(other)
+        if beside.exists() and texts == [(beside / file).read_bytes() for file in files]:
+            return other
+    return None
 
 
 def _loaded(run: Run, folder: Path) -> list[str]:

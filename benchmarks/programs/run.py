@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="which (default: all)")
     parser.add_argument("--environments", type=Path, default=DEFAULT_FOLDER, metavar="DIR", help="where these lie")
     parser.add_argument("--update", action="store_true", help="write what was measured into the tables")
+    parser.add_argument("--fresh", action="store_true", help="run all again, whatever is kept of earlier runs")
     parser.add_argument("--committed", action="store_true", help="run nothing, and print what the tables hold")
     parser.add_argument("--unlinted", action="store_true", help="only run them, twice, and lint nothing")
     parser.add_argument("--device", choices=("sim", "cuda"), default="sim", help="cuda keeps its counts in gpu.tsv")
@@ -158,7 +159,7 @@ def _measured(chosen: list[Program], options: argparse.Namespace) -> Iterator[tu
         if isinstance(python, str):
             return python
         try:
-            return measure(program, python, options.device)
+            return measure(program, python, options.device, fresh=options.fresh)
         except (NotMeasured, LintFailed) as error:
             return str(error)
 
