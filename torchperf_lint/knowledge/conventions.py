@@ -16,6 +16,11 @@ BATCH_ITERATORS = re.compile(
 )
 """Names of iterators over a loader."""
 
+GIVES_BATCHES = re.compile(
+    r"(?:^|_)(?:(?:iter|iterate|get|make|generate|yield|sample)_?)?(?:mini_?)?(?:batches|batch_(?:iterator|generator|iter|loader))$"
+)
+"""Names of functions that give one batch after the other: `dataset.iterbatches()`, `mini_batch_generator(...)`."""
+
 MODEL_NAMES = frozenset(
     "model net network student teacher generator discriminator encoder decoder backbone unet vae ema_model netG netD "
     "text_encoder image_encoder policy critic actor model_engine ddp_model model_without_ddp".split()

@@ -31,3 +31,10 @@ AVERAGE_UPDATES = frozenset("update step update_parameters".split())
 
 LOSSES = re.compile(r"(Loss|Criterion)$")
 LOSS_CALLS = frozenset("__call__ compute_loss calculate_loss get_loss".split())
+
+PREDICTED = frozenset(
+    "pred preds prediction predictions y_pred y_hat output outputs logits input inputs scores estimate".split()
+)
+EXPECTED = frozenset("target targets label labels y_true gt truth ground_truth groundtruth reference".split())
+OF_ALL_DATA = re.compile(r"average_precision|mean_ap|(^|_)(map|auc|auroc|roc)(_|$)|evaluate|summar|plot|show")
+"""Names of functions on what a whole evaluation has gathered."""

@@ -117,7 +117,7 @@ def contract_of(inference: ValueQuestions, function: FunctionInfo) -> Contract |
         if contract is not None:
             return contract
     contract = _callback_contract(inference, function)
-    if contract is None and cls is not None and not inference.cpu_only:
+    if contract is None and not inference.cpu_only:
         contract = roles.contract(inference, function, cls)
     return contract
 
@@ -145,8 +145,12 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
             )
     if inference.cpu_only:
         return None
-    if name == "forward" and not inference.transforms_samples and (is_module(refs) or _looks_like_module(refs)):
-        return Contract(True, "`forward` runs for every batch, where the module lives", Device.LIKELY, all_tensors=True)
+    runs_module = (
+        is_module(refs) if name == "__call__" else name == "forward" and (is_module(refs) or _looks_like_module(refs))
+    )
+    if runs_module and not inference.transforms_samples:
+        says = f"`{name}` runs for every batch, where the module lives"
+        return Contract(True, says, Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:
         return Contract(True, f"autograd calls `{name}` for every batch", Device.LIKELY, all_tensors=True)
     if name == torchmetrics_api.UPDATE and any(map(torchmetrics_api.metric_class, refs)):

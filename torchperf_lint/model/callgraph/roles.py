@@ -6,9 +6,10 @@ project itself shows no such call, so this is likely, and never proven.
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import roles, torchmetrics_api
+from torchperf_lint.knowledge import environments, roles, torchmetrics_api
 from torchperf_lint.model.domain.contracts import Contract
 from torchperf_lint.model.domain.values import Device, Origin
 
@@ -23,20 +24,41 @@ _NAMES = frozenset().union(
     roles.DISTRIBUTION_METHODS,
     roles.AVERAGE_UPDATES,
     roles.LOSS_CALLS,
+    (environments.STEPS_IT,),
 )
 
 
 def may_have(function: FunctionInfo) -> bool:
-    """Whether the function has the name of such a method; False is certain."""
-    return function.cls is not None and function.name in _NAMES
+    """Whether the function's names are those of such a role; False is certain."""
+    return (function.cls is not None and function.name in _NAMES) or _compares(function)
 
 
-def contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
-    """The contract of a method whose class has such a role, and that nothing in the project calls."""
+def contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo | None) -> Contract | None:
+    """The contract of a function that has such a role, alone or by its class, and that nothing in the project calls."""
     if not may_have(function) or len(function.parameter_names) < 2:
         return None
-    found = _by_role(inference, function, cls)
+    found = _of_predictions(function) if cls is None else _by_role(inference, function, cls)
     return None if found is None or inference.callers(function) else found
+
+
+def _compares(function: FunctionInfo) -> bool:
+    """Whether it is a public function that takes predictions, then what is expected: `iou(preds, target)`."""
+    names = function.parameter_names
+    is_public = function.outer is function.index.module and not function.name.startswith("_")
+    if not is_public or function.cls is not None or len(names) < 2:
+        return False
+    return names[0] in roles.PREDICTED and names[1] in roles.EXPECTED and not roles.OF_ALL_DATA.search(function.name)
+
+
+def _of_predictions(function: FunctionInfo) -> Contract | None:
+    """The contract of a function that is annotated to compare tensors."""
+    arguments = function.arguments
+    given = [] if arguments is None else [*arguments.posonlyargs, *arguments.args][:2]
+    annotated = [each.annotation is not None and "Tensor" in ast.unparse(each.annotation) for each in given]
+    if not annotated or not all(annotated):
+        return None
+    says = f"users call `{function.name}` with predictions and targets for every batch"
+    return _likely(says, frozenset(function.parameter_names[:2]))
 
 
 def _by_role(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) -> Contract | None:
@@ -55,6 +77,8 @@ def _by_role(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) 
     if name in roles.AVERAGE_UPDATES and roles.AVERAGES.search(cls.name):
         says = f"users call `{name}` of an average of a model such as `{cls.name}` in every step"
         return Contract(True, says, is_likely=True)
+    if name == environments.STEPS_IT and _is_environment(inference, cls):
+        return Contract(True, f"rollouts call `{name}` of an environment such as `{cls.name}`", is_likely=True)
     if name in roles.LOSS_CALLS and roles.LOSSES.search(cls.name):
         return _likely(f"users call `{name}` of a loss such as `{cls.name}` for every batch", torchmetrics_api.INPUTS)
     return None
@@ -69,6 +93,11 @@ def _is_metric(inference: ValueQuestions, cls: ClassInfo) -> bool:
     return any(inference.method(cls, name) is not None for name in roles.METRIC_RESETS) and any(
         inference.method(cls, name) is not None for name in roles.METRIC_RESULTS
     )
+
+
+def _is_environment(inference: ValueQuestions, cls: ClassInfo) -> bool:
+    is_named_so = any(environments.CLASSES.search(each) for each in _names(inference, cls))
+    return is_named_so and inference.method(cls, environments.STARTS_IT) is not None
 
 
 def _names(inference: ValueQuestions, cls: ClassInfo) -> list[str]:

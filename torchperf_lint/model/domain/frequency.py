@@ -26,6 +26,9 @@ class Frequency(enum.Enum):
     EVALUATION_LOOP = enum.auto()
     """A loop over batches whose names indicate an evaluation."""
 
+    ROLLOUT_LOOP = enum.auto()
+    """A loop that steps an environment in every pass."""
+
     BATCH_LOOP = enum.auto()
     """Any other loop over batches."""
 
@@ -42,6 +45,7 @@ class Frequency(enum.Enum):
 _LOOPS = {
     Frequency.TRAINING_LOOP: "training loop",
     Frequency.EVALUATION_LOOP: "evaluation loop",
+    Frequency.ROLLOUT_LOOP: "rollout loop",
     Frequency.BATCH_LOOP: "batch loop",
 }
 
@@ -115,3 +119,4 @@ class LoopInfo(NamedTuple):
     kind: LoopKind
     says: str
     trains: bool
+    is_rollout: bool = False

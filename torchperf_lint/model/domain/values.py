@@ -136,6 +136,11 @@ NUMBER = Value(Kind.NUMBER)
 INTEGER = Value(Kind.NUMBER, dtype="int")
 STRING = Value(Kind.STRING)
 
+NUMPY_OR_TORCH = "numpy|torch"
+"""The `ref` of `lib = np if isinstance(x, np.ndarray) else torch`: what `lib.f(x)` calls depends on its arguments."""
+
+_ARRAY_MODULES = frozenset(NUMPY_OR_TORCH.split("|"))
+
 
 def join(left: Value, right: Value, lean: bool = False) -> Value:
     """The least claim that covers both values.
@@ -150,7 +155,7 @@ def join(left: Value, right: Value, lean: bool = False) -> Value:
     if left.kind is not right.kind:
         return _join_kinds(left, right, lean)
     if left.kind is Kind.LIBRARY and left.ref != right.ref:
-        return UNKNOWN
+        return Value(Kind.LIBRARY, ref=NUMPY_OR_TORCH) if {left.ref, right.ref} == _ARRAY_MODULES else UNKNOWN
     if left.kind is Kind.STRING and left.constant != right.constant:
         left, right = _as_place(left), _as_place(right)
     device = left.device.join(right.device)

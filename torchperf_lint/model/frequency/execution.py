@@ -15,7 +15,7 @@ from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.frequency import following, may_reach, receivers, settings
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
-from torchperf_lint.model.frequency.sampling_guards import is_sampling_guard
+from torchperf_lint.model.frequency.sampling_guards import bindings_in, is_sampling_guard
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from torchperf_lint.model.domain.flows import Handing
+    from torchperf_lint.model.domain.frequency import Loop, LoopInfo
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions, ValueQuestions
     from torchperf_lint.model.frequency.entry_points import EntryPoints
     from torchperf_lint.model.frequency.loops import Loops
@@ -202,7 +203,7 @@ class ExecutionFrequency:
             if place.field == "body":
                 info = self.loops.classify(parent, place.function)
                 if info.kind is LoopKind.BATCH and leaves is None:
-                    return self._loop_path(parent, place.function, info.says, info.trains)
+                    return self._loop_path(parent, place.function, info)
                 if info.kind in (LoopKind.BATCH, LoopKind.EPOCH):
                     return None
             leaves = None if leaves is ast.Break else leaves
@@ -405,17 +406,17 @@ class ExecutionFrequency:
         """Calls that may reach the function; with `handed`, only the call that hands over what the function calls."""
         return possible_calls.of(self.inference, function, handed)
 
-    def _loop_path(
-        self, loop: ast.For | ast.AsyncFor | ast.While, function: FunctionInfo, says: str, trains: bool
-    ) -> HotPath:
+    def _loop_path(self, loop: Loop, function: FunctionInfo, info: LoopInfo) -> HotPath:
         loader = self.loops.loader_in(loop.iter, function) if not isinstance(loop, ast.While) else None
-        if trains:
+        if info.trains:
             frequency = Frequency.TRAINING_LOOP
+        elif info.is_rollout:
+            frequency = Frequency.ROLLOUT_LOOP
         elif names_evaluation(function.name) or names_evaluation(loader or ""):
             frequency = Frequency.EVALUATION_LOOP
         else:
             frequency = Frequency.BATCH_LOOP
-        return HotPath(loop, frequency, (Because(loop.lineno, says, self.inference.index.path),))
+        return HotPath(loop, frequency, (Because(loop.lineno, info.says, self.inference.index.path),))
 
     # -- sampling guards -----------------------------------------------------------------------------------------
 
@@ -459,7 +460,7 @@ class ExecutionFrequency:
     def _lookup(self, function: FunctionInfo) -> Callable[[str], list[ast.expr]]:
         bindings = self._bindings.get(function)
         if bindings is None:
-            bindings = self._bindings[function] = _simple_bindings(function)
+            bindings = self._bindings[function] = bindings_in(function)
         return lambda name: bindings.get(name, [])
 
 
@@ -469,18 +470,6 @@ def _shortened(path: tuple[Because, ...]) -> tuple[Because, ...]:
         return path
     middle = (step for step in path[bounds.MOST_STEPS_SHOWN - 2 : -2] if isinstance(step, Unproven))
     return (*path[: bounds.MOST_STEPS_SHOWN - 2], *middle, *path[-2:])
-
-
-def _simple_bindings(function: FunctionInfo) -> dict[str, list[ast.expr]]:
-    found: dict[str, list[ast.expr]] = {}
-    for node in function.nodes:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).append(node.value)
-        elif isinstance(node, ast.NamedExpr):
-            found.setdefault(node.target.id, []).append(node.value)
-    return found
 
 
 def _leaves(block: list[ast.stmt]) -> type | None:

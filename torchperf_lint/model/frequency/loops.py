@@ -10,6 +10,7 @@ from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
+from torchperf_lint.model.frequency import rollouts
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.values.batches import as_batches, items_moved, moved_in_loops
 from torchperf_lint.model.values.tensors import element_of
@@ -55,6 +56,10 @@ class Loops:
         if training:
             called = _call_text(training[0])
             return LoopInfo(LoopKind.BATCH, f"this loop trains: it calls `{called}` in every pass", True)
+        stepped = rollouts.stepped_in(loop, function)
+        if stepped is not None:
+            says = f"this loop steps an environment: it calls `{_call_text(stepped)}` in every pass"
+            return LoopInfo(LoopKind.BATCH, says, False, is_rollout=True)
         taken = self._taken_by_next(loop, function)
         if taken is not None:
             return LoopInfo(LoopKind.BATCH, f"this loop takes a batch per pass from `{taken}`", False)
@@ -95,6 +100,8 @@ class Loops:
                 return self._counted(iterable, function) if called == "range" else None
             if isinstance(iterable.func, ast.Attribute) and called in ("items", "values", "keys"):
                 return None
+            if value.kind is Kind.UNKNOWN and conventions.GIVES_BATCHES.search(called or ""):
+                return _loader_text(iterable.func)
             given = [*iterable.args, *(keyword.value for keyword in iterable.keywords)]
             wrapper = called in conventions.LOADER_WRAPPERS or value.kind is not Kind.CONTAINER
             for argument in given if wrapper else ():

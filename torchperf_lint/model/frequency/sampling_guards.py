@@ -18,6 +18,8 @@ from torchperf_lint.syntax.tree import subtree
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from torchperf_lint.model.syntax.index import FunctionInfo
+
 _CONTAINERS = frozenset("dict list set deque OrderedDict Counter".split())
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now"})
 _COUNTER = re.compile(
@@ -35,7 +37,26 @@ _OTHER_DEVICES = frozenset({"cpu", "mps", "xla", "meta"})
 _SAYS_CUDA = frozenset("is_cuda use_cuda has_cuda cuda_available use_gpu has_gpu gpu_available".split())
 _SAYS_OTHER_DEVICE = frozenset("is_cpu use_cpu cpu_only no_cuda is_mps is_mkldnn is_xla is_meta use_mps".split())
 _FINDS_OTHER_DEVICE = ("torch.backends.mps.is_available", "torch.mps.is_available")
-_NOT_FLAG = re.compile(r"rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero", re.IGNORECASE)
+_NOT_FLAG = re.compile(
+    r"(?:^|_)(?:update|step|accumulate)$|rank|main_process|master|wandb|tensorboard|writer|sync_gradients|global_zero",
+    re.IGNORECASE,
+)
+
+
+def bindings_in(function: FunctionInfo) -> dict[str, list[ast.expr]]:
+    """By name, what the function's plain assignments bind to it, and the numbers that are its parameters' defaults."""
+    found: dict[str, list[ast.expr]] = {}
+    for name, default in function.defaults.items():
+        if isinstance(default, ast.Constant) and type(default.value) is int:
+            found[name] = [default]
+    for node in function.nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.NamedExpr):
+            found.setdefault(node.target.id, []).append(node.value)
+    return found
 
 
 def _never(test: ast.expr, taken: bool) -> bool:
@@ -68,7 +89,7 @@ def _is_rare(test: ast.expr, taken: bool, lookup: Callable[[str], list[ast.expr]
     if isinstance(test, ast.Compare):
         return _is_for_other_device(test, taken) or _comparison(test, taken, lookup, depth)
     if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod):
-        return not taken and _is_period(test)
+        return not taken and _is_period(test, lookup)
     if _finds_broken_numbers(test, taken, lookup) or _is_for_other_device(test, taken):
         return True
     if isinstance(test, ast.Call):
@@ -188,7 +209,7 @@ def _comparison(test: ast.Compare, taken: bool, lookup: Callable[[str], list[ast
             left = bound[0]
     if isinstance(left, ast.Constant) and isinstance(operator, (ast.Eq, ast.NotEq)):
         left, right = right, left
-    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and _is_period(left):
+    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and _is_period(left, lookup):
         if isinstance(operator, (ast.Eq, ast.Lt, ast.LtE)):
             return taken
         return not taken and isinstance(operator, (ast.NotEq, ast.Gt))
@@ -245,15 +266,21 @@ def _is_shape(node: ast.expr) -> bool:
     return last_name(node.func if isinstance(node, ast.Call) else node) in ("shape", "size")
 
 
-def _is_period(test: ast.BinOp) -> bool:
+def _is_period(test: ast.BinOp, lookup: Callable[[str], list[ast.expr]]) -> bool:
     """`step % n` with a period that is neither one nor the number of accumulated micro-batches."""
     if isinstance(test.left, (ast.Constant, ast.JoinedStr)) and not isinstance(getattr(test.left, "value", None), int):
         return False
     period = test.right
     if isinstance(period, ast.Constant):
         return isinstance(period.value, int) and period.value > 1
+    if isinstance(period, ast.Name) and any(_is_one(each) for each in lookup(period.id)):
+        return False
     names = [last_name(node) or "" for node in subtree(period) if isinstance(node, (ast.Name, ast.Attribute))]
     return not any(word in name.lower() for name in names for word in conventions.ACCUMULATION_WORDS)
+
+
+def _is_one(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 1
 
 
 def _is_counter(node: ast.expr) -> bool:

@@ -69,9 +69,11 @@ def _items_moved(loop: ast.stmt, function: FunctionInfo) -> frozenset[str]:
         return frozenset()
     called = last_name(loop.iter.func) if isinstance(loop.iter, ast.Call) else None
     moving = [record for record in moved_in_loops(function) if _is_in(record.statement, loop, function)]
-    if called in _NO_ITERABLES or not moving:
+    if called in _NO_ITERABLES:
         return frozenset()
     targets = names_in(loop.target)
+    if not moving:
+        return _given_to_steps(loop, targets, function)
     if any(map(_names_model, targets)):
         return frozenset()
     roots = _parts(loop, targets)
@@ -85,6 +87,23 @@ def _items_moved(loop: ast.stmt, function: FunctionInfo) -> frozenset[str]:
     if not moved or any(_is_module(node, roots) for node in subtree(loop)) or not _is_used(loop, targets, function):
         return frozenset()
     return frozenset(moved)
+
+
+def _given_to_steps(loop: ast.For | ast.AsyncFor, targets: list[str], function: FunctionInfo) -> frozenset[str]:
+    """The names in the loop's target that each pass hands to a function of this file that makes one training step."""
+    steps = {
+        record.function.name
+        for name in _BACKWARD
+        for record in function.index.calls.get(name, ())
+        if record.function is not function and not record.place.loops()
+    }
+    return frozenset(
+        given.id
+        for record in function.calls_made
+        if last_name(record.call.func) in steps and record.place.loops()[:1] == [loop]
+        for given in given_to(record.call)
+        if isinstance(given, ast.Name) and given.id in targets
+    )
 
 
 def _moved(call: ast.Call) -> ast.expr | None:

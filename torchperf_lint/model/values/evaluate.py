@@ -25,10 +25,10 @@ from torchperf_lint.model.domain.values import (
     join,
     join_all,
 )
-from torchperf_lint.model.syntax.index import dotted, last_name, names_in
-from torchperf_lint.model.values import calls, fields, mutation, narrowing, optimizers, records
+from torchperf_lint.model.syntax.index import dotted, last_name
+from torchperf_lint.model.values import calls, choices, fields, mutation, narrowing, optimizers, records
 from torchperf_lint.model.values.binding import bind, subscript_path
-from torchperf_lint.model.values.devices import accelerator_choice, as_device, inside_module
+from torchperf_lint.model.values.devices import accelerator_choice, inside_module
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.modules import module_attribute
 from torchperf_lint.model.values.name_heuristics import conventional
@@ -298,7 +298,7 @@ class Evaluator:
         values = [self(value, env) for value in node.values]
         chosen = join_all(values)
         if chosen.kind is Kind.UNKNOWN and isinstance(node.op, ast.Or):
-            return _selected(values) or chosen
+            return choices.selected(values) or chosen
         return chosen
 
     def _conditional(self, node: ast.expr, env: Env) -> Value:
@@ -316,8 +316,10 @@ class Evaluator:
             chosen = accelerator_choice(left, right, self.because(node, "the accelerator is used when there is one"))
             if chosen is not None:
                 return chosen
-        elif _may_stay_on_host(node, left, right):
+        elif choices.may_stay_on_host(node, left, right):
             return Value(Kind.DEVICE)
+        if Kind.NUMPY in (left.kind, right.kind) and choices.is_cast(node.body, node.orelse):
+            return Value(Kind.NUMPY)
         return join(left, right, lean)
 
     def _subscript(self, node: ast.expr, env: Env) -> Value:
@@ -441,23 +443,6 @@ class Evaluator:
 def _text_after(start: object) -> Value:
     """A string built at run time that begins like this: `"cuda:" + str(rank)` names a device."""
     return Value(Kind.STRING, Device.CUDA) if isinstance(start, str) and start.startswith("cuda:") else STRING
-
-
-def _selected(values: list[Value]) -> Value | None:
-    """`given or torch.device("cuda")`: the device that is selected where nothing else is given."""
-    *given, default = values
-    if default.kind is not Kind.DEVICE or any(each.kind not in (Kind.UNKNOWN, Kind.METHOD) for each in given):
-        return None
-    return default._replace(device=Device.LIKELY) if default.device.on_accelerator else None
-
-
-def _may_stay_on_host(choice: ast.IfExp, left: Value, right: Value) -> bool:
-    """`x.device if flag else "cpu"`: a tensor's device or the host, chosen independently of the tensor."""
-    for node, place, other in ((choice.body, left, right), (choice.orelse, right, left)):
-        if place.kind is Kind.DEVICE and isinstance(node, ast.Attribute) and node.attr == "device":
-            is_host = other.kind is Kind.NONE or as_device(other) is Device.CPU
-            return is_host and not set(names_in(node)) & set(names_in(choice.test))
-    return False
 
 
 _BY_TYPE: dict[type, Callable[[Evaluator, ast.expr, Env], Value]] = {

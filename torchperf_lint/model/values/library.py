@@ -10,6 +10,7 @@ from torchperf_lint.model.domain.values import (
     INTEGER,
     NONE,
     NUMBER,
+    NUMPY_OR_TORCH,
     STRING,
     UNKNOWN,
     Device,
@@ -140,11 +141,25 @@ def _inferred_dtype(name: str, arguments: list[Value]) -> str | None:
     return None
 
 
+def _module_for(arguments: list[Value]) -> str | None:
+    """The module whose function takes these arguments, where it may be NumPy's or torch's."""
+    if any(each.holds_tensors for each in arguments):
+        return "torch"
+    return "numpy" if any(each.kind is Kind.NUMPY for each in arguments) else None
+
+
 def library_call(
     evaluator: ExpressionValues, node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """The result of calling the library function or class `ref`."""
     first = arguments[0] if arguments else UNKNOWN
+    if ref.startswith(NUMPY_OR_TORCH):
+        module = _module_for([*arguments, *keywords.values()])
+        return (
+            UNKNOWN
+            if module is None
+            else library_call(evaluator, node, module + ref[len(NUMPY_OR_TORCH) :], arguments, keywords)
+        )
     root, _, name = ref.rpartition(".")
     if root == "builtins":
         return _builtin(evaluator, node, name, arguments, keywords)

@@ -345,6 +345,8 @@ def _seen(given: list[Value]) -> Value:
     A device tensor from one caller costs the same there, whatever other callers pass.
     """
     shown = [value for value in given if value != UNKNOWN]
+    if any(value.kind is Kind.PYTREE for value in shown):
+        shown = [value for value in shown if not (value.kind is Kind.CONTAINER and holds_unknown(value))]
     if len(shown) > 1 and all(value.kind is Kind.CONTAINER for value in shown):
         return join_all(shown)._replace(element=_seen([value.element or UNKNOWN for value in shown]))
     if any(value.kind is Kind.NUMBER for value in shown):

@@ -246,16 +246,16 @@ def computed(name: str, tensor: Value, arguments: list[Value], keywords: dict[st
         return tensor._replace(scalar=None, vector=True)
     if name in ("nonzero", "argwhere"):
         return tensor._replace(scalar=False, dtype="int64")
-    elementwise = name.rstrip("_") in (
-        "add sub mul div clamp clip round floor ceil sigmoid tanh relu pow square fill_ zero_ lt gt le ge eq ne".split()
-    )
+    elementwise = name.rstrip("_") in _ELEMENTWISE
     if not elementwise:
         is_cast = name == "view" and any(argument.kind is Kind.DTYPE for argument in arguments)
         keeps = name in torch_api.VIEW_METHODS and not is_cast
         return tensor._replace(scalar=None, vector=None, dtype=tensor.dtype if keeps else None)
-    numbers = [value for value in (*arguments, *keywords.values()) if not value.holds_tensors]
+    numbers = [
+        value for value in (*arguments, *keywords.values()) if not value.holds_tensors and value.kind is not Kind.STRING
+    ]
     if is_whole(tensor.dtype) and not name.endswith("_"):
-        if name in _MAKES_FLOATS:
+        if name in _MAKES_FLOATS and "rounding_mode" not in keywords:
             return tensor._replace(dtype=None if keywords else "float")
         if any(number.dtype != "int" for number in numbers):
             return tensor._replace(dtype=None)
@@ -273,6 +273,11 @@ def is_whole(dtype: str | None) -> bool:
     """Whether a dtype is an integer or boolean one."""
     return (dtype or "").startswith(("int", "uint", "bool"))
 
+
+_ELEMENTWISE = frozenset(
+    "add sub mul div fmod remainder floor_divide clamp clip round floor ceil sigmoid tanh relu pow square fill_ zero_ "
+    "lt gt le ge eq ne".split()
+)
 
 _MAKES_FLOATS = frozenset("exp log sqrt div sigmoid tanh".split())
 """Methods that return floats even for integers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
 from torchperf_lint.idioms.transfer import hoisting, magnitudes
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from torchperf_lint.model import HotPath, Model, Site, Value
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
+_MAKES = "torch.tensor"
+_FOR_HOST_DATA = "no proof that this is host data, but `torch.tensor` warns where it is given a tensor"
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
 _LARGEST_HALF = 65504
 _GIVE_INTEGERS = frozenset(f"math.{name}" for name in "floor ceil trunc gcd lcm comb perm factorial isqrt prod".split())
@@ -67,6 +69,9 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
     """Calls that create a device tensor from a number, a list or a host array, in every step."""
     for packing in sorted(_packings(model), key=lambda each: each.site.start):
         what = _describe(model, packing)
+        says: tuple[Because, ...] = ()
+        if what is None and _is_hardly_a_tensor(model, packing):
+            what, says = "data", (Unproven(packing.site.rows[0], _FOR_HOST_DATA),)
         if what is None or filled_once(model, packing.site) or comes_from_numpy(model, packing.site):
             continue
         fields = {
@@ -80,7 +85,7 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
         if isinstance(fix, NoFix):
             hoisted = _hoist(model, packing.site, packing.hot_path, None)
             fix = fix if hoisted is NoFix.LOOP_ELSEWHERE else hoisted
-        yield Finding(packing.site, (*packing.because, *packing.hot_path.because), fix, fields)
+        yield Finding(packing.site, (*packing.because, *says, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
             yield from _moved_later(model, move)
@@ -172,6 +177,17 @@ def _describe(model: Model, packing: _Packing) -> str | None:
     if _holds_unknown(value) and type_is_asked(model, packing.site, packing.data):
         return packed_by_callers(model, packing.site, packing.data)
     return packed_data(model, packing.data)
+
+
+def _is_hardly_a_tensor(model: Model, packing: _Packing) -> bool:
+    """Whether nothing is known of what `torch.tensor` is given, and no tests of its type lead here."""
+    value = model.value(packing.data)
+    is_open = value.kind in (Kind.UNKNOWN, Kind.METHOD) and not value.device.on_accelerator
+    return (
+        is_open
+        and model.value(packing.call.func).ref == _MAKES
+        and not type_is_asked(model, packing.site, packing.data)
+    )
 
 
 def _holds_unknown(value: Value) -> bool:

@@ -1,0 +1,17 @@
+"""Environments of reinforcement learning, by Gym's interface: `observation, reward, done, info = env.step(action)`."""
+
+from __future__ import annotations
+
+import re
+
+STEPS_IT = "step"
+STARTS_IT = "reset"
+
+CLASSES = re.compile(r"(Env|Envs|Environment|EnvWrapper|Wrapper)$")
+"""Names of environments' classes, those of wrappers around one included."""
+
+NAMES = re.compile(r"(^|_)(envs?|environments?|vecenv|venv)$")
+"""Names of environments."""
+
+RESULTS = (4, 5)
+"""How many results a step has: Gym's `done`, or Gymnasium's `terminated, truncated`."""
