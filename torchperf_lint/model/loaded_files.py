@@ -75,6 +75,7 @@ class LoadedFiles(abc.ABC):
         # Each result is stored with its dependencies.
         self._meanings: Memo[tuple[str, str], Meaning | None] = self.recorder.memo()
         self._calls: Memo[FunctionInfo, list[CallRecord]] = self.recorder.memo()
+        self._some_calls: Memo[tuple[FunctionInfo, int], list[CallRecord]] = self.recorder.memo()
 
     def _forget_what_lasts(self) -> None:
         """Clear the caches that refer to no tree, which stay when trees are dropped."""

@@ -194,6 +194,16 @@ class Program(LoadedFiles):
         known = self.recorder.kept(self._calls, function, lambda: self._find_calls(function, name, files))
         return known if len(known) <= most else None
 
+    def some_calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
+        """As many of these calls, those of the nearest files, where there are more: enough to show that one runs."""
+        if isinstance(function.node, ast.Module):
+            return []
+        name = function.called_as
+        files = self.recorder.kept(self._files, self._function_key(function), lambda: self._callers(function, name))
+        near = sorted(files, key=lambda file: (_distance(file, self._key(function.index)), file))[:most]
+        found = self.recorder.kept(self._some_calls, (function, most), lambda: self._find_calls(function, name, near))
+        return found[:most]
+
     def _find_calls(self, function: FunctionInfo, name: str, files: list[str]) -> list[CallRecord]:
         records: list[CallRecord] = []
         names = self._ask(self._key(function.index), "names", name)
@@ -362,6 +372,13 @@ class Program(LoadedFiles):
     def may_have_metrics(self, path: str) -> bool:
         """Whether the file may have metrics of torchmetrics: it imports them, or a file that does, by a few steps."""
         return bool(self._ask(self._place_of(path), "is_near_metrics", self._place_of(path)))
+
+
+def _distance(one: str, other: str) -> int:
+    """How many folders lie between two files: up from the one, and down to the other."""
+    parts, others = one.split("/"), other.split("/")
+    shared = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(parts, others, strict=False)))
+    return len(parts) + len(others) - 2 * shared
 
 
 def _file_of(meaning: Meaning | None) -> Index | None:

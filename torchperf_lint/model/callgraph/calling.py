@@ -37,7 +37,7 @@ _BUILTINS = frozenset(dir(builtins))
 CALL_AT_ONCE = frozenset({"step", *hooks.CALLERS_OF_ARGUMENTS})
 """Functions that call their arguments before they return."""
 MOST_CALLS = {1: 4, 2: 8, 3: 24}
-"""Level -> the most calls in other files at which a function's callers there are still followed."""
+"""Level -> the most calls in other files that are followed; where there are more, they only show how often it runs."""
 
 
 def callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
@@ -45,15 +45,18 @@ def callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecor
     return [record for record in possible_callers(inference, function) if reaches(inference, record, function)]
 
 
-def possible_callers(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
-    """The calls in the program that could mean the function, by name or as a parameter; those of its own file first."""
+def possible_callers(inference: ValueQuestions, function: FunctionInfo, in_part: bool = False) -> list[CallRecord]:
+    """The calls in the program that could mean the function, by name or as a parameter; those of its own file first.
+
+    Where there are too many in other files, none of these, or, if `in_part`, as many as are followed.
+    """
     if isinstance(function.node, ast.Module):
         return []
     if function.is_lambda:
         flows = inference.flows(function) if may_call_lambda(inference, function) else ()
         return [flow.record for flow in flows]
     given = (flow.record for flow in _through_parameters(inference, function))
-    found = [*_own_calls(function), *given, *_calls_elsewhere(inference, function)]
+    found = [*_own_calls(function), *given, *_calls_elsewhere(inference, function, in_part)]
     if may_be_value(inference, function):
         found += (flow.record for flow in inference.flows(function) if not flow.shifted)
     return list({id(record): record for record in found}.values())
@@ -114,11 +117,11 @@ def _is_followed(function: FunctionInfo) -> bool:
     return not is_property and function.name != "forward" and function.name not in TENSOR_METHODS
 
 
-def callers_by_name(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
+def callers_by_name(inference: ValueQuestions, function: FunctionInfo, in_part: bool = False) -> list[CallRecord]:
     """The calls in the program whose last name could mean the function."""
     if isinstance(function.node, (ast.Module, ast.Lambda)):
         return []
-    return [*_own_calls(function), *_calls_elsewhere(inference, function)]
+    return [*_own_calls(function), *_calls_elsewhere(inference, function, in_part)]
 
 
 def _own_calls(function: FunctionInfo) -> list[CallRecord]:
@@ -128,10 +131,12 @@ def _own_calls(function: FunctionInfo) -> list[CallRecord]:
     return own
 
 
-def _calls_elsewhere(inference: ValueQuestions, function: FunctionInfo) -> list[CallRecord]:
-    if inference.program is None or inference.level == 0:
+def _calls_elsewhere(inference: ValueQuestions, function: FunctionInfo, in_part: bool = False) -> list[CallRecord]:
+    program, most = inference.program, MOST_CALLS.get(inference.level, 0)
+    if program is None or most == 0:
         return []
-    return inference.program.calls_elsewhere(function, MOST_CALLS[inference.level]) or []
+    found = program.calls_elsewhere(function, most)
+    return program.some_calls_elsewhere(function, most) if found is None and in_part else found or []
 
 
 def may_call_lambda(inference: ValueQuestions, function: FunctionInfo) -> bool:

@@ -34,7 +34,7 @@ def of(inference: ValueQuestions, function: FunctionInfo, handed: tuple[Handing,
     if any(last_name(each) in _CACHING for each in decorators):
         return  # called in every step, but run only for new arguments
     flows = [each for each in calling.as_value(inference, function) if each.record.function is not function]
-    for record in calling.possible_callers(inference, function):
+    for record in calling.possible_callers(inference, function, in_part=True):
         if record.function is not function:
             ways = dict.fromkeys(flow.handed for flow in flows if flow.record is record and not flow.shifted)
             if calling.may_mean_by_name(record, function):

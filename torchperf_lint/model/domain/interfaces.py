@@ -439,6 +439,9 @@ class ProjectQuestions(Protocol):
     def calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord] | None:
         """The calls in other files that may mean the function; None if there are more than `most`."""
 
+    def some_calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
+        """At most as many of these calls, those of the nearest files first."""
+
     def methods_named(self, name: str, index: Index) -> list[FunctionInfo] | None:
         """The methods of that name; None if a file cannot be read, or too many may have one."""
 

@@ -202,7 +202,7 @@ class FirstPass:
             if not is_here:
                 if not self._is_local(slot.root) and self._may_run_in_steps(change, slot):
                     return True
-            elif (loop is None or self._is_in(statement, loop)) and not self._is_rare(statement, loop):
+            elif (loop is None or self._is_in(statement, loop)) and not self._is_rare(statement, slot, loop):
                 return True
         return False
 
@@ -290,14 +290,17 @@ class FirstPass:
             current = self._index.places[current].parent
         return current is loop
 
-    def _is_rare(self, statement: ast.stmt, loop: Loop | None) -> bool:
-        """Whether a sampling guard lets the statement run only sometimes."""
+    def _is_rare(self, statement: ast.stmt, slot: Slot, loop: Loop | None) -> bool:
+        """Whether a sampling guard lets the statement run only sometimes, or it runs only while the slot is None."""
         current = statement
         while (parent := self._index.places[current].parent) is not loop and parent is not None:
             field = self._index.places[current].field
             bound = lambda name: self._frequency.bindings(self._function, name)  # noqa: E731
-            if isinstance(parent, ast.If) and is_sampling_guard(parent.test, field == "body", bound):
-                return True
+            if isinstance(parent, ast.If):
+                if is_sampling_guard(parent.test, field == "body", bound):
+                    return True
+                if slot._replace(state=State.NONE) in asked(parent.test, field == "body"):
+                    return True
             current = parent
         return False
 

@@ -84,7 +84,7 @@ def _callers(home: FrequencyQuestions, function: FunctionInfo) -> list[CallSite]
         return list(calling.possible_callers(home.inference, function))
     if calling.is_given_away(home.inference, function):
         return [call.record for call in home.calls_of(function)]
-    by_name = calling.callers_by_name(home.inference, function)
+    by_name = calling.callers_by_name(home.inference, function, in_part=True)
     found: list[CallSite]
     found = [record for record in by_name if not calling.is_another(home.inference, record, function)]
     found += implicit.implicit_calls(home.inference, function)
