@@ -1,13 +1,15 @@
-"""What hatchling builds beside copying files: the declarations of the rules, read from their modules, for the wheel."""
+"""What hatchling does besides copying files: the rules' declarations for the wheel, the README for package indexes."""
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 class Declarations(BuildHookInterface[Any]):
@@ -26,3 +28,26 @@ class Declarations(BuildHookInterface[Any]):
         place = Path(self._folder.name, "declarations.json")
         declarations.Modules().ship(str(place), registry.all_rules())
         build_data["force_include"][str(place)] = "torchperf_lint/_declarations.json"
+
+
+class Description(MetadataHookInterface):
+    """The README without links that work in the repository only, as a package index shows it."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the description: links lead to the source where `urls` states it, and name the file otherwise."""
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        source = metadata.get("urls", {}).get("Source")
+        metadata["readme"] = {"content-type": "text/markdown", "text": portable(text, source)}
+
+
+def portable(text: str, source: str | None) -> str:
+    """The text with its relative links below the URL `source`; without one, with the paths in place of the links."""
+
+    def linked(link: re.Match[str]) -> str:
+        words, path, anchor = link.groups(default="")
+        if source is not None:
+            return f"[{words}]({source.rstrip('/')}/blob/HEAD/{path}{anchor})"
+        return f"{words} (`{path}`)"
+
+    without_comments = re.sub(r"<!--.*?-->\n", "", text)
+    return re.sub(r"\[([^\]]+)\]\((?!\w+:)([^)#]+)(#[^)]*)?\)", linked, without_comments)

@@ -17,27 +17,43 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parent.parent
-HOME, RULES, CONTRIBUTING, ARCHITECTURE = "index.md", "rules.md", "contributing.md", "architecture.md"
-WHY, WEIGHTS, OUTPUT, ACCURACY = "why.md", "weights.md", "output.md", "accuracy.md"
-ADOPTION, CONFIGURATION = "adoption.md", "configuration.md"
-EDITORS, LIBRARY, PLUGINS, NOTEBOOKS = "editors.md", "library.md", "plugins.md", "notebooks.md"
+HOME, RULES, CONTRIBUTING = "index.md", "rules.md", "contributing.md"
 PAGES = {
     "README.md": HOME,
     "rules/README.md": RULES,
     "CONTRIBUTING.md": CONTRIBUTING,
-    "docs/architecture.md": ARCHITECTURE,
-    "docs/why.md": WHY,
-    "docs/adoption.md": ADOPTION,
-    "docs/configuration.md": CONFIGURATION,
-    "docs/weights.md": WEIGHTS,
-    "docs/output.md": OUTPUT,
-    "docs/accuracy.md": ACCURACY,
-    "docs/editors.md": EDITORS,
-    "docs/library.md": LIBRARY,
-    "docs/notebooks.md": NOTEBOOKS,
-    "docs/plugins.md": PLUGINS,
+    **{f"docs/{page.name}": page.name for page in sorted((ROOT / "docs").glob("*.md"))},
 }
 """By the path in the repository, what the site calls a document that is no page of a rule."""
+
+GUIDES: dict[str, dict[str, str]] = {
+    "Using it": {
+        "User guide": "guide",
+        "Configuration": "configuration",
+        "Suppressing findings": "suppressing",
+        "Output": "output",
+        "Old code": "adoption",
+        "Notebooks": "notebooks",
+        "Editors": "editors",
+        "Python library": "library",
+        "Rules of your own": "plugins",
+    },
+    "Understanding it": {
+        "How a rule decides": "decisions",
+        "Why a line is reported, or is not": "why",
+        "What a finding weighs": "weights",
+        "The project around a file": "project",
+        "Questions and answers": "faq",
+    },
+    "Trusting it": {
+        "Fixes": "fixes",
+        "Why a finding has no fix": "no-fix",
+        "Verify and profile": "verify",
+        "Accuracy": "accuracy",
+        "Comparison with other tools": "comparison",
+    },
+}
+"""The navigation: by section and title, the page of `docs/`."""
 
 _ROLES = {"bad": "reported", "good": "not reported", "setup": "before both"}
 _FENCE = re.compile(r"^```python (bad|good|setup)(.*)$", re.MULTILINE)
@@ -54,20 +70,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     rules: list[Any] = [
         {category.name.capitalize(): sections[category]} for category in Category if category in sections
     ]
+    guides = [
+        {section: [{title: f"{name}.md"} for title, name in entries.items()]} for section, entries in GUIDES.items()
+    ]
     config.nav = [
         {"Start": HOME},
-        {"Adoption on old code": ADOPTION},
-        {"Configuration": CONFIGURATION},
-        {"Why a row is reported": WHY},
-        {"What a finding weighs": WEIGHTS},
-        {"Output": OUTPUT},
-        {"Accuracy": ACCURACY},
-        {"Notebooks": NOTEBOOKS},
-        {"In an editor": EDITORS},
-        {"As a library": LIBRARY},
-        {"Rules of your own": PLUGINS},
+        *guides,
         {"Rules": [{"All rules": RULES}, *rules]},
-        {"Contributing": [{"Contributing": CONTRIBUTING}, {"Architecture": ARCHITECTURE}]},
+        {"Contributing": [{"Contributing": CONTRIBUTING}, {"Architecture": "architecture.md"}]},
     ]
     return config
 
@@ -80,6 +90,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, name in PAGES.items():
         text = (ROOT / path).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=_relinked(text, posixpath.dirname(path))))
+    style = (ROOT / "docs" / "site.css").read_text(encoding="utf-8")
+    files.append(File.generated(config, "site.css", content=style))
     return files
 
 

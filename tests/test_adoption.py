@@ -9,15 +9,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from documents import ADOPTION, folded
 from git_project import WHO, begun, committed
 from linting import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAGE = ROOT / "docs" / "adoption.md"
 UNSET = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "FORCE_COLOR")
-BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```\n", re.DOTALL)
+BLOCK = re.compile(r"(?:<!-- write: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)```\n", re.DOTALL)
 
 
 def test_the_commands_print_what_the_page_says(tmp_path: Path, bless: bool) -> None:
@@ -32,7 +32,7 @@ def test_the_commands_print_what_the_page_says(tmp_path: Path, bless: bool) -> N
     begun(project)
     ours = {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     env = {name: value for name, value in os.environ.items() if name not in UNSET} | WHO | ours
-    shown = PAGE.read_text(encoding="utf-8")
+    shown = ADOPTION.read_text(encoding="utf-8")
     pieces, at, is_begun = [], 0, False
     for block in BLOCK.finditer(shown):
         pieces.append(shown[at : block.start("text")])
@@ -50,9 +50,9 @@ def test_the_commands_print_what_the_page_says(tmp_path: Path, bless: bool) -> N
                 [bash, "-c", f"{command} 2>&1"], cwd=project, env=env, capture_output=True, text=True, check=False
             )
             assert done.returncode in (0, 1), done.stdout
-            pieces.append(f"$ {command}\n{done.stdout}")
+            pieces.append(f"$ {command}\n{folded(done.stdout)}")
     printed = "".join([*pieces, shown[at:]])
     if bless:
-        PAGE.write_text(printed, encoding="utf-8")
+        ADOPTION.write_text(printed, encoding="utf-8")
     else:
         assert shown == printed, "`pytest --bless` rewrites it"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,16 +41,26 @@ def test_the_search_finds_every_rule_and_the_readme(site):
     assert any(entry["location"] == "" and "torchperf-lint" in entry["text"] for entry in entries)
 
 
-def test_the_readme_leads_to_the_pages(site):
-    html = (site / "index.html").read_text(encoding="utf-8")
+def test_the_list_of_rules_leads_to_the_pages(site):
+    html = (site / "rules" / "index.html").read_text(encoding="utf-8")
     for rule in all_rules():
-        assert f'<td><a href="{rule.category.name.lower()}/{rule.stem}/">{rule.name}</a></td>' in html
-    assert 'href="contributing/"' in html
+        assert f'<td><a href="../{rule.category.name.lower()}/{rule.stem}/">{rule.name}</a></td>' in html
+
+
+def test_the_readme_leads_to_the_documents(site):
+    html = (site / "index.html").read_text(encoding="utf-8")
+    for page in ("rules", "guide", "contributing"):
+        assert f'<a href="{page}/">' in html
+
+
+def test_every_document_is_in_the_navigation(site):
+    navigation = (site / "index.html").read_text(encoding="utf-8").partition("md-sidebar--primary")[2]
+    for page in (ROOT / "docs").glob("*.md"):
+        assert re.search(rf'<a href="{page.stem}/" class="md-nav__link">', navigation), page.name
 
 
 def test_the_architecture_page_is_linked_and_links_back(site):
-    assert '<a href="architecture/">' in (site / "index.html").read_text(encoding="utf-8")
     assert '<a href="../architecture/">' in (site / "contributing" / "index.html").read_text(encoding="utf-8")
     html = (site / "architecture" / "index.html").read_text(encoding="utf-8")
     assert 'href="../contributing/#adding-a-rule"' in html
-    assert "`on_gpu` is called here in every step" in html
+    assert "`on_gpu` is called here in every" in html

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +22,12 @@ from packaging.requirements import Requirement
 from linting import ROOT
 from torchperf_lint import __version__
 from torchperf_lint.engine.registry import all_rules
+
+_SPEC = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+hatch_build = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(hatch_build)
 
 TRAINING_LOOP = """\
 import torch
@@ -156,6 +164,21 @@ def test_pages_are_in_both(distributions: tuple[Path, Path]) -> None:
         assert f"torchperf_lint/_fixtures/{fixture}" in names
     strangers = {name.split("/")[0] for name in names} - {"torchperf_lint", f"torchperf_lint-{__version__}.dist-info"}
     assert not strangers
+
+
+def test_the_description_has_no_links_that_work_in_the_repository_only(distributions: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(distributions[1]) as archive:
+        text = archive.read(f"torchperf_lint-{__version__}.dist-info/METADATA").decode()
+    assert "Description-Content-Type: text/markdown" in text
+    assert "User guide (`docs/guide.md`)" in text
+    assert not re.search(r"\]\((?!\w+:)|<!--", text)
+
+
+def test_links_of_the_description_lead_to_the_source_where_it_is_stated() -> None:
+    text = "[a](docs/a.md#b), [c](https://example.org/c)"
+    assert hatch_build.portable(text, None) == "a (`docs/a.md`), [c](https://example.org/c)"
+    source = "https://example.org/source"
+    assert hatch_build.portable(text, source) == f"[a]({source}/blob/HEAD/docs/a.md#b), [c](https://example.org/c)"
 
 
 @pytest.mark.slow

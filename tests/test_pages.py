@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,26 +72,8 @@ def test_attributes_of_fences_are_known(rule: Rule) -> None:
         assert set(fence.attributes) <= ATTRIBUTES, f"row {fence.row}"
 
 
-@pytest.mark.parametrize(
-    ("block", "written"),
-    [("rules", pages.rule_table), ("groups", pages.group_list), ("opt-in", pages.opt_in_list)],
-    ids=["rules", "groups", "opt-in"],
-)
-def test_lists_of_the_readme(block: str, written: Callable[[], str], bless: bool) -> None:
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    begin, end = f"<!-- {block}:begin -->\n", f"<!-- {block}:end -->"
-    assert text.count(begin) == text.count(end) == 1, "the markers of the list are gone"
-    before, _, rest = text.partition(begin)
-    _compare(readme, f"{before}{begin}{written()}{end}{rest.partition(end)[2]}", bless=bless)
-
-
 def test_index_of_the_pages(bless: bool) -> None:
-    text = (
-        "# Rules\n\nOne page for each rule; `torchperf-lint explain RULE` prints it.\n"
-        "Waits per step are those of one of the rule's programs on the simulated device, unfixed and fixed.\n\n"
-    )
-    _compare(PAGES / "README.md", text + pages.rule_table(folder=""), bless=bless)
+    _compare(PAGES / "README.md", pages.index(), bless=bless)
 
 
 def _compare(path: Path, wanted: str, *, bless: bool) -> None:

@@ -120,9 +120,8 @@ def test_one_hook_reports_and_the_other_repairs(offered, tmp_path):
     assert git(project, "status", "--porcelain") == "", "what is kept of the project is nothing to commit"
 
 
-def test_the_readme_shows_one_of_the_two_hooks():
-    section = (
-        (CHECKOUT / "README.md").read_text(encoding="utf-8").partition("### pre-commit\n")[2].partition("\n### ")[0]
-    )
-    (shown,) = re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)
+@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
+def test_documents_show_one_of_the_two_hooks(document):
+    text = (CHECKOUT / document).read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert re.findall(r"- id: (\S+)", shown) == ["torchperf-lint"]

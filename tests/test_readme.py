@@ -11,25 +11,29 @@ from pathlib import Path
 
 import pytest
 
+from documents import COLUMNS, DOCUMENTS, README, folded
 from linting import ROOT
 from torchperf_lint.engine.project_root import MOST_ENTRIES, MOST_FILES
 from torchperf_lint.engine.project_snapshot import MOST_UNKEPT
+from torchperf_lint.engine.registry import all_rules
 from torchperf_lint.engine.results import MOST_SETTINGS
 from torchperf_lint.engine.store import SETTLED
 from torchperf_lint.model.bounds import MOST_CALLS_UP
 from torchperf_lint.model.domain.interfaces import FARTHEST
 
-README = ROOT / "README.md"
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
-WHY = ROOT / "docs" / "why.md"
-RUN = re.compile(r"<!-- (?P<what>run|file): (?P<command>.+?) -->\n```(?P<language>\w+)\n(?P<shown>.*?)```\n", re.DOTALL)
-PAGE = re.compile(r"\]\((?!\w+:|#)(?P<path>[^)#]+)")
+RUN = re.compile(
+    r"<!-- (?:file: (?P<file>\S+)|run(?: in (?P<folder>\S+))?: (?P<command>.+?)) -->\n"
+    r"```(?P<language>\w+)\n(?P<shown>.*?)```\n",
+    re.DOTALL,
+)
+PAGE = re.compile(r"\]\((?!\w+:)(?P<path>[^)#]*)(?:#(?P<anchor>[^)]+))?\)")
+WITH_OUTPUTS = [path for path in DOCUMENTS if re.search(r"<!-- (run|file)\b", path.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("document", [README, ARCHITECTURE, WHY], ids=lambda path: path.stem)
+@pytest.mark.parametrize("document", WITH_OUTPUTS, ids=lambda path: path.stem)
 def test_the_outputs_are_those_of_the_tool(document: Path, bless: bool) -> None:
     text = document.read_text(encoding="utf-8")
-    assert len(RUN.findall(text)) == text.count("<!-- run:") + text.count("<!-- file:") > 0
+    assert len(RUN.findall(text)) == len(re.findall(r"<!-- (?:run|file)\b", text))
     printed = RUN.sub(lambda block: f"{block[0][: block.start('shown') - block.start()]}{shown(block)}```\n", text)
     if bless:
         document.write_text(printed, encoding="utf-8")
@@ -38,14 +42,14 @@ def test_the_outputs_are_those_of_the_tool(document: Path, bless: bool) -> None:
 
 
 def shown(block: re.Match[str]) -> str:
-    """What the block has to hold: the file, or the output, in a console block below its command."""
-    if block["what"] == "file":
-        return (ROOT / block["command"]).read_text(encoding="utf-8")
+    """What the block has to hold: the file, or the output, in a console block below its command and folded."""
+    if block["file"]:
+        return (ROOT / block["file"]).read_text(encoding="utf-8")
     program, *arguments = shlex.split(block["command"])
     run = {"torchperf-lint": [sys.executable, "-m", "torchperf_lint"], "python": [sys.executable]}[program]
     done = subprocess.run(
         [*run, *arguments],
-        cwd=ROOT,
+        cwd=ROOT / (block["folder"] or ""),
         env={name: value for name, value in os.environ.items() if name != "FORCE_COLOR"} | {"PYTHONUTF8": "1"},
         capture_output=True,
         encoding="utf-8",
@@ -53,33 +57,52 @@ def shown(block: re.Match[str]) -> str:
     )
     # `why` fails no check where nothing is reported.
     reports = program == "torchperf-lint" and not (arguments[0] == "why" and " reports it: " not in done.stdout)
-    assert (done.returncode, done.stderr) == (int(reports), "")
-    prompt = f"$ {block['command']}\n" if block["language"] == "console" else ""
-    return prompt + done.stdout
+    assert done.returncode == int(reports), done.stderr
+    assert "error" not in done.stderr
+    return f"$ {block['command']}\n{folded(done.stdout)}" if block["language"] == "console" else done.stdout
 
 
-@pytest.mark.parametrize("document", [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.stem)
+def test_the_readme_is_short() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 150
+    blocks = re.findall(r"(?s)```\w+\n(.*?)```", "\n".join(lines))
+    assert max(len(line) for block in blocks for line in block.splitlines()) <= COLUMNS
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.stem)
 def test_what_a_document_links_to_is_there(document: Path) -> None:
-    paths = PAGE.findall(document.read_text(encoding="utf-8"))
-    assert paths
-    for path in paths:
-        assert (document.parent / path).is_file(), path
+    links = [(link["path"], link["anchor"]) for link in PAGE.finditer(document.read_text(encoding="utf-8"))]
+    for path, anchor in links:
+        linked = document.parent / path if path else document
+        assert linked.is_file(), path
+        if anchor:
+            assert anchor in anchors(linked), f"{path}#{anchor}"
 
 
+def anchors(document: Path) -> set[str]:
+    """The headings of a document as the repository's host and the site name them."""
+    headings = re.findall(r"(?m)^#+ (.*)$", document.read_text(encoding="utf-8"))
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+PROJECT = ROOT / "docs" / "project.md"
+DECISIONS = ROOT / "docs" / "decisions.md"
 NUMBERS = {
-    r"for the last (\w+) sets of settings": MOST_SETTINGS,
-    r"from the last (\w+) seconds before the file was read": SETTLED // 1_000_000_000,
-    r"more than ([\d ]+) Python files": MOST_FILES,
-    r"or ([\d ]+) entries": MOST_ENTRIES,
-    r"more than (\d+) MB of Python": MOST_UNKEPT // 1_000_000,
-    r"more than (\w+) steps away": FARTHEST,
-    r"over more than (\w+) calls": MOST_CALLS_UP,
+    (PROJECT, r"for the last (\w+) sets of settings"): MOST_SETTINGS,
+    (PROJECT, r"from the last (\w+) seconds before the file was read"): SETTLED // 1_000_000_000,
+    (PROJECT, r"more than ([\d ]+) Python files"): MOST_FILES,
+    (PROJECT, r"or ([\d ]+) entries"): MOST_ENTRIES,
+    (PROJECT, r"more than (\d+) MB of Python"): MOST_UNKEPT // 1_000_000,
+    (DECISIONS, r"more than (\w+) steps away"): FARTHEST,
+    (DECISIONS, r"over more than (\w+) calls"): MOST_CALLS_UP,
+    (README, r"There are (\d+) \[rules\]"): len(all_rules()),
 }
-"""By the words around it, a number of the README and what it has to be."""
+"""By a document and the words around it, a number of the document and what it has to be."""
 WORDS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
 
 
-@pytest.mark.parametrize(("words", "number"), NUMBERS.items())
-def test_numbers_are_those_of_the_code(words: str, number: int) -> None:
-    (said,) = re.findall(words, " ".join(README.read_text(encoding="utf-8").split()))
+@pytest.mark.parametrize(("where", "number"), NUMBERS.items(), ids=lambda value: str(value)[-40:])
+def test_numbers_are_those_of_the_code(where: tuple[Path, str], number: int) -> None:
+    document, words = where
+    (said,) = re.findall(words, " ".join(document.read_text(encoding="utf-8").split()))
     assert WORDS.get(said) or int(said.replace(" ", "")) == number

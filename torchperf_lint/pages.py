@@ -38,7 +38,17 @@ default.
 """
 
 LINE_LENGTH = 120
-"""Columns of a line in the README."""
+"""Columns of a line in the documents."""
+
+_COLUMNS = """\
+- *code* and *name*: either of them names the rule on the command line, in the configuration and in comments.
+  `torchperf-lint explain RULE` prints the page.
+- *fix*: the best grade that a fix of the rule may have. `safe` fixes are applied by `--fix`, `unsafe` ones with
+  `--unsafe-fixes` as well, and `shown` ones are only printed. A single fix may have a lower grade.
+- *waits per step*: how often one of the rule's programs waits in each step, before and after the fix, on the simulated
+  device. A dash means that nothing was measured.
+- *default*: whether the rule runs unless the configuration says otherwise.
+"""
 
 _FENCE = re.compile(r"(?P<tick>`{3,}|~{3,})(?P<info>.*)")
 
@@ -193,16 +203,19 @@ def rule_table(folder: str = "rules/") -> str:
     return "\n".join(rows) + "\n"
 
 
-def group_list() -> str:
-    """The groups of rules with the first digit of their codes, as a Markdown list."""
-    return "".join(f"- `TPL{group.value}`: {group.about}\n" for group in Category)
-
-
-def opt_in_list() -> str:
-    """The codes of the rules that are off by default, as a sentence of Markdown."""
-    codes = [f"`{rule.code}`" for rule in registry.all_rules() if not rule.default]
-    sentence = f"{len(codes)} rules are off by default: {', '.join(codes)}."
-    return textwrap.fill(sentence, LINE_LENGTH) + "\n"
+def index() -> str:
+    """The list of all rules as a Markdown page, to stand in the folder of the pages."""
+    rules = registry.all_rules()
+    groups = "".join(f"- `TPL{group.value}`: {group.about}\n" for group in Category)
+    codes = [f"`{rule.code}`" for rule in rules if not rule.default]
+    opt_in = (
+        f"{len(codes)} rules are off by default, because they are useful in some programs only: {', '.join(codes)}. "
+        "`--extend-select` turns them on."
+    )
+    return (
+        f"# Rules\n\nThere are {len(rules)} rules. The first digit of the code is the group:\n\n{groups}\n"
+        f"{textwrap.fill(opt_in, LINE_LENGTH)}\n\n{_COLUMNS}\n{rule_table(folder='')}"
+    )
 
 
 def in_checkout() -> bool:

@@ -284,6 +284,35 @@ def summary(all_figures: Sequence[Figures], inherent: Mapping[str, float]) -> st
     return "\n".join(rows)
 
 
+def brief(groups: Mapping[str, Sequence[Figures]]) -> str:
+    """What matters most, a column for each group of programs."""
+    columns = [_brief_cells(each) for each in groups.values()]
+    rows = [f"{'':<36}{''.join(f'{name:>22}' for name in groups)}"]
+    rows += [f"{label:<36}{''.join(f'{column[label]:>22}' for column in columns)}" for label in columns[0]]
+    return "\n".join(rows)
+
+
+def _brief_cells(all_figures: Sequence[Figures]) -> dict[str, str]:
+    lines, found = sum(each.lines for each in all_figures), sum(each.found_lines for each in all_figures)
+    confirmed, refuted = sum(each.confirmed for each in all_figures), sum(each.refuted for each in all_figures)
+    waiting = [each for each in all_figures if each.waits]
+    removed = {
+        variant: _mean([(each.waits - getattr(each, variant)) / each.waits for each in waiting])
+        for variant in ("safe", "unsafe")
+    }
+    return {
+        "programs": f"{len(all_figures)}",
+        "lines that make the CPU wait": f"{lines}",
+        "  of these, found by the linter": f"{found} ({_share(found, lines)})",
+        "findings on waits that were run": f"{confirmed + refuted}",
+        "  of these, seen to wait": f"{confirmed} ({_share(confirmed, confirmed + refuted)})",
+        "waits that --fix removes (mean)": removed["safe"],
+        "  with --unsafe-fixes (mean)": removed["unsafe"],
+        "programs with equal results": f"{sum(each.safe_results == EQUAL for each in all_figures)}",
+        "  with --unsafe-fixes": f"{sum(each.unsafe_results == EQUAL for each in all_figures)}",
+    }
+
+
 def by_operator(lines: Iterable[Line]) -> str:
     """What waits on the lines that were missed, and on those that were found."""
     counts: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])

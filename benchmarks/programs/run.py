@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--update", action="store_true", help="write what was measured into the tables")
     parser.add_argument("--fresh", action="store_true", help="run all again, whatever is kept of earlier runs")
     parser.add_argument("--committed", action="store_true", help="run nothing, and print what the tables hold")
+    parser.add_argument("--brief", action="store_true", help="with --committed: only what matters most, as a table")
     parser.add_argument("--unlinted", action="store_true", help="only run them, twice, and lint nothing")
     parser.add_argument("--device", choices=("sim", "cuda"), default="sim", help="cuda keeps its counts in gpu.tsv")
     parser.add_argument("--here", action="store_true", help="run what this Python has the packages of, with it")
@@ -50,7 +51,10 @@ def main() -> int:
     options = parser.parse_args()
     chosen = programs(tuple(options.programs))
     if options.committed:
-        _tell_committed(chosen, verbose=options.verbose)
+        if options.brief:
+            _tell_briefly(chosen)
+        else:
+            _tell_committed(chosen, verbose=options.verbose)
         return 0
     if options.here:
         chosen = [each for each in chosen if all(importlib.util.find_spec(name) for name in each.packages)]
@@ -77,6 +81,16 @@ def _tell_committed(chosen: list[Program], *, verbose: bool) -> None:
     _tell_first_runs(chosen, figures.read_figures(figures.FIRST_RUNS), spared)
     if verbose:
         print(f"\n{figures.by_operator(lines)}")
+
+
+def _tell_briefly(chosen: list[Program]) -> None:
+    """Print a table of the last runs of all, and of the first runs of packages that nobody had linted before."""
+    kept, first = figures.read_figures(), figures.read_figures(figures.FIRST_RUNS)
+    groups = {
+        "all, last run": [kept[each.name] for each in chosen if each.name in kept],
+        "unseen, first run": [first[each.name] for each in chosen if each.name in first and not each.environment.known],
+    }
+    print(figures.brief(groups))
 
 
 def _measure(chosen: list[Program], options: argparse.Namespace) -> int:
