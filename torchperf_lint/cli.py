@@ -138,7 +138,9 @@ def _no_rule(wanted: str) -> str:
 
 def _rules(arguments: Sequence[str]) -> int:
     parser = Parser(
-        prog="torchperf-lint rules", description="List all rules.", epilog="A folder called rules is linted as ./rules."
+        prog="torchperf-lint rules",
+        description="List all rules.",
+        epilog="To check a folder with the name rules, write ./rules.",
     )
     parser.add_argument("--output-format", choices=("text", "json"), default="text")
     rules = registry.all_rules()

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 def _own_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog=f"torchperf-lint {NAME}",
-        description="Print the script that completes our options in a shell.",
+        description="Print the script for completion of commands and options in a shell.",
         epilog=f'For bash: eval "$(torchperf-lint {NAME} bash)"',
     )
     parser.add_argument("shell", help="such as bash or zsh")

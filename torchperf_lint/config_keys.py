@@ -154,7 +154,7 @@ KEYS = {
         Key(
             "extend-select",
             Form.SELECTORS,
-            "rules to run besides those of `select`",
+            "rules to run in addition to those of `select`",
             "none",
             '["TPL404"]',
             "--extend-select",
@@ -178,7 +178,7 @@ KEYS = {
         Key(
             "extend-exclude",
             Form.GLOBS,
-            "files and folders to leave out besides those of `exclude`",
+            "files and folders to leave out in addition to those of `exclude`",
             "none",
             '["generated/"]',
             "--extend-exclude",
@@ -202,11 +202,11 @@ KEYS = {
         Key(
             "hot-functions",
             Form.NAMES,
-            "further functions, `name` or `Class.name`, that run in every step",
+            "additional functions, `name` or `Class.name`, that run in every step",
             "none",
             '["Agent.learn"]',
         ),
-        Key("loader-names", Form.NAMES, "further names that hold data loaders", "none", '["feed"]'),
+        Key("loader-names", Form.NAMES, "additional names that hold data loaders", "none", '["feed"]'),
         Key(
             "min-confidence",
             Form.CONFIDENCE,
@@ -234,7 +234,7 @@ KEYS = {
         Key(
             "baseline",
             Form.FILE,
-            "the file of known findings, which are not reported; seen from the folder of the configuration",
+            "the file of known findings, which are not reported; relative to the folder of the configuration",
             "none",
             '"torchperf-baseline.json"',
             "--baseline",

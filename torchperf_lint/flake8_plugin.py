@@ -98,26 +98,26 @@ class Plugin(_Checker):
         for name, text in (
             ("target-torch", "the torch version that the code runs on, such as 2.4"),
             ("target-torchmetrics", "the torchmetrics version that the code runs on, such as 1.6.1"),
-            ("min-confidence", "report proven findings only, or likely ones as well (default likely)"),
+            ("min-confidence", "report findings that are at least likely (default) or proven"),
         ):
             manager.add_option(f"--torchperf-{name}", parse_from_config=True, help=text)
         for name, text in (
-            ("hot-functions", "further functions that run in every training step"),
-            ("loader-names", "further names that hold data loaders"),
+            ("hot-functions", "additional functions that run in every training step"),
+            ("loader-names", "additional names that hold data loaders"),
         ):
             manager.add_option(
                 f"--torchperf-{name}", default=[], comma_separated_list=True, parse_from_config=True, help=text
             )
         for name, text in (
-            ("no-project", "look at each file by itself, not as a part of the project around it"),
-            ("no-cache", "keep nothing of what was learnt of the project for the next run"),
+            ("no-project", "check each file alone, without the project around it"),
+            ("no-cache", "do not store anything for the next run"),
         ):
             manager.add_option(f"--torchperf-{name}", action="store_true", parse_from_config=True, help=text)
         manager.add_option(
             "--torchperf-cache-dir",
             normalize_paths=True,
             parse_from_config=True,
-            help=f"where it is kept (default: {CACHE_FOLDER} in the project's root)",
+            help=f"the cache's folder (default: {CACHE_FOLDER} in the project's root)",
         )
 
     @classmethod

@@ -26,18 +26,18 @@ STANDARD_INPUT = "-"
 _MORE = """\
 other commands:
   torchperf-lint explain RULE   the page of a rule, by code or name
-  torchperf-lint why FILE:LINE  why a row is reported, or is not
+  torchperf-lint why FILE:LINE  why a line is reported, or is not
   torchperf-lint rules          the list of all rules
-  torchperf-lint verify RULE    run the rule's programs unfixed and fixed, and compare (needs torch)
-  torchperf-lint profile TRACE  the waits that torch.profiler has recorded, line by line, beside the findings
-  torchperf-lint server         a language server, for editors (needs pygls)
+  torchperf-lint verify RULE    run the rule's programs before and after the fix, and compare (needs torch)
+  torchperf-lint profile TRACE  the waits in a trace of torch.profiler, line by line, with the findings there
+  torchperf-lint server         a language server for editors (needs pygls)
   torchperf-lint check PATHS    the same as without `check`
   torchperf-lint generate-shell-completion SHELL
                                 completion for bash, zsh or tcsh (needs shtab)
 
-A folder called like a command is linted as ./rules, ./verify and so on.
-Exit status: 0 nothing found, 1 findings, 2 the run itself failed.
-Where it says "internal error", TORCHPERF_LINT_TRACEBACK=1 in the environment shows where that came from."""
+To check a folder that has the name of a command, write ./rules, ./verify and so on.
+Exit status: 0 no findings, 1 findings, 2 the run is not complete.
+After an "internal error", set the environment variable TORCHPERF_LINT_TRACEBACK=1 to see where it came from."""
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -115,33 +115,33 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
 
     add = parser.add_argument_group("fixes").add_argument
     add("--fix", action="store_true", help="apply the safe fixes")
-    add("--unsafe-fixes", action="store_true", help="count the unsafe fixes in, for --fix and --diff")
-    add("--diff", action="store_true", help="show what --fix would change instead of the findings; write nothing")
-    add("--add-noqa", action="store_true", help="silence the findings by `# noqa` comments, and write the files")
+    add("--unsafe-fixes", action="store_true", help="with --fix or --diff: the unsafe fixes as well")
+    add("--diff", action="store_true", help="show what --fix would change, write nothing")
+    add("--add-noqa", action="store_true", help="write a `# noqa` comment behind each finding")
 
     add = parser.add_argument_group("rules").add_argument
     selectors = "comma-separated codes, prefixes of codes, names, or ALL"
-    add("--select", action="extend", type=_selected, metavar="RULES", help=f"run only these: {selectors}")
-    add("--ignore", action="extend", type=_listed, metavar="RULES", default=[], help="leave these out")
-    add("--extend-select", action="extend", type=_listed, metavar="RULES", default=[], help="run these as well")
+    add("--select", action="extend", type=_selected, metavar="RULES", help=f"run only these rules: {selectors}")
+    add("--ignore", action="extend", type=_listed, metavar="RULES", default=[], help="do not run these rules")
+    add("--extend-select", action="extend", type=_listed, metavar="RULES", default=[], help="also run these rules")
     add(
         "--min-confidence",
         type=_confidence,
         metavar="LEVEL",
-        help="report proven findings only, or likely ones as well (default likely)",
+        help="report findings that are at least likely (default) or proven",
     )
     add(
         "--min-severity",
         type=_severity,
         metavar="LEVEL",
-        help="report findings that are at least error, warning or note",
+        help="report findings of at least this severity: error, warning or note (default)",
     )
     add(
         "--per-file-ignores",
         action="extend",
         type=_ignores_by_file,
         metavar="GLOB:RULE",
-        help="comma-separated: leave a rule out in these files, instead of what the configuration says",
+        help="do not run a rule in these files (comma-separated list; replaces the configuration's)",
     )
     add(
         "--extend-per-file-ignores",
@@ -149,30 +149,43 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         type=_ignores_by_file,
         default=[],
         metavar="GLOB:RULE",
-        help="the same, besides what the configuration says",
+        help="the same, in addition to the configuration's",
     )
     add("--target-torch", type=_version, metavar="VERSION", help="the torch version that the code runs on")
-    add("--target-torchmetrics", type=_version, metavar="VERSION", help="the same for torchmetrics")
+    add(
+        "--target-torchmetrics", type=_version, metavar="VERSION", help="the torchmetrics version that the code runs on"
+    )
 
     add = parser.add_argument_group("files").add_argument
-    add("--exclude", action="extend", type=_globs, metavar="GLOBS", help="leave these files out, not the usual ones")
     add(
-        "--extend-exclude", action="extend", type=_globs, metavar="GLOBS", default=[], help="leave these files out, too"
+        "--exclude",
+        action="extend",
+        type=_globs,
+        metavar="GLOBS",
+        help="leave out these files, instead of the usual ones",
     )
-    add("--show-files", action="store_true", help="print the files that would be linted, and lint none")
-    add("--stdin-filename", metavar="PATH", help="what standard input is called in the report")
-    add("-j", "--jobs", type=_jobs, metavar="N", help="worker processes (default: as many as are worth it)")
+    add(
+        "--extend-exclude",
+        action="extend",
+        type=_globs,
+        metavar="GLOBS",
+        default=[],
+        help="leave out these files in addition",
+    )
+    add("--show-files", action="store_true", help="print the files that would be checked, and check none")
+    add("--stdin-filename", metavar="PATH", help="the file name of the text on standard input")
+    add("-j", "--jobs", type=_jobs, metavar="N", help="number of worker processes (default: as many as are useful)")
     add(
         "--executor",
         type=_executor,
         metavar="NAME",
-        help="who judges them: processes (default), or dask=tcp://HOST:PORT",
+        help="where files are checked: processes (default), or a cluster, dask=tcp://HOST:PORT",
     )
-    add("--no-cache", action="store_true", help="keep nothing of what was learnt of the project for the next run")
-    add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
+    add("--no-cache", action="store_true", help="do not store anything for the next run")
+    add("--cache-dir", metavar="DIR", help="the cache's folder (default: .torchperf_lint_cache in the project's root)")
     add("--config", metavar="FILE", help="read the configuration from this file")
     add("--isolated", action="store_true", help="read no configuration and no requirement files")
-    add("--show-settings", action="store_true", help="print the settings that hold, as TOML, and lint nothing")
+    add("--show-settings", action="store_true", help="print the settings in force, as TOML, and check nothing")
 
     add = parser.add_argument_group("old code").add_argument
     add("--baseline", type=_file, metavar="FILE", help="do not report the findings that this file holds")
@@ -182,7 +195,7 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         "--changed-since",
         type=_commit,
         metavar="REF",
-        help="report findings on lines that differ from where this branch left the commit, tag or branch REF",
+        help="report only findings on lines that changed since this branch left REF (a commit, tag or branch)",
     )
 
     add = parser.add_argument_group("output").add_argument
@@ -193,13 +206,19 @@ def check_parser(*, with_paths: bool = True) -> argparse.ArgumentParser:
         metavar="FORMAT",
         help=f"how findings are printed: {', '.join(FORMATS)} (default text)",
     )
-    add("-o", "--output-file", type=_file, metavar="FILE", help="write the report into this file, not to stdout")
-    add("--statistics", action="store_true", help="print the number of findings per rule instead")
+    add(
+        "-o",
+        "--output-file",
+        type=_file,
+        metavar="FILE",
+        help="write the report into this file instead of standard output",
+    )
+    add("--statistics", action="store_true", help="print only the number of findings per rule")
     add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
     add("--fail-on", type=_severity, metavar="LEVEL", help="exit with 1 only for findings of at least this severity")
     add("--exit-non-zero-on-fix", action="store_true", help="exit with 1 if --fix changed a file")
-    add("-q", "--quiet", action="store_true", help="print the findings and nothing else")
-    add("--no-color", action="store_true", help="no colours, as with the environment variable NO_COLOR")
+    add("-q", "--quiet", action="store_true", help="print only the findings")
+    add("--no-color", action="store_true", help="print no colours, as with the environment variable NO_COLOR")
     return parser
 
 

@@ -33,7 +33,7 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 
 _DESCRIPTION = """\
 Read a trace that torch.profiler has exported, and print how long each line makes the host wait per step, the longest
-first, beside what the linter finds there. Needs no torch."""
+first, with what the linter finds there. Needs no torch."""
 
 _EPILOG = """\
 To record one:
@@ -42,7 +42,7 @@ To record one:
           ...
           profiler.step()
   profiler.export_chrome_trace("trace.json.gz")
-Such a trace names the functions that wait, and not their rows: these are told where a function makes the call once.
+A trace names functions and not lines. The line is printed where only one line of the function makes the waiting call.
 
 Exit status: 0 no waits and no findings, 1 there are some, 2 the trace, or a file that it ran, cannot be read."""
 
@@ -92,9 +92,14 @@ def command_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("trace", metavar="TRACE", help="a Chrome trace, .json or .json.gz, or - for standard input")
-    add("--root", default=".", metavar="DIR", help="where the files lie that the trace names (default: here)")
-    add("--output-format", choices=("text", "json"), default="text", help="how it is printed")
-    add("--report", type=Path, metavar="DIR", help="write a page of the same there, report.html")
+    add(
+        "--root",
+        default=".",
+        metavar="DIR",
+        help="the folder of the files that the trace names (default: the current one)",
+    )
+    add("--output-format", choices=("text", "json"), default="text", help="the output's format (default text)")
+    add("--report", type=Path, metavar="DIR", help="also write report.html into this folder")
     return parser
 
 

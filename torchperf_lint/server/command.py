@@ -22,7 +22,7 @@ def command_parser() -> argparse.ArgumentParser:
         description="A language server on standard input and output, for editors.",
     )
     parser.add_argument("--stdio", action="store_true", help="the default, which some editors name")
-    parser.add_argument("--no-cache", action="store_true", help="keep nothing of what was learnt of the project")
+    parser.add_argument("--no-cache", action="store_true", help="do not store anything for the next start")
     return parser
 
 

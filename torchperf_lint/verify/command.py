@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 PROVED, NOT_PROVED, FAILED = 0, 1, 2
 
 _EPILOG = """\
-Exit status: 0 every fix that was run is accepted and the counts are those of the rules' pages, 1 some are not, or
-could not be verified here, 2 the run itself failed. Anything that the simulated device cannot do counts as not
-verified, never as accepted. With --script: 0 no line waits and nothing is found, 1 some line does or something is, 2
-the program failed or a file cannot be linted."""
+Exit status: 0 every fix is accepted and the counts are those of the rules' pages, 1 some are not, or could not be
+verified here, 2 the run is not complete. What the simulated device cannot do counts as not verified.
+With --script: 0 no line waits and nothing is found, 1 some line waits or something is found, 2 the program failed or
+a file cannot be checked."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -108,7 +108,7 @@ def command_parser() -> argparse.ArgumentParser:
     """The parser of the command's arguments."""
     parser = argparse.ArgumentParser(
         prog="torchperf-lint verify",
-        description="Run programs unfixed and fixed on a GPU, or on a simulated one, and compare waits and results.",
+        description="Run programs before and after fixes, on a GPU or a simulated one; compare waits and results.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -121,13 +121,13 @@ def command_parser() -> argparse.ArgumentParser:
         default="auto",
         help="where to run (default: a GPU if there is one)",
     )
-    add("--report", type=Path, metavar="DIR", help="write a page with tables and plots there, report.html")
+    add("--report", type=Path, metavar="DIR", help="write report.html, with tables and plots, into this folder")
     add("--update", action="store_true", help="write what was measured into rules/ of the checkout")
     add(
         "--releases",
         type=Path,
         metavar="DIR",
-        help="where releases of torchmetrics are kept (default: the user's cache)",
+        help="the folder for releases of torchmetrics (default: in the user's cache)",
     )
     add(
         "-j",
@@ -135,28 +135,36 @@ def command_parser() -> argparse.ArgumentParser:
         type=int,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="programs, or processes that lint, at a time (default: the cores)",
+        help="number of processes at a time (default: the number of cores)",
     )
-    add("-v", "--verbose", action="store_true", help="print the lines that wait, before and after")
-    add("--experiments", action="store_true", help="do the experiments of four articles instead, claim by claim")
+    add("-v", "--verbose", action="store_true", help="print the lines that wait, before and after the fix")
+    add("--experiments", action="store_true", help="repeat the experiments of four articles instead, claim by claim")
     add = parser.add_argument_group("a program of your own").add_argument
-    add("--script", type=Path, metavar="FILE", help="run this script instead; its arguments follow after --")
-    add("--steps", type=int, metavar="N", help="stop it after so many steps")
+    add("--script", type=Path, metavar="FILE", help="run this script instead; its own arguments follow after --")
+    add("--steps", type=int, metavar="N", help="stop it after this number of steps")
     add(
         "--include",
         action="append",
         default=[],
         metavar="NAME",
-        help="count and lint the lines of this installed package, or of this file or folder, too; may be repeated",
+        help="count and check the lines of this installed package, file or folder as well; may be repeated",
     )
     add(
         "--fix-preview",
         action="store_true",
-        help="run a copy of it as it is, twice, and with our fixes, too, and compare waits and results",
+        help="run a copy of it with and without the fixes, and compare waits and results",
     )
-    add("--unsafe-fixes", action="store_true", help="with the unsafe fixes as well")
-    add("--output-format", choices=("text", "json"), help="json: what the script prints goes to standard error")
-    add("--python", metavar="FILE", help="run it by this Python, which has torch (default: that of torchperf-lint)")
+    add("--unsafe-fixes", action="store_true", help="with --fix-preview: the unsafe fixes as well")
+    add(
+        "--output-format",
+        choices=("text", "json"),
+        help="the output's format; with json, what the script prints goes to standard error",
+    )
+    add(
+        "--python",
+        metavar="FILE",
+        help="run it with this Python, which has torch (default: the one that runs torchperf-lint)",
+    )
     return parser
 
 

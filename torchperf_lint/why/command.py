@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     from torchperf_lint.why.answer import Answer
 
 _DESCRIPTION = """\
-Tell why a row is reported, or is not: how often it runs, what is known of its values, and what each rule made of it."""
+Tell why a line is reported, or is not: how often it runs, what is known of its values, and
+what each rule concluded."""
 
 _EPILOG = """\
-The file is judged as a part of its project, with its configuration, as `torchperf-lint FILE` judges it.
+The file is checked as a part of its project and with its configuration, as by `torchperf-lint FILE`.
 
-Exit status: 0 nothing is reported in the row, 1 something is, 2 the file or the row cannot be looked at."""
+Exit status: 0 nothing is reported on the line, 1 something is, 2 the file or the line cannot be read."""
 
 _PLACE = re.compile(r"(?P<path>.+?):(?P<row>\d+)(?::(?P<column>\d+))?")
 
@@ -80,12 +81,12 @@ def command_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("place", metavar="FILE:LINE[:COLUMN]", help="the row, and the place in it, as findings print them")
-    add("--output-format", choices=("text", "json"), default="text", help="how it is printed")
+    add("place", metavar="FILE:LINE[:COLUMN]", help="the line, and the column in it, as in the output of findings")
+    add("--output-format", choices=("text", "json"), default="text", help="the output's format (default text)")
     add("--config", metavar="FILE", help="read the configuration from this file")
     add("--isolated", action="store_true", help="read no configuration and no requirement files")
-    add("--no-cache", action="store_true", help="keep nothing of what was learnt of the project for the next run")
-    add("--cache-dir", metavar="DIR", help="where it is kept (default: .torchperf_lint_cache in the project's root)")
+    add("--no-cache", action="store_true", help="do not store anything for the next run")
+    add("--cache-dir", metavar="DIR", help="the cache's folder (default: .torchperf_lint_cache in the project's root)")
     parser.set_defaults(**OF_SETTINGS)
     return parser
 
