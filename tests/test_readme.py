@@ -65,8 +65,14 @@ def shown(block: re.Match[str]) -> str:
 def test_the_readme_is_short() -> None:
     lines = README.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150
-    blocks = re.findall(r"(?s)```\w+\n(.*?)```", "\n".join(lines))
-    assert max(len(line) for block in blocks for line in block.splitlines()) <= COLUMNS
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_samples_fit_their_columns(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for block in re.findall(r"(?s)^```(?:console|python|toml|yaml)\n(.*?)^```", text, re.MULTILINE):
+        for line in block.splitlines():
+            assert len(line) <= COLUMNS, line
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.stem)
