@@ -40,13 +40,18 @@ default.
 LINE_LENGTH = 120
 """Columns of a line in the documents."""
 
+_WORDS = """\
+On all pages, the *host* is the CPU with the Python process on it, and the *device* is the GPU or another accelerator. A
+*step* is the work for one batch. Code is *hot* if it runs in every step.
+"""
+
 _COLUMNS = """\
 - *code* and *name*: either of them names the rule on the command line, in the configuration and in comments.
   `torchperf-lint explain RULE` prints the page.
 - *fix*: the best grade that a fix of the rule may have. `safe` fixes are applied by `--fix`, `unsafe` ones with
   `--unsafe-fixes` as well, and `shown` ones are only printed. A single fix may have a lower grade.
 - *waits per step*: how often one of the rule's programs waits in each step, before and after the fix, on the simulated
-  device. A dash means that nothing was measured.
+  device. Where something else was counted, the cell names it. A dash means that nothing was measured.
 - *default*: whether the rule runs unless the configuration says otherwise.
 """
 
@@ -209,12 +214,12 @@ def index() -> str:
     groups = "".join(f"- `TPL{group.value}`: {group.about}\n" for group in Category)
     codes = [f"`{rule.code}`" for rule in rules if not rule.default]
     opt_in = (
-        f"{len(codes)} rules are off by default, because they are useful in some programs only: {', '.join(codes)}. "
+        f"{len(codes)} rules are off by default, and their pages say why: {', '.join(codes)}. "
         "`--extend-select` turns them on."
     )
     return (
         f"# Rules\n\nThere are {len(rules)} rules. The first digit of the code is the group:\n\n{groups}\n"
-        f"{textwrap.fill(opt_in, LINE_LENGTH)}\n\n{_COLUMNS}\n{rule_table(folder='')}"
+        f"{textwrap.fill(opt_in, LINE_LENGTH)}\n\n{_WORDS}\n{_COLUMNS}\n{rule_table(folder='')}"
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     code="TPL604",
     name="legacy-amp",
     category=Category.COMPUTE,
-    summary="mixed precision goes by names that torch gives up",
+    summary="mixed precision uses names that torch has deprecated",
     message="`{call}` {state}; `torch.amp.{name}` takes its place",
     severity=Severity.NOTE,
     costs=False,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     code="TPL403",
     name="dataloader-workers-respawned",
     category=Category.DATA,
-    summary="a loader starts its worker processes anew in every epoch",
+    summary="a loader starts its worker processes again in every epoch",
     message="`{call}` starts {workers} anew for every epoch, and the first batches have to wait for that",
     severity=Severity.WARNING,
     rate=Rate.SELDOM,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     code="TPL405",
     name="loader-restarted-in-loop",
     category=Category.DATA,
-    summary="a loader is set up anew for single batches, or in every epoch",
+    summary="a loader is set up again for single batches, or in every epoch",
     message="`{call}` {does}",
     severity=Severity.WARNING,
     fix=Safety.SHOWN,

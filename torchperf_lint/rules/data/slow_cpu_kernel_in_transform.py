@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     code="TPL408",
     name="slow-cpu-kernel-in-transform",
     category=Category.DATA,
-    summary="a mask is grown by a convolution or its like on the host, for each sample",
+    summary="a mask is dilated by a slow operation on the host, for each sample",
     message="`{call}` grows a mask by a general {method} on the host, for each sample",
     severity=Severity.WARNING,
     rate=Rate.ELEMENT,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     code="TPL504",
     name="blocking-collective-in-hot-loop",
     category=Category.DISTRIBUTED,
-    summary="every step waits until all processes have come to the same place",
+    summary="every step waits for all processes",
     message="`{call}` {waits} {where}",
     severity=Severity.ERROR,
     triggers=(("barrier", "_object", "wait_for_everyone"),),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     code="TPL310",
     name="host-metric-per-batch",
     category=Category.METRICS,
-    summary="a score is worked out on the host for every batch",
+    summary="a score is computed on the host for every batch",
     message="`{call}` works out a score on the host, for which {count} fetched from the device, {where}",
     severity=Severity.ERROR,
     triggers=(("sklearn", "skimage"), (".cpu(", ".numpy(", ".tolist(")),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     code="TPL306",
     name="metric-compute-per-step",
     category=Category.METRICS,
-    summary="a torchmetrics metric works out its value over all batches so far in every step",
+    summary="a torchmetrics metric computes its value over all batches so far in every step",
     message="`{call}` works out the value of all batches so far, {where}",
     severity=Severity.WARNING,
     loses=Loss.KERNELS,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     code="TPL311",
     name="metric-weight-ignored",
     category=Category.METRICS,
-    summary="a mean that does not test for NaN silently leaves its weights out",
+    summary="a mean that does not test for NaN silently ignores its weights",
     message='`{metric}` made with `nan_strategy="disable"` leaves the weight `{weight}` out of its mean',
     severity=Severity.ERROR,
     costs=False,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     code="TPL111",
     name="dynamic-shape-op",
     category=Category.SYNC,
-    summary="an operation whose result has a size that is in the data makes the host wait in every step",
+    summary="an operation whose result size depends on the data makes the host wait in every step",
     message="`{call}` waits for the device to know the size of its result, {where}",
     severity=Severity.ERROR,
     fix=Safety.SAFE,

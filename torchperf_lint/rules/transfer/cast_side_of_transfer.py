@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     code="TPL206",
     name="cast-side-of-transfer",
     category=Category.TRANSFER,
-    summary="a cast stands on the side of a copy where it makes the copy larger",
+    summary="a cast before or after a copy makes the copy larger than needed",
     message="`{call}` copies {more} bytes per element, where {less} would do, {where}",
     severity=Severity.WARNING,
     loses=Loss.BYTES,

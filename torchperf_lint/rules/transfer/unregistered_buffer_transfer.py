@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     code="TPL205",
     name="unregistered-buffer-transfer",
     category=Category.TRANSFER,
-    summary="a constant tensor of a module is no buffer, and is copied to the device in every call",
+    summary="a constant tensor of a module is not a buffer, and is copied to the device in every call",
     message="`{move}` copies `{path}` from the host{waits}, {where}: it is no buffer",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
