@@ -144,6 +144,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "options",
         "report",
         "syntax.identity",
+        "syntax.notebook",
         "syntax.source",
     ),
     "profile": (

@@ -138,6 +138,8 @@ def test_known_and_mild_findings_are_neither_shown_nor_fixed(tmp_path: Path) -> 
         ({"select": "TPL1"}, "`select` must be a list of strings"),
         ({"select": ["TPL9"]}, "no rule matches"),
         ({"minConfidence": "sure"}, "`minConfidence`: `sure` is not"),
+        ({"minSeverity": "bad"}, "`minSeverity`: `bad` is not"),
+        ({"run": True}, "`run` must be `onType` or `onSave`"),
         ({"delay": True}, "must be a number of milliseconds"),
         ({"delay": 10_001}, "up to 10000"),
         ({"isolated": 1}, "must be true or false"),

@@ -16,6 +16,7 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
 from linting import ROOT
 from test_api import HELPER, TRAIN
+from torchperf_lint import __version__
 
 PATIENCE = 60
 """Seconds that a busy machine may take."""
@@ -71,16 +72,22 @@ class Editor:
 
     async def until(self, name: str, codes: list[str]) -> list[types.Diagnostic]:
         """Wait until the diagnostics of a document have these codes."""
+        return await self.until_uri(self.uri(name), codes)
+
+    async def until_uri(self, uri: str, codes: list[str]) -> list[types.Diagnostic]:
         async with asyncio.timeout(PATIENCE) if sys.version_info >= (3, 11) else contextlib.nullcontext():
             while True:
-                found = self.client.diagnostics.get(self.uri(name))
+                found = self.client.diagnostics.get(uri)
                 if found is not None and [each.code for each in found] == codes:
                     return list(found)
                 await asyncio.sleep(0.02)
 
     async def actions(self, name: str, place: types.Range, *only: str) -> list[types.CodeAction]:
+        return await self.actions_of(self.uri(name), place, *only)
+
+    async def actions_of(self, uri: str, place: types.Range, *only: str) -> list[types.CodeAction]:
         context = types.CodeActionContext([], only=list(only) or None)
-        params = types.CodeActionParams(types.TextDocumentIdentifier(self.uri(name)), place, context)
+        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), place, context)
         return [
             each
             for each in await self.client.text_document_code_action_async(params) or []
@@ -309,12 +316,53 @@ async def test_only_the_last_of_many_changes_is_judged(editor):
     assert (published, last) == ([1, 6], 6)
 
 
-def test_without_pygls_there_is_one_line(tmp_path):
+@pytest.mark.asyncio
+async def test_milder_findings_are_left_out(editor):
+    await editor.start(options={"minSeverity": "error"})
+    await editor.open("loop.py", LOOP)
+    await editor.until("loop.py", ["TPL203", "TPL105"])
+    given = types.DidChangeConfigurationParams({"select": ["TPL201"], "minSeverity": "error"})
+    editor.client.workspace_did_change_configuration(given)
+    await editor.until("loop.py", [])
+
+
+@pytest.mark.asyncio
+async def test_where_saving_counts_nothing_is_judged_while_typing(editor):
+    await editor.start(options={"run": "onSave", "delay": 0})
+    await editor.open("transfer.py", HELPER)
+    await editor.until("transfer.py", ["TPL203"])
+    editor.change("transfer.py", HELPER.replace(".cuda()", ""))
+    await editor.open("loop.py", LOOP)  # judged after the change, by the same thread
+    await editor.until("loop.py", ["TPL203", "TPL105"])
+    assert [each.code for each in editor.client.diagnostics[editor.uri("transfer.py")]] == ["TPL203"]
+    assert not await editor.actions("transfer.py", whole(HELPER))  # what is asked for is of the present text
+    place = types.TextDocumentIdentifier(editor.uri("transfer.py"))
+    editor.client.text_document_did_save(types.DidSaveTextDocumentParams(place))
+    await editor.until("transfer.py", [])
+
+
+@pytest.mark.asyncio
+async def test_the_page_of_a_rule_is_answered(editor):
+    started = await editor.start()
+    assert list(started.capabilities.execute_command_provider.commands) == ["torchperf-lint.page"]
+    for code, begins in (("TPL203", "# TPL203 blocking-h2d-copy"), ("TPL999", None)):
+        asked = types.ExecuteCommandParams("torchperf-lint.page", [code])
+        page = await editor.client.workspace_execute_command_async(asked)
+        assert page is None if begins is None else page.startswith(begins)
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]])
+def test_without_pygls_there_is_one_line(check):
     program = (
         "import sys; sys.modules['pygls'] = None\n"
         "import importlib.util; importlib.util.find_spec = lambda name: None\n"
-        "from torchperf_lint.cli import main; sys.exit(main(['server']))"
+        f"from torchperf_lint.cli import main; sys.exit(main(['server', *{check}]))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "torchperf-lint: error: the server needs pygls: pip install 'torchperf-lint[server]'\n"
+
+
+def test_a_client_can_ask_whether_the_server_starts():
+    done = subprocess.run([*SERVER, "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"torchperf-lint {__version__}\n", "")

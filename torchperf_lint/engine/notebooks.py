@@ -130,15 +130,21 @@ def in_cells(results: Iterable[Result]) -> list[Result]:
 
 def _by_cell(result: Result) -> Iterator[Result]:
     notebook = Notebook(result.path, result.data)
-    program = Source(result.path, notebook.program)
-    cells: dict[int, list[Diagnostic]] = {}
-    for found in result.report.diagnostics:
-        cell, told = _told(found, notebook, program)
-        cells.setdefault(cell, []).append(told)
+    cells = told_by_cell(result.report, notebook)
     for cell in sorted(cells):
         source = notebook.source(cell).encode(errors="replace")
-        report = FileReport(tuple(cells[cell]))
+        report = FileReport(tuple(told for told, _ in cells[cell]))
         yield result._replace(path=CellPath(result.path, cell), report=report, before=source, data=source)
+
+
+def told_by_cell(report: FileReport, notebook: Notebook) -> dict[int, list[tuple[Diagnostic, Diagnostic]]]:
+    """By the number of a cell, its findings: with the places of the cell, and as the report has them."""
+    program = Source(notebook.path, notebook.program)
+    cells: dict[int, list[tuple[Diagnostic, Diagnostic]]] = {}
+    for found in report.diagnostics:
+        cell, told = _told(found, notebook, program)
+        cells.setdefault(cell, []).append((told, found))
+    return cells
 
 
 def _told(found: Diagnostic, notebook: Notebook, program: Source) -> tuple[int, Diagnostic]:

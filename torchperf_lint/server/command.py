@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
+from torchperf_lint import __version__
 from torchperf_lint.options import Parser
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def command_parser() -> argparse.ArgumentParser:
         description="A language server on standard input and output, for editors.",
     )
     parser.add_argument("--stdio", action="store_true", help="the default, which some editors name")
+    parser.add_argument("--check", action="store_true", help="say whether the server can start, and stop")
     parser.add_argument("--no-cache", action="store_true", help="do not store anything for the next start")
     return parser
 
@@ -32,6 +34,9 @@ def main(arguments: Sequence[str]) -> int:
     if importlib.util.find_spec("pygls") is None:
         print(_NEEDS, file=sys.stderr)
         return 2
+    if options.check:
+        print(f"torchperf-lint {__version__}")
+        return 0
     from torchperf_lint.server.service import serve
 
     serve(cached=not options.no_cache)

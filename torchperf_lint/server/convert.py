@@ -6,16 +6,15 @@ import os
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls import uris
 
 from torchperf_lint.engine.findings import Safety, Severity
-from torchperf_lint.report import weighed_message, worth
+from torchperf_lint.report import worth
 from torchperf_lint.syntax.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from torchperf_lint.engine.findings import Diagnostic, Edit, Failure
+    from torchperf_lint.engine.findings import Diagnostic, Edit
 
 NAME = "torchperf-lint"
 
@@ -55,12 +54,13 @@ class Places:
         return [types.TextEdit(self.range(each.start, each.end), each.content.decode()) for each in edits]
 
 
-def diagnostic(found: Diagnostic, places: Places) -> types.Diagnostic:
-    """A finding; its evidence are the places that it is related to."""
+def diagnostic(found: Diagnostic, places: Places, uri_of: Callable[[str], str]) -> types.Diagnostic:
+    """A finding; its evidence are the places that it is related to. `uri_of` tells the document of a path."""
+    said = worth(found)
     related = [
         types.DiagnosticRelatedInformation(
             types.Location(
-                uris.from_fs_path(os.path.abspath(step.path or found.path)) or "",
+                uri_of(step.path or found.path),
                 types.Range(types.Position(step.row - 1, 0), types.Position(step.row - 1, _WHOLE_ROW)),
             ),
             step.text,
@@ -69,7 +69,7 @@ def diagnostic(found: Diagnostic, places: Places) -> types.Diagnostic:
     ]
     return types.Diagnostic(
         range=places.range(found.start, found.end),
-        message=weighed_message(found),
+        message=f"{found.message} ({said})" if said else found.message,
         severity=_SEVERITIES.get(found.severity, types.DiagnosticSeverity.Warning),
         code=found.code,
         source=NAME,
@@ -77,13 +77,10 @@ def diagnostic(found: Diagnostic, places: Places) -> types.Diagnostic:
     )
 
 
-def not_checked(failure: Failure) -> types.Diagnostic:
+def not_checked(row: int, column: int, reason: str) -> types.Diagnostic:
     """Why a text could not be checked, at the place of the error."""
-    row, column = (failure.row or 1) - 1, (failure.column or 1) - 1
-    place = types.Range(types.Position(row, column), types.Position(row, _WHOLE_ROW))
-    return types.Diagnostic(
-        place, f"not checked: {failure.reason}", severity=types.DiagnosticSeverity.Information, source=NAME
-    )
+    place = types.Range(types.Position(row - 1, column - 1), types.Position(row - 1, _WHOLE_ROW))
+    return types.Diagnostic(place, f"not checked: {reason}", severity=types.DiagnosticSeverity.Information, source=NAME)
 
 
 def title(found: Diagnostic) -> str:
@@ -112,7 +109,7 @@ def changes(before: Source, after: bytes, places: Places) -> list[types.TextEdit
     from torchperf_lint.engine.findings import Edit
 
     old = before.utf8.splitlines(keepends=True)
-    new = Source(before.path, after).utf8.splitlines(keepends=True)
+    new = Source(before.path, after, before.encoding).utf8.splitlines(keepends=True)
     starts = [*before.line_starts[: len(old)], len(before.utf8)]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return places.edits(

@@ -9,21 +9,19 @@ import tokenize
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from pygls import uris
-
 from torchperf_lint.adopt.baseline import BadBaseline
 from torchperf_lint.config import BadConfig
 from torchperf_lint.engine.findings import Failure
 from torchperf_lint.engine.mishaps import told
 from torchperf_lint.engine.runner import FileReport
-from torchperf_lint.server.judge import Judge, Text
-from torchperf_lint.server.options import Options
+from torchperf_lint.server.options import Options, Run
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from typing import TypeVar
 
     from torchperf_lint.config import Settings
+    from torchperf_lint.server.judge import Judge, Text
 
     _R = TypeVar("_R")
 
@@ -58,11 +56,12 @@ class Documents:
         self._afterwards: asyncio.Task[None] | None = None
         self._complaints: set[str] = set()
 
-    def put(self, uri: str, version: int | None, source: str) -> None:
-        """A document is open with this text."""
+    def put(self, uri: str, version: int | None, text: Text, *, typed: bool = False) -> None:
+        """A document is open with this text; `typed`: it is not saved yet."""
         is_new = uri not in self._open
-        path = uris.to_fs_path(uri) if uri.startswith("file:") else None
-        self._open[uri] = version, Text(path, encoded(source))
+        self._open[uri] = version, text
+        if typed and self.options.run is Run.ON_SAVE:
+            return
         self._schedule(uri, 0.0 if is_new else self.options.delay / 1000)
         self._schedule_others(uri)
 
@@ -72,7 +71,7 @@ class Documents:
         self._judged.pop(uri, None)
         if uri in self._due:
             self._due.pop(uri).cancel()
-        if text is not None and text.path is not None:
+        if text is not None and text.path is not None and text.cells is None:
             await self._in_thread(lambda: self._judge.close(text.path or ""))
 
     async def changed_on_disk(self, paths: Iterable[str]) -> None:

@@ -28,11 +28,19 @@ if TYPE_CHECKING:
     from torchperf_lint.model.program import Program
 
 
+class Cell(NamedTuple):
+    """A cell of a notebook, which is a document of its own for an editor."""
+
+    uri: str
+    version: int | None
+
+
 class Text(NamedTuple):
     """A text in an editor: the path that it belongs to (None: it was never saved) and its bytes."""
 
     path: str | None
     data: bytes
+    cells: tuple[Cell, ...] | None = None  # of a notebook, whose bytes are its JSON
 
 
 class Subject(NamedTuple):
@@ -59,7 +67,7 @@ class Judge:
 
     def put(self, text: Text) -> None:
         """A document is open with this text: all projects see it in the place of its file."""
-        if text.path is None:
+        if text.path is None or text.cells is not None:  # no file sees a notebook
             return
         key = key_of(text.path)
         self._texts[key] = text.data
@@ -104,6 +112,8 @@ class Judge:
     def _whole(self, subject: Subject) -> FileReport:
         settings, text = subject.settings, subject.text
         path, data, program = subject.path, text.data, subject.program
+        if text.cells is not None:
+            return self._run(subject, Action.CHECK).report
         return check_source(
             *(path, data, subject.rules, subject.target, settings.hints),
             program=None if program is None else lambda: program,
@@ -114,7 +124,7 @@ class Judge:
     def offers(self, text: Text, settings: Settings, report: FileReport) -> FileReport:
         """The same report with those fixes only that can be made."""
         subject = self._subject(text, settings)
-        if subject is None or not any(each.fix for each in report.diagnostics):
+        if subject is None or text.cells is not None or not any(each.fix for each in report.diagnostics):
             return report
         path, program = subject.path, subject.program
         return offered(
@@ -130,29 +140,35 @@ class Judge:
         subject = self._subject(text, settings)
         if subject is None:
             return text.data
-        path, program = subject.path, subject.program
         sieve = sieve_for(settings, None, os.curdir)
         spared: frozenset[tuple[str, int]] = frozenset()
         if not sieve.is_open:  # what does not count is not fixed
             whole = self._whole(subject)
             counting = set(_sifted(subject, whole, sieve).diagnostics)
             spared = frozenset((each.code, each.start) for each in whole.diagnostics if each not in counting)
-        codes = tuple(rule.code for rule in subject.rules)
-        unused = settings.reports_unused_in(path)
-        asked = (Action.TRY, False, unused, True, settings.min_confidence, spared)
-        job = Job(path, codes, subject.target, settings.hints, *asked)
-        result = run_on(job, text.data, None if program is None else lambda: program)
+        result = self._run(subject, Action.TRY, spared)
         return result.data if result.applied else text.data
+
+    def _run(self, subject: Subject, action: Action, spared: frozenset[tuple[str, int]] = frozenset()) -> Result:
+        settings, program = subject.settings, subject.program
+        codes = tuple(rule.code for rule in subject.rules)
+        unused = settings.reports_unused_in(subject.path)
+        asked = (action, False, unused, True, settings.min_confidence, spared)
+        job = Job(subject.path, codes, subject.target, settings.hints, *asked)
+        return run_on(job, subject.text.data, None if program is None else lambda: program)
 
     def _subject(self, text: Text, settings: Settings) -> Subject | None:
         """None where the project's configuration leaves the file out."""
         if text.path is None:
-            return Subject(text, "untitled", settings.rules_for("untitled"), settings.target, settings, None)
+            name = "untitled" if text.cells is None else "untitled.ipynb"
+            return Subject(text, name, settings.rules_for(name), settings.target, settings, None)
         exclude = DEFAULT_EXCLUDE if settings.exclude is None else settings.exclude
         if left_out(text.path, (*exclude, *settings.extend_exclude), settings.root) is not None:
             return None
         rules = settings.rules_for(text.path)
-        target = completed(settings.target, text.path, text.data, rules)
+        target = settings.target
+        if text.cells is None:  # else its program, not its JSON, tells what is asked
+            target = completed(target, text.path, text.data, rules)
         return Subject(text, text.path, rules, target, settings, self._program(text, settings.hints))
 
     def _program(self, text: Text, hints: Hints) -> Program:
@@ -163,7 +179,8 @@ class Judge:
             snapshot = look_at(layout_at(place[0], {}), hints, self._cache)
             self._projects[place] = _Project(snapshot, self._texts)
         project = self._projects[place]
-        project.set(key, text.data, is_new=True)
+        if text.cells is None:
+            project.set(key, text.data, is_new=True)
         return project.program
 
 

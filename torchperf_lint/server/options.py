@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_lint.config import Settings, load
 from torchperf_lint.config_keys import checked_selectors
-from torchperf_lint.engine.findings import Confidence, checked_confidence
+from torchperf_lint.engine.findings import Confidence, Severity, checked_confidence, checked_severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,13 @@ class BadOption(ValueError):
     """An editor's option is wrong; the message is one line."""
 
 
+class Run(enum.Enum):
+    """When an open text is judged by itself: while it is typed, or when it is opened and saved."""
+
+    ON_TYPE = "onType"
+    ON_SAVE = "onSave"
+
+
 class Options(NamedTuple):
     """The options of a session; selectors add to the project's configuration as on the command line."""
 
@@ -28,15 +36,18 @@ class Options(NamedTuple):
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
     min_confidence: Confidence | None = None
+    min_severity: Severity | None = None
     config: str | None = None
     isolated: bool = False
+    run: Run = Run.ON_TYPE
     delay: int = 200  # milliseconds without a change after which a text is judged
 
     def settings(self, path: str) -> Settings:
         """The settings for a file; raise BadConfig where the project's configuration cannot be read."""
         settings = Settings() if self.isolated else load(path, self.config)
         return settings.with_selectors(self.select, self.ignore, self.extend_select)._replace(
-            min_confidence=self.min_confidence or settings.min_confidence
+            min_confidence=self.min_confidence or settings.min_confidence,
+            min_severity=self.min_severity or settings.min_severity,
         )
 
 
@@ -76,6 +87,20 @@ def _confidence(name: str, value: object) -> Confidence:
         raise BadOption(f"`{name}`: {error}") from None
 
 
+def _severity(name: str, value: object) -> Severity:
+    try:
+        return checked_severity(value)
+    except ValueError as error:
+        raise BadOption(f"`{name}`: {error}") from None
+
+
+def _run(name: str, value: object) -> Run:
+    names = [each.value for each in Run]
+    if value not in names:
+        raise BadOption(f"`{name}` must be {' or '.join(f'`{each}`' for each in names)}")
+    return Run(value)
+
+
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise BadOption(f"`{name}` must be a string")
@@ -99,8 +124,10 @@ _NAMES = {
     "ignore": "ignore",
     "extendSelect": "extend_select",
     "minConfidence": "min_confidence",
+    "minSeverity": "min_severity",
     "config": "config",
     "isolated": "isolated",
+    "run": "run",
     "delay": "delay",
 }
 _READERS: dict[str, Any] = {
@@ -108,7 +135,9 @@ _READERS: dict[str, Any] = {
     "ignore": _selectors,
     "extend_select": _selectors,
     "min_confidence": _confidence,
+    "min_severity": _severity,
     "config": _text,
     "isolated": _truth,
+    "run": _run,
     "delay": _delay,
 }

@@ -13,15 +13,24 @@ from pygls.lsp.server import LanguageServer
 
 from torchperf_lint import __version__
 from torchperf_lint.check import described
-from torchperf_lint.engine.findings import Diagnostic, Safety
+from torchperf_lint.engine.findings import Safety
+from torchperf_lint.engine.names import is_notebook
 from torchperf_lint.server import convert
-from torchperf_lint.server.documents import Documents, Judged
-from torchperf_lint.server.judge import Judge
+from torchperf_lint.server.documents import Documents, Judged, encoded
+from torchperf_lint.server.judge import Cell, Judge, Text
 from torchperf_lint.server.options import SECTION, BadOption, options_from
-from torchperf_lint.syntax.source import Source, Unreadable
+from torchperf_lint.server.parts import Edited, Found, Parts, notebook_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+PAGE = f"{convert.NAME}.page"
+"""The command that answers a rule's code with the rule's page."""
+
+NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    [types.NotebookDocumentFilterWithNotebook(types.NotebookDocumentFilterNotebookType("jupyter-notebook"))], save=True
+)
+"""All cells are asked for, those of text too: cells are told by their number."""
 
 FIX_ALL = f"{types.CodeActionKind.SourceFixAll.value}.{convert.NAME}"
 """The kind of the action that makes all safe fixes."""
@@ -45,7 +54,7 @@ def serve(*, cached: bool) -> None:
 
 def make_server(*, cached: bool) -> LanguageServer:
     """A server with all that it answers; `cached` is as for `Judge`."""
-    server = LanguageServer(convert.NAME, __version__)
+    server = LanguageServer(convert.NAME, __version__, notebook_document_sync=NOTEBOOKS)
     service = _Service(server, cached)
     answers: dict[str, Callable[[Any], Awaitable[Any]]] = {
         types.INITIALIZE: service.initialize,
@@ -54,6 +63,10 @@ def make_server(*, cached: bool) -> LanguageServer:
         types.TEXT_DOCUMENT_DID_CHANGE: service.changed,
         types.TEXT_DOCUMENT_DID_SAVE: service.saved,
         types.TEXT_DOCUMENT_DID_CLOSE: service.closed,
+        types.NOTEBOOK_DOCUMENT_DID_OPEN: service.notebook_opened,
+        types.NOTEBOOK_DOCUMENT_DID_CHANGE: service.notebook_changed,
+        types.NOTEBOOK_DOCUMENT_DID_SAVE: service.notebook_saved,
+        types.NOTEBOOK_DOCUMENT_DID_CLOSE: service.notebook_closed,
         types.TEXT_DOCUMENT_HOVER: service.hover,
         types.TEXT_DOCUMENT_CODE_ACTION: service.actions,
         types.CODE_ACTION_RESOLVE: service.resolved,
@@ -65,7 +78,13 @@ def make_server(*, cached: bool) -> LanguageServer:
     options = {types.TEXT_DOCUMENT_CODE_ACTION: types.CodeActionOptions(kinds, resolve_provider=True)}
     for name, answer in answers.items():
         server.feature(name, options.get(name))(_as_function(answer))
+    server.command(PAGE)(_page)
     return server
+
+
+def _page(code: str) -> str | None:
+    about = described(code)
+    return about.page if about is not None and about.page else None
 
 
 def _as_function(answer: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Awaitable[Any]]:
@@ -138,7 +157,7 @@ class _Service:
 
     async def changed(self, params: types.DidChangeTextDocumentParams) -> None:
         """A text has changed: it is judged when nothing more is typed."""
-        self._put(params.text_document.uri)
+        self._put(params.text_document.uri, typed=True)
 
     async def saved(self, params: types.DidSaveTextDocumentParams) -> None:
         """A text is saved: other files may rest on it."""
@@ -148,19 +167,62 @@ class _Service:
         """A document is closed: its diagnostics go."""
         uri = params.text_document.uri
         await self._documents.close(uri)
-        self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        self._clear([uri])
 
-    def _put(self, uri: str) -> None:
+    async def notebook_opened(self, params: types.DidOpenNotebookDocumentParams) -> None:
+        """A notebook is open: its cells are judged as one program."""
+        self._put_notebook(params.notebook_document.uri)
+
+    async def notebook_changed(self, params: types.DidChangeNotebookDocumentParams) -> None:
+        """A text of a cell, or the order of the cells, has changed."""
+        cells = params.change.cells
+        if cells is not None and cells.structure is not None:
+            self._clear(each.uri for each in cells.structure.did_close or ())
+        self._put_notebook(params.notebook_document.uri, typed=True)
+
+    async def notebook_saved(self, params: types.DidSaveNotebookDocumentParams) -> None:
+        """A notebook is saved."""
+        self._put_notebook(params.notebook_document.uri)
+
+    async def notebook_closed(self, params: types.DidCloseNotebookDocumentParams) -> None:
+        """A notebook is closed: the diagnostics of its cells go."""
+        await self._documents.close(params.notebook_document.uri)
+        self._clear(each.uri for each in params.cell_text_documents)
+
+    def _put(self, uri: str, *, typed: bool = False) -> None:
         document = self._server.workspace.get_text_document(uri)
-        self._documents.put(uri, document.version, document.source)
+        self._documents.put(uri, document.version, Text(_path(uri), encoded(document.source)), typed=typed)
+
+    def _put_notebook(self, uri: str, *, typed: bool = False) -> None:
+        workspace = self._server.workspace
+        notebook = workspace.get_notebook_document(notebook_uri=uri)
+        if notebook is None:
+            return
+        documents = [workspace.get_text_document(each.document) for each in notebook.cells]
+        is_code = [each.kind == types.NotebookCellKind.Code for each in notebook.cells]
+        sources = [
+            each.source if code and each.language_id == "python" else None
+            for each, code in zip(documents, is_code, strict=True)
+        ]
+        path, cells = _path(uri), tuple(Cell(each.uri, each.version) for each in documents)
+        if path is not None and not is_notebook(path):
+            path = f"{path}.ipynb"  # whatever its name, the editor has it as a notebook
+        self._documents.put(uri, notebook.version, Text(path, notebook_of(sources), cells), typed=typed)
 
     def _publish(self, uri: str, judged: Judged) -> None:
-        places = self._places(judged)
-        failure = judged.report.failure
-        found = [] if places is None else [convert.diagnostic(each, places) for each in judged.report.diagnostics]
-        if failure is not None:
-            found.append(convert.not_checked(failure))
-        self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found, judged.version))
+        parts = self._parts(uri, judged)
+        for part in parts.all:
+            places = None if part.source is None else parts.places(part.source)
+            found = [convert.diagnostic(each.told, places, parts.uri_of) for each in part.found if places is not None]
+            if part.failure is not None:
+                found.append(convert.not_checked(*part.failure))
+            self._server.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(part.uri, found, part.version)
+            )
+
+    def _clear(self, documents: Iterable[str]) -> None:
+        for uri in documents:
+            self._server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     def _complain(self, line: str) -> None:
         self._server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, line))
@@ -169,12 +231,15 @@ class _Service:
 
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
         """The findings at a place, each with the page of its rule."""
-        judged = await self._documents.judged(params.text_document.uri)
-        places = None if judged is None else self._places(judged)
-        if judged is None or places is None:
+        uri = params.text_document.uri
+        around = await self._around(uri)
+        known = None if around is None else around[1].part(uri)
+        if known is None:
             return None
+        part, places = known
         here = types.Range(params.position, params.position)
-        found = [each for each in judged.report.diagnostics if _meet(places.range(each.start, each.end), here)]
+        told = (each.told for each in part.found)
+        found = [each for each in told if _meet(places.range(each.start, each.end), here)]
         if not found:
             return None
         pages = {each.code: described(each.code) for each in found}
@@ -188,21 +253,26 @@ class _Service:
         uri = params.text_document.uri
         if only is not None and not any(_covers(each, kind) for each in only for kind in ("quickfix", FIX_ALL)):
             return []
-        judged = await self._documents.judged(uri, tried=True)
-        places = None if judged is None else self._places(judged)
-        if judged is None or places is None:
+        around = await self._around(uri, tried=True)
+        if around is None:
             return []
+        judged, parts = around
+        known = parts.part(uri)
+        if known is None:
+            return []
+        part, places = known
         found: list[types.CodeAction] = []
         if only is None or any(_covers(each, "quickfix") for each in only):
             here = [
                 each
-                for each in judged.report.diagnostics
-                if each.fix is not None
-                and each.fix.safety is not Safety.SHOWN
-                and _meet(places.range(each.start, each.end), params.range)
+                for each in part.found
+                if each.judged.fix is not None
+                and each.judged.fix.safety is not Safety.SHOWN
+                and _meet(places.range(each.told.start, each.told.end), params.range)
             ]
-            here.sort(key=lambda each: each.fix.safety.rank if each.fix is not None else 0)
-            found += (self._quick_fix(uri, judged, each, places) for each in here)
+            here.sort(key=lambda each: each.judged.fix.safety.rank if each.judged.fix is not None else 0)
+            fixes = (self._quick_fix(each, places, parts) for each in here)
+            found += (each for each in fixes if each is not None)
         fixable = any(each.fix is not None and each.fix.safety is Safety.SAFE for each in judged.report.diagnostics)
         if fixable and (only is None or any(_covers(each, FIX_ALL) for each in only)):
             action = types.CodeAction("Make all safe fixes (torchperf-lint)", FIX_ALL, data={"uri": uri})
@@ -213,31 +283,46 @@ class _Service:
     async def resolved(self, action: types.CodeAction) -> types.CodeAction:
         """The action that makes all safe fixes, with its edits."""
         data = _plain(action.data)
-        judged = await self._documents.judged(data["uri"]) if isinstance(data, dict) and "uri" in data else None
-        places = None if judged is None else self._places(judged)
-        if judged is not None and places is not None:
-            after = await self._documents.fixed(judged)
-            edits = convert.changes(_source(judged), after, places)
-            action.edit = self._edit(data["uri"], judged, edits)
+        around = await self._around(data["uri"]) if isinstance(data, dict) and "uri" in data else None
+        if around is not None:
+            judged, parts = around
+            action.edit = self._edit(parts.changed(await self._documents.fixed(judged)))
         return action
 
-    def _quick_fix(self, uri: str, judged: Judged, found: Diagnostic, places: convert.Places) -> types.CodeAction:
-        assert found.fix is not None
+    async def _around(self, uri: str, *, tried: bool = False) -> tuple[Judged, Parts] | None:
+        """What was found in a document, or in the notebook around a cell."""
+        notebook = self._server.workspace.get_notebook_document(cell_uri=uri)
+        whole = uri if notebook is None else notebook.uri
+        judged = await self._documents.judged(whole, tried=tried)
+        return None if judged is None else (judged, self._parts(whole, judged))
+
+    def _parts(self, uri: str, judged: Judged) -> Parts:
+        return Parts(uri, judged, self._server.workspace.position_encoding)
+
+    def _quick_fix(self, found: Found, places: convert.Places, parts: Parts) -> types.CodeAction | None:
+        fix = found.judged.fix
+        edited = [] if fix is None else parts.fixed(fix)
+        if fix is None or not edited:
+            return None
         return types.CodeAction(
-            convert.title(found),
+            convert.title(found.judged),
             types.CodeActionKind.QuickFix,
-            [convert.diagnostic(found, places)],
-            is_preferred=found.fix.safety is Safety.SAFE,
-            edit=self._edit(uri, judged, places.edits(found.fix.edits)),
+            [convert.diagnostic(found.told, places, parts.uri_of)],
+            is_preferred=fix.safety is Safety.SAFE,
+            edit=self._edit(edited),
         )
 
-    def _edit(self, uri: str, judged: Judged, edits: list[types.TextEdit]) -> types.WorkspaceEdit:
-        """Edits of the version that was judged; a client that knows versions refuses them for another one."""
+    def _edit(self, edited: Sequence[Edited]) -> types.WorkspaceEdit:
+        """Edits of the versions that were judged; a client that knows versions refuses them for others."""
         workspace = self._server.client_capabilities.workspace
         if workspace is not None and workspace.workspace_edit and workspace.workspace_edit.document_changes:
-            document = types.OptionalVersionedTextDocumentIdentifier(uri, judged.version)
-            return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, list(edits))])
-        return types.WorkspaceEdit(changes={uri: edits})
+            return types.WorkspaceEdit(
+                document_changes=[
+                    types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri, version), list(edits))
+                    for uri, version, edits in edited
+                ]
+            )
+        return types.WorkspaceEdit(changes={each.uri: each.edits for each in edited})
 
     def _resolves(self) -> bool:
         """Whether the client asks for the edits of an action when it is chosen."""
@@ -246,15 +331,9 @@ class _Service:
         support = None if action is None else action.resolve_support
         return support is not None and "edit" in support.properties
 
-    def _places(self, judged: Judged) -> convert.Places | None:
-        try:
-            return convert.Places(_source(judged), self._server.workspace.position_encoding)
-        except Unreadable:
-            return None
 
-
-def _source(judged: Judged) -> Source:
-    return Source(judged.text.path or "untitled", judged.text.data)
+def _path(uri: str) -> str | None:
+    return uris.to_fs_path(uri) if uri.startswith("file:") else None
 
 
 def _covers(wanted: str, kind: str) -> bool:

@@ -35,11 +35,14 @@ class Unreadable(ValueError):
 class Source:
     """Decoded source of one file."""
 
-    def __init__(self, path: str, data: bytes) -> None:
-        """Decode `data` as Python would (byte-order mark, PEP 263 cookie); raise Unreadable on failure."""
+    def __init__(self, path: str, data: bytes, encoding: str | None = None) -> None:
+        """Decode `data` as Python would (byte-order mark, PEP 263 cookie); raise Unreadable on failure.
+
+        `encoding` is known of a text for which no cookie counts.
+        """
         self.path = path
         self.bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-        self.encoding = _encoding_of(data)
+        self.encoding = _encoding_of(data) if encoding is None else encoding
         body = data[len(self.bom) :]
         try:
             self.text = body.decode(self.encoding)
