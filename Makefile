@@ -15,13 +15,14 @@ WORKLOADS = fixtures/workloads
 CORPUS_OPTION = $(if $(CORPUS),--corpus $(CORPUS))
 CORPUS_FOLDER = $(if $(CORPUS),$(CORPUS),$(HOME)/.cache/torchperf-lint-corpus)
 
-.PHONY: help demo test test-all checked verify mutants gpu accuracy programs bench docs clean
+.PHONY: help demo test test-all checked verify vscode mutants gpu accuracy programs bench docs clean
 
 help:
 	@echo "make demo     lint the example training programs and show what the fixes would change"
 	@echo "make test     what a change has to pass before it is kept: ruff, mypy, the quick tests"
 	@echo "make test-all the same with all tests, as continuous integration runs them"
 	@echo "make verify   run the rules' programs unfixed and fixed on the simulated device"
+	@echo "make vscode   build, test and package the extension for VS Code; it needs Node.js 20 and downloads packages"
 	@echo "make mutants  break every fix on purpose, and see whether the rules' programs reject it"
 	@echo "make gpu      all of that on a real GPU, and step times, in less than 20 minutes"
 	@echo "make accuracy hold the linter against labelled sites of public projects, which it downloads"
@@ -48,6 +49,13 @@ checked: $(VENV)/test-stamp
 verify: $(VENV)/test-stamp
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases
 	$(BIN)/torchperf-lint verify --device sim --releases $(VENV)/releases --experiments
+
+# The packages come from a registry: one more try, where it did not answer.
+vscode: $(VENV)/test-stamp
+	cd editors/vscode && { npm ci || npm ci; }
+	cd editors/vscode && npm run check
+	cd editors/vscode && TORCHPERF_LINT_PYTHON=$(abspath $(BIN))/python npm test
+	cd editors/vscode && npm run package
 
 mutants: $(VENV)/test-stamp
 	$(BIN)/python benchmarks/mutants.py --releases $(VENV)/releases
@@ -84,6 +92,7 @@ bench: $(VENV)/test-stamp
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	cd editors/vscode && rm -rf node_modules build dist *.vsix
 	find torchperf_lint tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/demo-stamp: $(VENV)/made pyproject.toml constraints.txt

@@ -61,13 +61,13 @@ def options_from(plain: object) -> Options:
         return Options()
     if not isinstance(plain, dict):
         raise BadOption(f"`{SECTION}` must be an object of options")
-    return Options(**{_NAMES[name]: _READERS[_NAMES[name]](name, plain[name]) for name in _known(plain)})
+    return Options(**{NAMES[name]: _READERS[NAMES[name]](name, plain[name]) for name in _known(plain)})
 
 
 def _known(plain: Mapping[str, object]) -> list[str]:
     for name in plain:
-        if name not in _NAMES:
-            raise BadOption(f"there is no option `{name}`; the options are {', '.join(_NAMES)}")
+        if name not in NAMES:
+            raise BadOption(f"there is no option `{name}`; the options are {', '.join(NAMES)}")
     return [name for name, value in plain.items() if value is not None]
 
 
@@ -119,7 +119,7 @@ def _delay(name: str, value: object) -> int:
     return value
 
 
-_NAMES = {
+NAMES = {
     "select": "select",
     "ignore": "ignore",
     "extendSelect": "extend_select",
@@ -130,6 +130,8 @@ _NAMES = {
     "run": "run",
     "delay": "delay",
 }
+"""By the name that editors know, the field of an option."""
+
 _READERS: dict[str, Any] = {
     "select": _selectors,
     "ignore": _selectors,
