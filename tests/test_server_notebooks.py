@@ -10,6 +10,13 @@ from lsprotocol import types
 from test_notebooks import FIXED, LOOP, SETUP
 from test_server import Editor, applied, client, editor, whole
 from torchperf_lint.cli import main
+from torchperf_lint.config import Settings
+from torchperf_lint.engine.findings import Edit, Fix, Safety
+from torchperf_lint.engine.runner import FileReport
+from torchperf_lint.server.documents import Judged
+from torchperf_lint.server.judge import Cell, Text
+from torchperf_lint.server.parts import Parts, notebook_of
+from torchperf_lint.syntax.notebook import Notebook
 
 __all__ = ["client", "editor"]  # fixtures
 
@@ -191,3 +198,23 @@ async def test_columns_and_cookies_in_cells(editor):
     row = loop.splitlines()[1]
     units = len(row[: row.index("inputs.cuda")].encode("utf-16-le")) // 2
     assert found.range.start == types.Position(3, units)
+
+
+def test_a_fix_of_several_cells_edits_each_and_none_loses_a_magic() -> None:
+    data = notebook_of(["%time\na = 1", None, "b = 2"])
+    cells = (Cell("one", 1), Cell("words", None), Cell("two", 3))
+    parts = Parts("untitled:a", Judged(7, Text(None, data, cells), Settings(), FileReport()), None)
+    program = Notebook("untitled.ipynb", data).program
+
+    def edited(*replaced: tuple[bytes, bytes]) -> list[tuple[str, int | None, list[tuple[int, str]]]]:
+        edits = tuple(Edit(at := program.index(old), at + len(old), new) for old, new in replaced)
+        return [
+            (each.uri, each.version, [(edit.range.start.line, edit.new_text) for edit in each.edits])
+            for each in parts.fixed(Fix("change", Safety.SAFE, edits))
+        ]
+
+    assert edited((b"a = 1", b"a = 10"), (b"b = 2", b"b = 20")) == [
+        ("one", 1, [(1, "a = 10")]),
+        ("two", 3, [(0, "b = 20")]),
+    ]
+    assert edited((program[: program.index(b"a = 1")], b"")) == []
