@@ -15,7 +15,7 @@ const { metafile } = await build({
   format: "cjs",
   target: "node20",
   external: ["vscode", "./vscode"], // the second stands for the first in tests, which share it
-  minify: process.argv.includes("--minify"),
+  minify: !tests,
   sourcemap: tests ? "inline" : false,
   metafile: true,
   logLevel: "warning",

@@ -1,13 +1,14 @@
-// The whole extension with the real server, and with the real client between them.
+// The whole extension as it is packaged with the real server, and with the real client between them.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
-import { activate, deactivate } from "../src/extension";
+import type * as extension from "../src/extension";
 import { configure, context, document, manifest, reset, state, Uri, vscode, withPython } from "./vscode";
 
+const { activate, deactivate }: typeof extension = require(resolve("dist/extension.js"));
 const PYTHON = process.env.TORCHPERF_LINT_PYTHON ?? resolve("../../.venv/bin/python");
 const PATIENCE = 30_000;
 const LOOP = `def train(model, loader, optimizer):
