@@ -269,6 +269,45 @@ def test_a_broken_notebook_is_one_line(here, capsys, data, told):
     assert Path("broken.ipynb").read_bytes() == data
 
 
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [
+        ("def f(:\n    pass\n", "line 1: syntax error: "),
+        ("x = 1\ntotal = (\n", "line 2: syntax error: '(' was never closed"),
+        ("%matplotlib inline\n  x = 1\r\n%time y = (\r", "line 2: syntax error: unexpected indent"),
+        ("s = '\ud800'", "line 1: half of a surrogate pair"),
+    ],
+    ids=range(4),
+)
+def test_a_cell_that_does_not_parse_leaves_the_others(here, capsys, spoilt, told):
+    before = write(lines(SETUP), code(spoilt), lines(LOOP), spoilt, "x = 1  # noqa: TPL101", ensure_ascii=True)
+    for options in ([], ["--fix"], ["--fix", "--unsafe-fixes"]):
+        assert main([*CONCISE, *options, "train.ipynb"]) == 2
+        shown = capsys.readouterr()
+        assert shown.out.splitlines()[0].startswith("train.ipynb:cell 3:2:14: TPL203 `inputs.cuda()`")
+        assert "1 finding" in shown.out
+        assert shown.err.startswith(f"train.ipynb: error: cell 2, {told}")
+        assert shown.err.endswith(" (and 1 more)\n")
+        assert Path("train.ipynb").read_bytes() == before
+
+
+def test_known_findings_stay_known_beside_a_cell_that_does_not_parse(here, capsys):
+    write(lines(SETUP), lines(LOOP))
+    main(["--isolated", "--baseline", "known.json", "--write-baseline", "-q"])
+    write(lines(SETUP), "x = (", lines(LOOP))
+    assert places(capsys, "--baseline", "known.json") == []
+    write(lines(SETUP), "x = (")
+    main([*CONCISE, "--baseline", "known.json"])
+    assert "matches no finding any more" not in capsys.readouterr().err
+
+
+def test_a_comment_about_the_encoding_is_one_like_others(here):
+    write(f"# coding: ascii\n{SETUP}", f"title = '\U0001d538'; {LOOP}".replace("; for", "\nfor"))
+    assert found() == [(2, 3, 14, "TPL203")]
+    (fixed,) = fix("train.ipynb", isolated=True, cache=False)
+    assert fixed.after == fixed.before.replace("inputs.cuda()", "inputs.cuda(non_blocking=True)")
+
+
 def test_other_languages_are_passed_over_in_a_folder(here, capsys):
     other = notebook("x <- 1")
     other["metadata"] = {"kernelspec": {"language": "R"}}

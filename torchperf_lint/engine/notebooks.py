@@ -50,10 +50,6 @@ def run_on_notebook(
         return Result(job.path, FileReport())
     except Unreadable as error:
         return failed(f"not checked: {one_line(error.reason)}")
-    spoilt = notebook.spoilt()
-    if spoilt is not None:
-        place, reason = spoilt
-        return failed(f"cell {place.cell}, line {place.row}: {one_line(reason)}")
 
     @functools.cache
     def around() -> Program:
@@ -61,23 +57,39 @@ def run_on_notebook(
         return program().with_file(job.path, notebook.program)
 
     seen = None if program is None else around
-    result = run_on_python(job, notebook.program, seen, None, complete, line_length)
-    after = _written(notebook, result.data) if result.data and result.data != notebook.program else data
-    if after is None:  # a fix has taken away what tells the cells apart
-        plain = job._replace(action=Action.CHECK)
-        result, after = run_on_python(plain, notebook.program, seen, None, complete, line_length), data
+
+    def judged(each: Job) -> Result:
+        return run_on_python(each, notebook.program, seen, None, complete, line_length)
+
+    result, after = Result(job.path, FileReport()), None
+    if not notebook.spoilt:
+        result = judged(job)
+        after = _written(notebook, result.data) if result.data and result.data != notebook.program else data
+    if after is None:  # a fix has taken away what tells the cells apart, or could not see the uses in a cell
+        unused = job.report_unused and not notebook.spoilt
+        result, after = judged(job._replace(action=Action.CHECK, report_unused=unused)), data
         left = tuple(each for each in result.report.diagnostics if (each.code, each.start) not in job.spared)
         result = result._replace(report=result.report._replace(diagnostics=left))
     if seen is not None and result.data:
         around().forget()
     present = notebook if after == data else Notebook(job.path, after)
+    report = _writable(result.report, present)
     return result._replace(
-        report=_writable(result.report, present),
+        report=report._replace(failure=report.failure or _failure(notebook)),
         unfixed=_writable(result.unfixed, notebook),
         before=data,
         data=after,
         fingerprint=None,
     )
+
+
+def _failure(notebook: Notebook) -> Failure | None:
+    """What to say of the cells that are not Python."""
+    if not notebook.spoilt:
+        return None
+    (place, reason), *others = notebook.spoilt
+    more = f" (and {len(others)} more)" if others else ""
+    return Failure(notebook.path, None, None, f"cell {place.cell}, line {place.row}: {one_line(reason)}{more}")
 
 
 def _written(notebook: Notebook, program: bytes) -> bytes | None:
@@ -95,6 +107,8 @@ def _writable(report: FileReport, notebook: Notebook) -> FileReport:
     def checked(found: Diagnostic) -> Diagnostic:
         if found.fix is None:
             return found
+        if notebook.spoilt:
+            return found._replace(fix=None, no_fix=NoFix.USED_OTHERWISE.identifier)
         try:
             program = apply_edits(notebook.program, found.fix.edits)
         except BadEdits:

@@ -2,7 +2,7 @@
 
 The program has a line for each line of the cells, and a comment in front of each cell. A magic, a shell command or a
 request for help is a name that nothing binds, or stands under `with` such a name, and comes back when the program's
-text is written into the cells.
+text is written into the cells. So is a cell that does not parse: run, it would do nothing.
 """
 
 from __future__ import annotations
@@ -72,12 +72,11 @@ class Notebook:
         self._asides: list[_Aside] = []
         self._shifts: dict[int, tuple[int, int]] = {}  # row of the program -> first moved column, by how much
         self._starts: list[int] = []  # the rows of the program that the cells begin in
-        self._python: list[str] = []  # the cells as Python
+        self.spoilt: list[tuple[Place, str]] = []  # the cells that are not Python, and why: they are put aside
         rows, parts = 1, []
         for cell in self.cells:
             self._starts.append(rows + 1)
-            text = self._as_python(cell.source, rows + 1)
-            self._python.append(text)
+            text = self._parsed(cell, rows + 1)
             part = f"{self._opening(cell)}{text}" + ("" if cell.source.endswith("\n") else "\n")
             parts.append(part)
             rows += _rows(part)
@@ -113,16 +112,6 @@ class Notebook:
             f"{self._opening(cell)}{cell.source}" + ("" if cell.source.endswith("\n") else "\n") for cell in self.cells
         ).encode(errors="replace")
 
-    def spoilt(self) -> tuple[Place, str] | None:
-        """The first cell that is not Python by itself, and why; None where all are."""
-        for cell, text, start in zip(self.cells, self._python, self._starts, strict=True):
-            try:
-                Source(self.path, text.encode(errors="surrogatepass")).parse()
-            except Unreadable as error:
-                row = min(error.row or 1, _rows(cell.source) + 1)
-                return self.place(start + row - 1, error.column or 1)._replace(cell=cell.number), error.reason
-        return None
-
     def written(self, program: bytes) -> bytes | None:
         """The notebook with the sources of this program; None where a cell or a text of IPython's is lost in it."""
         text = program.decode(errors="surrogatepass")
@@ -151,7 +140,25 @@ class Notebook:
         return with_sources(self._text, self.cells, sources).encode(errors="surrogatepass")
 
     def _opening(self, cell: Cell) -> str:
-        return f"# %% {self._word} {cell.number}\n"
+        # To IPython a comment about the encoding is one like others; in a file the first one counts.
+        encoding = " coding: utf-8" if "coding" in cell.source else ""
+        return f"# %% {self._word} {cell.number}{encoding}\n"
+
+    def _parsed(self, cell: Cell, row: int) -> str:
+        """The cell, which begins in this row of the program, as Python; one that is none is put aside as a whole."""
+        before = len(self._asides)
+        text = self._as_python(cell.source, row)
+        try:
+            Source(self.path, text.encode()).parse()
+        except (Unreadable, UnicodeEncodeError) as error:
+            at, column, reason = 1, 1, "half of a surrogate pair"
+            if isinstance(error, Unreadable):
+                at, column, reason = min(error.row or 1, _rows(cell.source) + 1), error.column or 1, error.reason
+            self.spoilt.append((self.place(row + at - 1, column), reason))
+            del self._asides[before:]
+            self._shifts = {each: shift for each, shift in self._shifts.items() if each < row}
+            return self._aside(cell.source)
+        return text
 
     # -- IPython -------------------------------------------------------------------------------------------------------
 
@@ -163,7 +170,7 @@ class Notebook:
                 return self._aside(source) if source.strip() else source
             rest = source[whole.end() :]
             head = self._aside(whole.group())
-            return head + self._lines(rest, row + head.count("\n"))
+            return head + self._lines(rest, row + _rows(head))
         return self._lines(source, row)
 
     def _lines(self, source: str, row: int) -> str:
@@ -203,8 +210,8 @@ class Notebook:
         return line[:at] + self._aside(text) + line[at + len(text) :]
 
     def _aside(self, text: str) -> str:
-        """A name for the text, and as many line ends as there are in it."""
-        put = self._name() + "\n" * text.count("\n")
+        """A name for the text, and the line ends in it."""
+        put = self._name() + "".join(_ROW_END.findall(text))
         self._asides.append(_Aside(put, text))
         return put
 
