@@ -13,7 +13,7 @@ from torchperf_lint.model.handles import dotted, given_to, last_name, names_boun
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torchperf_lint.model import Model, Site
     from torchperf_lint.model.domain.values import Value
@@ -147,6 +147,32 @@ def _handed_to_writers(model: Model, function: FunctionInfo) -> Iterator[tuple[a
         if not leaves and not only_computes(ref, record.call):
             for given in (*record.call.args, *(keyword.value for keyword in record.call.keywords)):
                 yield from ((part, record.call.lineno) for part in _parts([given]))
+
+
+def may_write(model: Model, function: FunctionInfo, tensors: Iterable[ast.expr], code: Sequence[ast.AST]) -> bool:
+    """Whether code of the function may write to one of the tensors: in place, or in a function that is not known."""
+    own = set[str]().union(*(_names_for(model, function, each) for each in tensors))
+    inside = [node for each in code for node in subtree(each)]
+    nodes = set(inside)
+    written = [each for part in code for each in writes_of(part)]
+    written += [each for each, _ in handed_to_writers(model, function) if each in nodes]
+    for call in inside:
+        if isinstance(call, ast.Call) and _is_unknown(model.value_in(function, call.func)):
+            written += [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(not own.isdisjoint(_names_for(model, function, each)) for each in written)
+
+
+def _is_unknown(called: Value) -> bool:
+    """Whether a function may write to its arguments; `handed_to_writers` has the library's own."""
+    is_of_tensor = called.kind is Kind.METHOD and called.function is None and called.element is not None
+    is_layer = called.kind is Kind.MODULE and called.cls is None and (called.ref or "").startswith("torch.nn.")
+    return not (called.kind in (Kind.LIBRARY, Kind.CLASS) or is_layer or is_of_tensor)
+
+
+def _names_for(model: Model, function: FunctionInfo, node: ast.expr) -> set[str]:
+    """The names and paths whose memory the expression may share."""
+    shared = map(dotted, memory_of(model, function, node, on_device=True))
+    return {path for path in shared if path is not None}
 
 
 def handed_to_writer(model: Model, site: Site, path: str | None) -> bool:

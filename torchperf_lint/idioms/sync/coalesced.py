@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Edit, Fix, Safety
-from torchperf_lint.idioms import evaluating, placing, surroundings
+from torchperf_lint.idioms import evaluating, placing, surroundings, writes
 from torchperf_lint.idioms.sync import scalars
 from torchperf_lint.idioms.sync.bound import read_where_needed
 from torchperf_lint.idioms.sync.delays import Delayed, delayed, relies_on_waits
@@ -13,6 +14,7 @@ from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.waiting import care_of, statements_around
 from torchperf_lint.model import bounds
 from torchperf_lint.syntax import cst, edits, shape
+from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,6 +208,8 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
     # What is done to one tensor may change another, and a read moves in front of it.
     if torch is None or not _always_runs(model, entries) or not all(_reads_plainly(model, read) for read in reads):
         return
+    if _writes(model, entries, reads):
+        return
     for kind in dict.fromkeys(kind for _, kind, _ in known):
         members = [(read, scalar) for read, its_kind, scalar in known if its_kind == kind]
         if not 1 < len(members) <= bounds.MOST_READ_AT_ONCE:
@@ -221,6 +225,19 @@ def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterato
             grade = _safety(model, members[0][0], [scalar for _, scalar in members])
             grade = grade if _is_the_statement(model, entries, reads) else Safety.UNSAFE
             yield from ((read.site.start, Fix(_TITLE, grade, changed)) for read, _ in members)
+
+
+def _writes(model: Model, entries: cst.Dict, reads: list[HostRead]) -> bool:
+    """Whether the statement binds a name, or may write to a tensor that is read, before the dict is complete."""
+    function = model.function_of(reads[0].site)
+    node: ast.AST | None = model.ast_of(entries)
+    code = [] if node is None else [node]
+    while node is not None and not isinstance(node, ast.stmt):
+        whole, node = node, function.parents[node]
+        code += [each for each in ast.iter_child_nodes(node) if each is not whole]
+    binds = any(isinstance(part, ast.NamedExpr) for each in code for part in subtree(each))
+    tensors = [each for read in reads if (each := model.ast_of(read.tensor)) is not None]
+    return binds or writes.may_write(model, function, tensors, code)
 
 
 def _always_runs(model: Model, entries: cst.Dict) -> bool:

@@ -6,18 +6,17 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.findings import Fix, NoFix, Safety
-from torchperf_lint.idioms import aliases, placing, surroundings, writes
+from torchperf_lint.idioms import placing, surroundings, writes
 from torchperf_lint.model.domain.values import Kind
-from torchperf_lint.model.handles import dotted, names_bound_in
+from torchperf_lint.model.handles import names_bound_in
 from torchperf_lint.syntax import cst, edits
-from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from torchperf_lint.engine.findings import Edit
     from torchperf_lint.idioms.sync.indexing import Indexed
-    from torchperf_lint.model import Model, Value
+    from torchperf_lint.model import Model
     from torchperf_lint.model.handles import FunctionInfo
 
 _INDEXED = (Kind.TENSOR, Kind.PYTREE)
@@ -97,7 +96,7 @@ def _position_in(model: Model, block: Sequence[ast.stmt], statement: ast.stmt) -
 
 def _places_first(model: Model, group: _Group) -> Fix | None:
     first = group.reads[0]
-    if _may_be_written(model, group):
+    if writes.may_write(model, first.function, [first.parts[0]], group.statements):
         return None
     name = surroundings.new_name(model, first.function, f"{group.mask}_places")
     line = f"{name} = {group.mask}.nonzero(as_tuple=True)"
@@ -113,30 +112,3 @@ def _through(read: Indexed, name: str) -> Edit | None:
     if not isinstance(subscript, cst.Subscript) or not isinstance(subscript.slice[0].slice, cst.Index):
         return None
     return edits.replace(read.site.tree, subscript.slice[0].slice.value, name)
-
-
-def _may_be_written(model: Model, group: _Group) -> bool:
-    """Whether the statements may write to the mask, by any name: in place, or in a function that is not known."""
-    function = group.reads[0].function
-    own = _names_for(model, function, group.reads[0].parts[0])
-    rows = range(group.statements[0].lineno, (group.statements[-1].end_lineno or group.statements[-1].lineno) + 1)
-    written = [each for statement in group.statements for each in writes.writes_of(statement)]
-    written += [each for each, row in writes.handed_to_writers(model, function) if row in rows]
-    for statement in group.statements:
-        for call in subtree(statement):
-            if isinstance(call, ast.Call) and _may_write(model.value_in(function, call.func)):
-                written += [*call.args, *(keyword.value for keyword in call.keywords)]
-    return any(not own.isdisjoint(_names_for(model, function, each)) for each in written)
-
-
-def _may_write(called: Value) -> bool:
-    """Whether a function may write to its arguments; `handed_to_writers` has the library's own."""
-    is_of_tensor = called.kind is Kind.METHOD and called.function is None and called.element is not None
-    is_layer = called.kind is Kind.MODULE and called.cls is None and (called.ref or "").startswith("torch.nn.")
-    return not (called.kind in (Kind.LIBRARY, Kind.CLASS) or is_layer or is_of_tensor)
-
-
-def _names_for(model: Model, function: FunctionInfo, node: ast.expr) -> set[str]:
-    """The names and paths whose memory the expression may share."""
-    shared = map(dotted, aliases.memory_of(model, function, node, on_device=True))
-    return {path for path in shared if path is not None}
