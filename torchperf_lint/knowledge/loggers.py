@@ -9,6 +9,9 @@ DISPLAYS = frozenset(
 )
 """Last names of functions that format or record their arguments at once."""
 
+TAKE_TEXT = frozenset({"write"})
+"""Displays that take text alone: a function of that name that is given a number or a tensor is another one."""
+
 LAZY_LOGGERS = frozenset("debug info warning error".split())
 """Logging methods that format their arguments only if the level is enabled."""
 

@@ -20,6 +20,7 @@ from torchperf_lint.knowledge.loggers import (
     LOGS_NUMBERS,
     RECORDS,
     SAYS_WHEN,
+    TAKE_TEXT,
     WARNINGS,
 )
 from torchperf_lint.knowledge.torch_api import TAKES_SIZES
@@ -379,7 +380,8 @@ def _role_in_call(
     if _is_device_aggregator(model, model.value(call.func)):
         return Sink.METRIC, sink, call
     if shows(model, call):
-        return Sink.OTHER if _says_when(call, argument, name, owner_name) else Sink.SHOWN, sink, call
+        is_other = (name in TAKE_TEXT and not _is_log(owner_name)) or _says_when(call, argument, name, owner_name)
+        return Sink.OTHER if is_other else Sink.SHOWN, sink, call
     if name in ("str", "format", "repr"):
         return Sink.SHOWN, sink, call
     if name in ("round", "abs", "float", "int", "dict", "list", "tuple", "exp", "sqrt", "log10", "pow", "min", "max"):
@@ -393,9 +395,13 @@ def shows(model: Model, call: cst.Call) -> bool:
     """Whether the call displays or records its arguments: a display, a logger's or an experiment tracker's method."""
     owner = shape.receiver(call)
     owner_name = (shape.dotted(owner) or "").rpartition(".")[2] if owner is not None else ""
-    if is_display(model, call) or owner_name.lower().strip("_") in LOG_OBJECTS:
+    if is_display(model, call) or _is_log(owner_name):
         return True
     return shape.method_name(call) == "log" and owner_name in LOGS_NUMBERS
+
+
+def _is_log(owner_name: str) -> bool:
+    return owner_name.lower().strip("_") in LOG_OBJECTS
 
 
 def is_display(model: Model, call: cst.Call) -> bool:

@@ -10,7 +10,7 @@ from torchperf_lint.idioms import placing, surroundings
 from torchperf_lint.idioms.sync.helpers import display_names
 from torchperf_lint.idioms.sync.reads import Sink, hot_reads, is_display, needed_at_once, shows
 from torchperf_lint.idioms.sync.texts import hot_texts, tensors_in
-from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS, LOGS_NUMBERS
+from torchperf_lint.knowledge.loggers import DISPLAYS, LAZY_LOGGERS, LOGS_NUMBERS, TAKE_TEXT
 from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _shown(model: Model) -> Iterator[tuple[Site, str, str, tuple[Because, ...]]]
     for read in hot_reads(model):
         if read.role is Sink.SHOWN:
             yield read.site, _use(model, read.parent), read.hot_path.where, (*read.because, *read.hot_path.because)
-    displays = model.method_or_function_calls(*sorted({*DISPLAYS, *display_names(model)}), "log", hot=True)
+    displays = model.method_or_function_calls(*sorted({*DISPLAYS, *display_names(model)} - TAKE_TEXT), "log", hot=True)
     for site in (*displays, *hot_texts(model)):
         hot_path = model.hot_path(site)
         for tensor in tensors_in(model, _shown_parts(model, site)):
