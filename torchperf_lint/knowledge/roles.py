@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+TESTS = re.compile(r"^_*Tests?(?![a-z])|Tests?$|TestCase$")
+"""Classes whose methods a test runner calls, once each."""
+
 METRIC_UPDATES = frozenset("update add_batch process_batch update_batch".split())
 METRIC_RESETS = frozenset("reset clear".split())
 METRIC_RESULTS = frozenset("compute result results get_metric evaluate average avg value summary summarize".split())
@@ -21,15 +24,17 @@ STEPS = frozenset(
     "training_step train_step train_on_batch train_batch train_one_batch train_one_step training_batch "
     "validation_step valid_step eval_step test_step fit_batch evaluate_batch run_step".split()
 )
-STEP_OWNERS = re.compile(r"(Trainer|Learner|Task|Runner|Agent|Algorithm|Algo|System|Module|Model|Engine|Step|Loop)\w*$")
+STEP_OWNERS = re.compile(
+    r"(Trainer|Learner|Task|Runner|Agent|Algorithm|Algo|System|Module|Model|Engine|Step|Loop)(?![a-z])"
+)
 
 DISTRIBUTION_METHODS = frozenset("log_prob sample rsample sample_n entropy mode cdf icdf kl_divergence".split())
 DISTRIBUTION_TENSORS = frozenset("value values x z inputs samples obs actions action".split())
 
-AVERAGES = re.compile(r"(EMA|Ema|MovingAverage|PolyakAverag\w*)")
+AVERAGES = re.compile(r"(?<![A-Z])EMA(?![A-Z]([A-Z]|$))|Ema(?![a-z])|MovingAverage|PolyakAverag")
 AVERAGE_UPDATES = frozenset("update step update_parameters".split())
 
-LOSSES = re.compile(r"(Loss|Criterion)$")
+LOSSES = re.compile(r"^(?!.*(Stop|Terminat|Converge)).*(Loss|Criterion)$")
 LOSS_CALLS = frozenset("__call__ compute_loss calculate_loss get_loss".split())
 
 PREDICTED = frozenset(

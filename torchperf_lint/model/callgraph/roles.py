@@ -37,6 +37,8 @@ def contract(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo |
     """The contract of a function that has such a role, alone or by its class, and that nothing in the project calls."""
     if not may_have(function) or len(function.parameter_names) < 2:
         return None
+    if cls is not None and roles.TESTS.search(cls.name):
+        return None
     found = _of_predictions(function) if cls is None else _by_role(inference, function, cls)
     return None if found is None or inference.callers(function) else found
 
