@@ -177,6 +177,10 @@ def test_what_cannot_be_checked_is_a_problem_and_no_error(project):
     assert len(found) == 1
     assert [(each.path, each.row) for each in found.problems] == [("broken.py", 1), ("gone", None)]
     assert lint(sources="def (", isolated=True).problems[0].path == "-"
+    (half,) = lint(sources="x = '\ud800'", isolated=True).problems
+    assert "cannot be decoded" in half.reason
+    with pytest.raises(ValueError, match="null character"):
+        lint(sources={"a\0.py": "x = 1"}, isolated=True)
     assert [each.problem.path for each in fix(sources={"b.py": "def (", "c.py": ""}) if each.problem] == ["b.py"]
 
 

@@ -235,6 +235,8 @@ class _Run:
         self._texts: dict[str, bytes] = {}
         if isinstance(sources, Mapping):
             self._texts = {os.fspath(path): _bytes(text) for path, text in sources.items()}
+            if any("\0" in path for path in self._texts):
+                raise ValueError("the path of a source cannot have a null character")
         self._cache = CACHE_FOLDER if cache else None
         self._jobs = jobs
         self._isolated: bool = options["isolated"]
@@ -355,7 +357,12 @@ def _paths(paths: Path | Iterable[Path]) -> list[str]:
 
 
 def _bytes(text: str | bytes) -> bytes:
-    return text.encode(errors="surrogateescape") if isinstance(text, str) else bytes(text)
+    if not isinstance(text, str):
+        return bytes(text)
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:  # no file has such a text: it is one that cannot be decoded
+        return text.encode(errors="surrogatepass")
 
 
 def _decoded(path: str, data: bytes) -> str:
