@@ -277,6 +277,8 @@ def _tests(statement: ast.stmt, index: Index) -> Iterator[ast.expr]:
             yield node.test
         elif isinstance(node, ast.BoolOp):
             yield node
+        elif isinstance(node, ast.comprehension):
+            yield from node.ifs
     current: ast.stmt | None = statement
     while current is not None:
         place = index.places[current]
@@ -284,7 +286,7 @@ def _tests(statement: ast.stmt, index: Index) -> Iterator[ast.expr]:
             if position < place.position and isinstance(earlier, (ast.If, ast.Assert)):
                 yield earlier.test
         current = place.parent
-        if isinstance(current, ast.If):
+        if isinstance(current, (ast.If, ast.While)):
             yield current.test
 
 

@@ -358,6 +358,8 @@ class Evaluator:
             bind(self, generator.target, element_of(source), inner)
             for condition in generator.ifs:
                 self(condition, inner)
+                if narrowing.outcome(condition, inner, self.frame.values, self.frame.is_call) is False:
+                    return UNKNOWN
         if isinstance(node, ast.DictComp):
             items = self._mapped_items(node, env)
             self(node.key, inner)

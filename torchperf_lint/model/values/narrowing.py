@@ -39,6 +39,7 @@ _INSTANCES = {
 }
 _KINDS = {"torch.Tensor": Kind.TENSOR, "numpy.ndarray": Kind.NUMPY, "builtins.str": Kind.STRING}
 _ASKED_FOR = (Kind.TENSOR, Kind.NUMBER, Kind.NUMPY, Kind.STRING)
+_NEVER_OF_TENSORS = ("builtins", "numpy", "numbers", "pathlib", "PIL")
 _CONTAINERS = ("list", "tuple", "dict")
 _PLAIN = {Kind.TENSOR: "tensor", Kind.NUMPY: "array", Kind.STRING: "string"}
 _ASKED_OF = ("torch", "jit", "compiler", "onnx", "_dynamo")
@@ -132,6 +133,8 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
     asks = values.get(test.func, UNKNOWN).ref
     if asks == "torch.is_tensor":
         return kind == "tensor"
+    if asks == "numpy.isscalar" and kind in ("tensor", "array"):
+        return False
     if len(test.args) != 2:
         return None
     if asks == "builtins.hasattr":
@@ -139,11 +142,23 @@ def outcome(test: ast.expr, env: Mapping[str, Value], values: Mapping[ast.expr, 
         return kind == "tensor" if is_asked and kind != "array" else None
     if asks != "builtins.isinstance":
         return None
-    named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
-    types = [_INSTANCES.get(values.get(each, UNKNOWN).ref or "") for each in named]
+    types = [_kinds_of(values.get(each, UNKNOWN).ref or "", kind) for each in _types_named(test.args[1])]
     if any(kind in known for known in types if known is not None):
         return True
     return None if None in types else False
+
+
+def _kinds_of(ref: str, kind: str) -> set[str] | None:
+    """The kinds of values that are of a type, as far as a value of this kind goes; None if unknown."""
+    is_no_tensor = kind == "tensor" and ref.partition(".")[0] in _NEVER_OF_TENSORS and ref != "builtins.object"
+    return set() if is_no_tensor else _INSTANCES.get(ref)
+
+
+def _types_named(node: ast.expr) -> list[ast.expr]:
+    """`[int, str]` of `int`, `(int, str)` and `int | str`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return [*_types_named(node.left), *_types_named(node.right)]
+    return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
 def _is_there(asked: DeviceTest, value: Value) -> bool | None:
@@ -228,8 +243,7 @@ def _kind_asked(test: ast.Call, values: Mapping[ast.expr, Value]) -> Kind | None
         return Kind.TENSOR
     if asks != "builtins.isinstance" or len(test.args) != 2:
         return None
-    named = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
-    refs = {values.get(each, UNKNOWN).ref for each in named}
+    refs = {values.get(each, UNKNOWN).ref for each in _types_named(test.args[1])}
     if len(refs) == 1 and (kind := _KINDS.get(next(iter(refs)) or "")) is not None:
         return kind
     return Kind.NUMBER if refs <= {"builtins.int", "builtins.float", "builtins.bool"} else None

@@ -260,6 +260,8 @@ class Runner:
         if not self._is_run(node):
             return self._loop(node, env, lambda inner: None)
         self.evaluate(node.test, env)
+        if narrowing.outcome(node.test, env, self.frame.values, self.frame.is_call) is False:
+            return self.block(node.orelse, env)
         return self._loop(node, env, lambda inner: self.evaluate(node.test, inner))
 
     def _for(self, node: ast.For | ast.AsyncFor, env: Env) -> Env | None:
