@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.declare import Category, rule
@@ -220,6 +221,8 @@ def _fill_instead(model: Model, packing: _Packing) -> Fix | NoFix:
     dtype = FILLABLE.get(model.value(call.func).ref or "", "")
     if dtype.startswith("int") and model.value(number).dtype != "int":
         return NoFix.DTYPE_UNKNOWN  # a typed constructor cuts the fraction off, or not
+    if _overflows(model, packing, number, dtype):
+        return NoFix.DTYPE_UNKNOWN
     name = _full(model, packing)
     if name is None or packing.data.lpar or number.lpar:
         return NoFix.NO_ROOM
@@ -262,6 +265,17 @@ def _grade(model: Model, packing: _Packing, number: cst.BaseExpression) -> Safet
         return Safety.UNSAFE
     is_wide = not own or dtype is not None
     return Safety.SAFE if is_wide and _is_held(model, packing, number, given) else Safety.UNSAFE
+
+
+def _overflows(model: Model, packing: _Packing, number: cst.BaseExpression, made: str) -> bool:
+    """Whether the dtype is seen not to hold a literal: `torch.full` raises an error, where `tensor` gives infinity."""
+    constant = model.value(number.expression if isinstance(number, cst.UnaryOperation) else number).constant
+    if not isinstance(constant, float) or not math.isfinite(constant):
+        return False
+    given = shape.argument(packing.call, "dtype")
+    known = model.value(given).dtype if isinstance(given, cst.BaseExpression) else made or "float32"
+    largest = {"float16": _LARGEST_HALF, "float32": magnitudes.OF_FLOAT32, "bfloat16": magnitudes.OF_FLOAT32}
+    return abs(constant) > largest.get(known or "", math.inf)
 
 
 def _is_held(model: Model, packing: _Packing, number: cst.BaseExpression, dtype: str | None) -> bool:
