@@ -55,6 +55,10 @@ def result(
         return HOST_DATA
     if kind is Kind.LIBRARY:
         assert callee.ref is not None
+        owner, _, name = callee.ref.rpartition(".")
+        if owner == "torch.Tensor" and arguments and arguments[0].holds_tensors:  # `torch.Tensor.size(x)`
+            method = Value(Kind.METHOD, ref=name, element=arguments[0])
+            return _method(evaluator, node, method, arguments[1:], keywords, starred)
         return library_call(evaluator, node, callee.ref, arguments, keywords)
     if kind is Kind.FUNCTION and callee.function is not None:
         return _given_by(evaluator, callee.function, arguments, keywords, starred)
