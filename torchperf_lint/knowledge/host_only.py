@@ -24,6 +24,9 @@ GIVEN_HOST_DATA = frozenset({"Image.fromarray", "PIL.Image.fromarray", "plt.imsh
 ARRAY_METHODS = frozenset({"astype", "tobytes", "itemset", "argpartition"})
 """Methods that arrays have and tensors do not."""
 
+OTHER_ARRAYS = frozenset("cupy jax cudf dask tensorflow mindspore mxnet".split())
+"""Libraries whose arrays have methods of NumPy's, and may be on a device."""
+
 LENGTHS_ON_HOST = ("pack_padded_sequence", 1, "lengths")
 """A function whose argument, by position or keyword, has to be on the host."""
 

@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks, host_only, other_librar
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
-from torchperf_lint.model.values import records
+from torchperf_lint.model.values import host_uses, records
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import library_call
@@ -57,8 +57,8 @@ def result(
         assert callee.ref is not None
         owner, _, name = callee.ref.rpartition(".")
         if owner == "torch.Tensor" and arguments and arguments[0].holds_tensors:  # `torch.Tensor.size(x)`
-            method = Value(Kind.METHOD, ref=name, element=arguments[0])
-            return _method(evaluator, node, method, arguments[1:], keywords, starred)
+            its_own = Value(Kind.METHOD, ref=name, element=arguments[0])
+            return _method(evaluator, node, its_own, arguments[1:], keywords, starred)
         return library_call(evaluator, node, callee.ref, arguments, keywords)
     if kind is Kind.FUNCTION and callee.function is not None:
         return _given_by(evaluator, callee.function, arguments, keywords, starred)
@@ -92,7 +92,8 @@ def result(
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda") and kind is Kind.UNKNOWN:
         return moved(node, UNKNOWN, node.func.attr, arguments, keywords)
     if isinstance(node.func, ast.Attribute) and node.func.attr == "astype" and kind is Kind.UNKNOWN:
-        return Value(Kind.NUMPY)  # tensors have no such method
+        # Tensors have no such method.
+        return UNKNOWN if host_uses.may_have_other_arrays(evaluator.frame.function.index) else Value(Kind.NUMPY)
     return _handed_on(node, arguments)
 
 

@@ -16,7 +16,7 @@ from torchperf_lint.syntax.tree import children, subtree
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo
+    from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _CONDITIONAL = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _COMPOUND = (ast.If, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
@@ -39,16 +39,31 @@ def on_host(value: Value, shown: Kind) -> Value:
     return Value(device=Device.CPU) if value.kind in (Kind.UNKNOWN, Kind.METHOD) else value
 
 
+def may_have_other_arrays(index: Index) -> bool:
+    """Whether the file imports a library whose arrays have the methods of NumPy's."""
+    return index.note("other arrays", lambda: any(map(_is_of_other_arrays, index.module.nodes)))
+
+
+def _is_of_other_arrays(node: ast.AST) -> bool:
+    names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+    names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    return any(name.partition(".")[0] in host_only.OTHER_ARRAYS for name in names)
+
+
 def _shown(function: FunctionInfo) -> Iterator[tuple[str, Kind]]:
+    others = may_have_other_arrays(function.index)
     shown = [
-        (name, kind, each) for each in function.calls_made for node, kind in _proves(each.call) if (name := _root(node))
+        (name, kind, each)
+        for each in function.calls_made
+        for node, kind in _proves(each.call, others)
+        if (name := _root(node))
     ]
     for name, kind, record in sorted(shown, key=lambda each: each[1] is Kind.NUMPY):
         if _comes_in_any_case(record, name):
             yield name, kind
 
 
-def _proves(call: ast.Call) -> Iterator[tuple[ast.expr, Kind]]:
+def _proves(call: ast.Call, others: bool) -> Iterator[tuple[ast.expr, Kind]]:
     """The argument of a call that only host data survives, and whether that is an array."""
     path, func = dotted(call.func) or "", call.func
     owner, _, name = path.rpartition(".")
@@ -58,7 +73,8 @@ def _proves(call: ast.Call) -> Iterator[tuple[ast.expr, Kind]]:
     if isinstance(func, ast.Attribute) and func.attr == "numpy" and not call.keywords:
         yield func.value, Kind.TENSOR
     elif isinstance(func, ast.Attribute) and func.attr in host_only.ARRAY_METHODS:
-        yield func.value, Kind.NUMPY
+        if not others:
+            yield func.value, Kind.NUMPY
     elif isinstance(func, ast.Attribute) and func.attr == "transpose" and len(call.args) > 2 and owner != "torch":
         if owner not in host_only.NUMPY_ROOTS:
             yield func.value, Kind.NUMPY
