@@ -276,8 +276,9 @@ def test_a_broken_notebook_is_one_line(here, capsys, data, told):
         ("x = 1\ntotal = (\n", "line 2: syntax error: '(' was never closed"),
         ("%matplotlib inline\n  x = 1\r\n%time y = (\r", "line 2: syntax error: unexpected indent"),
         ("s = '\ud800'", "line 1: half of a surrogate pair"),
+        ("x = 1\nif x:\n    return x", "line 3: syntax error: 'return' outside function"),
     ],
-    ids=range(4),
+    ids=range(5),
 )
 def test_a_cell_that_does_not_parse_leaves_the_others(here, capsys, spoilt, told):
     before = write(lines(SETUP), code(spoilt), lines(LOOP), spoilt, "x = 1  # noqa: TPL101", ensure_ascii=True)
@@ -315,6 +316,13 @@ def test_other_languages_are_passed_over_in_a_folder(here, capsys):
     assert main(["--isolated", "-q", "."]) == 0
     assert main(["--isolated", "-q", "r.ipynb"]) == 2
     assert "a notebook for R, not for Python" in capsys.readouterr().err
+
+
+def test_a_language_without_a_name_is_python(here):
+    write(lines(SETUP), lines(LOOP))
+    data = Path("train.ipynb").read_bytes().replace(b'"name": "python"', b'"name": ""')
+    Path("train.ipynb").write_bytes(data)
+    assert found() == [(2, 2, 14, "TPL203")]
 
 
 CONCISE = ("--isolated", "--no-cache", "--output-format", "concise")

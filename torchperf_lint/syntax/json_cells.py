@@ -114,7 +114,7 @@ def _language(metadata: Any) -> str | None:
     """The language that a notebook names; None where it names none."""
     for holder, name in (("language_info", "name"), ("kernelspec", "language")):
         inside = metadata.get(holder) if isinstance(metadata, dict) else None
-        if isinstance(inside, dict) and isinstance(inside.get(name), str):
+        if isinstance(inside, dict) and isinstance(inside.get(name), str) and inside[name]:
             return str(inside[name])
     return None
 

@@ -7,8 +7,10 @@ text is written into the cells. So is a cell that does not parse: run, it would 
 
 from __future__ import annotations
 
+import ast
 import bisect
 import re
+import warnings
 from typing import NamedTuple
 
 from torchperf_lint.syntax.json_cells import BadNotebook, Cell, OtherLanguage, code_cells, decoded, with_sources
@@ -149,7 +151,7 @@ class Notebook:
         before = len(self._asides)
         text = self._as_python(cell.source, row)
         try:
-            Source(self.path, text.encode()).parse()
+            _compiled(Source(self.path, text.encode()))
         except (Unreadable, UnicodeEncodeError) as error:
             at, column, reason = 1, 1, "half of a surrogate pair"
             if isinstance(error, Unreadable):
@@ -217,6 +219,19 @@ class Notebook:
 
     def _name(self) -> str:
         return f"__{self._word}_{len(self._asides)}__"
+
+
+def _compiled(source: Source) -> None:
+    """Raise Unreadable where IPython would refuse the cell, as for a `return` outside a function."""
+    tree = source.parse()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(tree, "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError as error:
+        raise Unreadable(f"syntax error: {error.msg}", error.lineno, error.offset) from None
+    except (RecursionError, MemoryError, ValueError):
+        return  # parsed, and too deep to compile
 
 
 def _logical_line(source: str, place: int) -> tuple[int, str]:
