@@ -137,6 +137,10 @@ def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
         sides = sides[1].elts
         others = all(isinstance(side, ast.Constant) and side.value in _OTHER_DEVICES for side in sides)
         return others and taken == isinstance(test.ops[0], ast.In)
+    if isinstance(test.ops[0], (ast.In, ast.NotIn)):
+        text = device_text(sides[0]) if _is_device_as_text(sides[1]) else None
+        never = ast.NotIn if text == "cuda" else ast.In
+        return (text == "cuda" or text in _OTHER_DEVICES) and taken == isinstance(test.ops[0], never)
     if isinstance(sides[0], ast.Call) and dotted(sides[0].func) == "torch.cuda.device_count":
         return _says_zero(test.ops[0], sides[1], taken)
     if any(dotted(side) == "torch._mkldnn" for side in sides):
@@ -148,6 +152,15 @@ def _is_for_other_device(test: ast.expr, taken: bool) -> bool:
         is_cuda = "cuda" in named
         return (bool(named & _OTHER_DEVICES) or is_cuda) and taken == (isinstance(test.ops[0], ast.Eq) != is_cuda)
     return False
+
+
+def _is_device_as_text(node: ast.expr) -> bool:
+    """`str(x.device)`, `x.device.type`, `device`: one device, and no list of them."""
+    if isinstance(node, ast.Call) and last_name(node.func) == "str" and len(node.args) == 1:
+        node = node.args[0]
+    if isinstance(node, ast.Attribute) and node.attr == "type":
+        node = node.value
+    return (last_name(node) or "").lower().endswith("device")
 
 
 def _says_zero(operator: ast.cmpop, count: ast.expr, taken: bool) -> bool:
