@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,17 @@ MOST_LINES = 50
 MOST_TRIED = 4
 """Candidate beginnings of the logical line that are tried, the nearest first."""
 
-_BEFORE = {"except": "try: pass", "elif": "if 0: pass"}
-"""What has to precede a line that begins with such a word."""
+_BEFORE = {
+    "except": "try: pass\n",
+    "finally": "try: pass\n",
+    "elif": "if 0: pass\n",
+    "else": "if 0: pass\n",
+    "case": "match 0:\n ",
+}
+"""What has to precede a line that begins with such a word, unless the word is a name."""
+
+_BODIES = ("", "\n  pass", "\n case 0: pass")
+"""What may have to follow a line."""
 
 
 def newer_syntax(before: Sequence[str], rest: str) -> str | None:
@@ -46,10 +56,10 @@ def _needed(code: str) -> str | None:
     """The feature that a logical line uses, if this Python rejects the line and a newer one accepts it."""
     import libcst
 
-    before = next((each for word, each in _BEFORE.items() if code.startswith(word)), "")
-    for body in ("", "\n pass"):
+    before = ["", *(each for word, each in _BEFORE.items() if code.startswith(word))]
+    for start, body in itertools.product(before, _BODIES):
         try:
-            module = libcst.parse_module(f"{before}\n{code}{body}\n")
+            module = libcst.parse_module(f"{start}{code}{body}\n")
         except (libcst.ParserSyntaxError, RecursionError):
             continue
         break
