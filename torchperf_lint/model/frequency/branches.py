@@ -260,18 +260,17 @@ def _tests_within(statement: ast.stmt, inner: ast.expr) -> Iterator[tuple[ast.ex
 
 def asks_types(statement: ast.stmt, function: FunctionInfo) -> bool:
     """Whether a type test guards the statement in its function, or an expression in it."""
-    return function.index.note(
+    index = function.index
+    return index.note(
         ("asks types", statement),
-        lambda: any(
-            isinstance(node, ast.Call) and last_name(node.func) in _TYPE_TESTS
-            for test in _tests(statement, function.index)
-            for node in subtree(test)
+        lambda: (
+            any(_is_type_test(test, index) for test in _tests_in(statement)) or _is_under_type_test(statement, index)
         ),
     )
 
 
-def _tests(statement: ast.stmt, index: Index) -> Iterator[ast.expr]:
-    """The tests that guard the statement or an expression in it."""
+def _tests_in(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The tests that guard expressions in the statement."""
     for node in parts(statement):
         if isinstance(node, ast.IfExp):
             yield node.test
@@ -279,15 +278,34 @@ def _tests(statement: ast.stmt, index: Index) -> Iterator[ast.expr]:
             yield node
         elif isinstance(node, ast.comprehension):
             yield from node.ifs
-    current: ast.stmt | None = statement
-    while current is not None:
-        place = index.places[current]
-        for position, earlier in _passed(place.block, index):
-            if position < place.position and isinstance(earlier, (ast.If, ast.Assert)):
-                yield earlier.test
-        current = place.parent
-        if isinstance(current, (ast.If, ast.While)):
-            yield current.test
+
+
+def _is_under_type_test(statement: ast.stmt, index: Index) -> bool:
+    """Whether a type test guards the statement; in a long chain of `elif`, each statement asks the one around it."""
+    known: dict[ast.stmt, bool] = index.note("under type tests", dict)
+    unknown, current = [], statement
+    while current not in known:
+        unknown.append(current)
+        parent = index.places[current].parent
+        if parent is None:
+            break
+        current = parent
+    for each in reversed(unknown):
+        block, position, parent = index.places[each].block, index.places[each].position, index.places[each].parent
+        tests = [
+            test.test for at, test in _passed(block, index) if at < position and isinstance(test, (ast.If, ast.Assert))
+        ]
+        tests += [parent.test] if isinstance(parent, (ast.If, ast.While)) else []
+        known[each] = (parent is not None and known[parent]) or any(_is_type_test(test, index) for test in tests)
+    return known[statement]
+
+
+def _is_type_test(test: ast.expr, index: Index) -> bool:
+    """Whether a test asks for a type; many statements may stand under one test."""
+    return index.note(
+        ("type test", test),
+        lambda: any(isinstance(node, ast.Call) and last_name(node.func) in _TYPE_TESTS for node in subtree(test)),
+    )
 
 
 def parts(statement: ast.stmt) -> Iterator[ast.AST]:
