@@ -224,6 +224,7 @@ def test_a_comment_of_ours_that_names_no_rule_is_unused_where_all_usual_rules_ra
     ("comment", "message"),
     [
         ("# torchperf-lint: disable=TPL190", "`disable=TPL190` suppresses nothing: did you mean `ignore`?"),
+        ("# torchperf_lint: ignore", "`torchperf_lint` suppresses nothing: did you mean `torchperf-lint`?"),
         ("# torchperf-lint: ingore", "`ingore` suppresses nothing: did you mean `ignore`?"),
         ("# torchperf-lint: noqa", "`noqa` suppresses nothing: did you mean `ignore`?"),
         ("# torchperf-lint: ignore-fil", "`ignore-fil` suppresses nothing: did you mean `ignore-file`?"),

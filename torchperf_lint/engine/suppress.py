@@ -25,8 +25,8 @@ _NOQA = r"(?i)#\s*noqa(?![\w-])(?:\s*:\s*(?P<items>[A-Z]+[0-9]+(?![\w-])(?:[\s,]
 _RULES = r"(?:\s*\[(?P<items>[^\]]*)\](?![\w\[-])|(?![^\s:])(?!\s*\[)(?!\s*:?\s*TPL\d))"
 _IGNORE_FILE = rf"(?i)#\s*torchperf-lint\s*:\s*ignore-file{_RULES}"
 _IGNORE = rf"(?i)(?<!\S)#\s*torchperf-lint\s*:\s*ignore{_RULES}"
-_ADDRESSED = r"(?i)(?<!\S)#\s*torchperf-lint\s*:\s*(?P<said>[^\s#]*)"
-_OURS = re.compile(rb"noqa\s*:[^\r\n]*\btpl\d|torchperf-lint\s*:")
+_ADDRESSED = r"(?i)(?<!\S)#\s*torchperf[-_]lint\s*:\s*(?P<said>[^\s#]*)"
+_OURS = re.compile(rb"noqa\s*:[^\r\n]*\btpl\d|torchperf[-_]lint\s*:")
 
 
 class _Kind(enum.Enum):
@@ -60,7 +60,7 @@ class _Directive(NamedTuple):
 def mentions_ours(data: bytes) -> bool:
     """Whether the bytes may contain a suppression addressed to us, which may be unused."""
     lowered = data.lower()
-    return (b"noqa" in lowered or b"torchperf-lint" in lowered) and _OURS.search(lowered) is not None
+    return (b"noqa" in lowered or b"torchperf" in lowered) and _OURS.search(lowered) is not None
 
 
 class Suppressions:
@@ -265,7 +265,10 @@ def _comments(text: str) -> Iterator[tuple[int, int, str]]:
 
 def _mistake(words: str) -> str:
     """What is wrong with a comment addressed to us that suppresses nothing."""
-    said = words.partition(":")[2].strip()
+    name, _, said = words.partition(":")
+    if "_" in name:
+        return "`torchperf_lint` suppresses nothing: did you mean `torchperf-lint`?"
+    said = said.strip()
     word = re.split(r"[^\w-]", said, maxsplit=1)[0].lower()
     if word == "ignore-file" and said.lower() == word:
         why = "it needs a comment line of its own"
