@@ -107,10 +107,10 @@ def full_environment(distributions: tuple[Path, Path], tmp_path_factory: pytest.
     What others have made is linked from the environment of this test: it lies where pip would put it.
     """
     folder = tmp_path_factory.mktemp("full")
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     commands = folder / ("Scripts" if os.name == "nt" else "bin")
-    pip = [commands / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run(*pip, "--no-deps", distributions[1])
+    pip = [sys.executable, "-m", "pip", "--python", commands / "python", "--disable-pip-version-check"]
+    _run(*pip, "install", "--quiet", "--no-deps", distributions[1])
     printed = _run(commands / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))")
     packages = Path(printed.strip())
     for place in _places_of("torchperf-lint", extra="verify"):
@@ -237,8 +237,8 @@ def _installed(commands: Path) -> Iterator[Path]:
         yield from (path for path in package.rglob("*") if "__pycache__" not in path.parts)
 
 
-@pytest.mark.slow
 def test_counts_a_script_where_it_is_installed(full_environment: Path, tmp_path: Path) -> None:
+    """Not slow by its mark, for no other quick test runs programs from anything but a checkout."""
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
     command = [full_environment / "python", "-m", "torchperf_lint", "verify", "--device", "sim"]
     lines = _run(*command, "--script", "train.py", cwd=tmp_path, status=1).splitlines()
