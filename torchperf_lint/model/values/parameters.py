@@ -9,6 +9,7 @@ from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import conventions, hooks
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling
+from torchperf_lint.model.domain.frequency import names_evaluation
 from torchperf_lint.model.domain.provenance import ByName
 from torchperf_lint.model.domain.values import (
     NONE,
@@ -253,7 +254,8 @@ def _from_calls(inference: ValueQuestions, function: FunctionInfo, wanted: set[s
         return {}, set()
     per_call: list[Env] = []
     records: list[CallRecord] = []
-    for record in inference.callers(function):
+    # What joins them has the evidence of the first: that is to be training, where an evaluation calls as well.
+    for record in sorted(inference.callers(function), key=lambda each: names_evaluation(each.function.name)):
         if record.function is function:
             continue
         call = record.call
