@@ -148,7 +148,7 @@ async def test_cells_come_and_go(editor):
     pad.open(loop=LOOP)
     await pad.until(loop=["TPL203"])
     pad.put(0, [], setup=SETUP, broken="def (")
-    await pad.until(loop=[], broken=[None])
+    await pad.until(loop=["TPL203"], broken=[None])
     assert "not checked: syntax error" in (await pad.until(broken=[None]))[0].message
     pad.put(1, ["broken"])
     await pad.until(loop=["TPL203"], broken=[])

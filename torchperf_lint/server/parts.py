@@ -127,14 +127,9 @@ class Parts:
         report = self._judged.report
         found = told_by_cell(report, notebook)
         sources = {each.number: each.source for each in notebook.cells}
-        failures: dict[int, Why] = {}
-        if report.failure is not None:
-            spoilt = notebook.spoilt()
-            if spoilt is None:
-                failures[min(sources, default=1)] = Why(1, 1, report.failure.reason)
-            else:
-                place, reason = spoilt
-                failures[place.cell] = Why(place.row, place.column, reason)
+        failures = {place.cell: Why(place.row, place.column, reason) for place, reason in notebook.spoilt}
+        if report.failure is not None and not failures:
+            failures[min(sources, default=1)] = Why(1, 1, report.failure.reason)
         for number, cell in enumerate(self._judged.text.cells or (), 1):
             yield Part(
                 cell.uri,
