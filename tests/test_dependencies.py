@@ -15,9 +15,11 @@ from torchperf_lint.engine.project_snapshot import gather
 from torchperf_lint.engine.runner import check_source
 from torchperf_lint.knowledge.versions import Target
 from torchperf_lint.model import bounds
-from torchperf_lint.model.project.dependencies import DependencyRecorder
+from torchperf_lint.model.project.dependencies import OF_FILE, DependencyRecorder
 from torchperf_lint.model.project.file_symbols import symbols_of
+from torchperf_lint.model.project.parts import QUESTIONS as OF_FILES
 from torchperf_lint.model.project.symbol_index import QUESTIONS, SymbolIndex
+from torchperf_lint.model.syntax.slices import Slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
     from torchperf_lint.engine.findings import FileReport
     from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.model.program import Program
-    from torchperf_lint.model.project.dependencies import Dependencies, Question
+    from torchperf_lint.model.project.dependencies import Question
 
 
-def judge(path: str, project: Program) -> tuple[Dependencies | None, FileReport]:
-    """The dependencies of a report, None if it does not query the project, and the report."""
+def judge(path: str, project: Program) -> tuple[set[Question] | None, FileReport]:
+    """The queries that a report depends on, None if it does not query the project, and the report."""
     asked = []
 
     def noted() -> Program:
@@ -42,11 +44,28 @@ def judge(path: str, project: Program) -> tuple[Dependencies | None, FileReport]
         report = check_source(path, file.read(), Settings().rules, Target(), Settings().hints, program=noted)
     if not asked:
         return None, report
-    dependencies = project.recorder.dependencies()
+    return questions_of(project, path, report), report
+
+
+def questions_of(project: Program, path: str, report: FileReport) -> set[Question]:
+    """The queries that the report depends on; those that were told before are found by their numbers."""
+    dependencies = project.dependencies_of(path, [step for found in report.diagnostics for step in found.because])
     assert dependencies is not None
-    return dependencies, report
+    told = TOLD.setdefault(dependencies.mark, {})
+    told.update((number, question) for number, question, _ in dependencies.new)
+    return {told[number] for number in dependencies.asked}
 
 
+TOLD: dict[str, dict[int, Question]] = {}
+
+
+@pytest.fixture
+def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no function run whole because earlier questions were about half of it: its values are those of its slices."""
+    monkeypatch.setattr(Slices, "size", 10**9)
+
+
+@pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("share", few([0.5, 0, 1], 2))
 @pytest.mark.parametrize("seed", few(range(3)))
 @pytest.mark.parametrize("name", PROJECTS)
@@ -70,6 +89,7 @@ CHAIN = {
 }
 
 
+@pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("order", few(itertools.permutations(CHAIN), 7), ids=" ".join)
 def test_results_that_outlive_the_trees_bring_their_dependencies(
     order: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -85,18 +105,15 @@ def test_results_that_outlive_the_trees_bring_their_dependencies(
 def assert_nothing_is_hidden(snapshot: Snapshot, order: Iterable[str]) -> None:
     """Each report has the same dependencies after others, or more, as where the file is the only one checked."""
     shared = snapshot.program()
-    told: set[tuple[str, Question]] = set()
     for path in order:
         (alone, by_itself), (after_others, report) = judge(path, snapshot.program()), judge(path, shared)
         assert by_itself == report, path
         assert (alone is None) == (after_others is None)
         if alone is None or after_others is None:
             continue
-        told.update(after_others.questions)
-        assert {*alone.opened} <= {*after_others.opened}, path
-        named = {*after_others.opened, *after_others.asked}
-        assert {*alone.asked} <= named, path
-        assert {*alone.questions} <= {each for each in told if each[0] in named}, path
+        read = {question[1] for question in after_others if question[0] == "file whole"}
+        missing = {each for each in alone - after_others if not (each[0].startswith(OF_FILE) and each[1] in read)}
+        assert not missing, path
 
 
 def test_all_queries_are_known_and_can_be_repeated(tmp_path: Path) -> None:
@@ -104,16 +121,19 @@ def test_all_queries_are_known_and_can_be_repeated(tmp_path: Path) -> None:
     for name in PROJECTS:
         snapshot = laid_out(tmp_path / name, name)
         program = snapshot.program()
-        bases = [judge(path, program) for path in snapshot.layout.shown.values()]
-        questions = {
-            question for dependencies, _ in bases if dependencies is not None for _, question in dependencies.questions
-        }
+        reports = [judge(path, program) for path in snapshot.layout.shown.values()]
+        questions = {question for found, _ in reports if found is not None for question in found}
         links = SymbolIndex(snapshot.facts, snapshot.layout.root)
         for kind, *texts in questions:
+            if kind.startswith(OF_FILE):
+                assert OF_FILES[kind.removeprefix(OF_FILE)] in (None, len(texts) - 1)
+                continue
             assert QUESTIONS[kind] == len(texts)
             assert links.answer((kind, *texts)) == getattr(links, kind)(*texts)
         asked |= questions
-    assert {question[0] for question in asked} | {"absolute", "importers", "imports"} >= QUESTIONS.keys()
+    kinds = {question[0] for question in asked}
+    assert kinds | {"absolute", "importers", "imports"} >= QUESTIONS.keys()
+    assert kinds >= {OF_FILE + kind for kind in OF_FILES}
 
 
 @pytest.mark.parametrize(
@@ -131,44 +151,56 @@ def test_an_unknown_query_has_no_answer(question: tuple[str, ...]) -> None:
     assert SymbolIndex({"/p/a.py": symbols_of(b"")}, "/p").answer(question) is None
 
 
+def answered(recorder: DependencyRecorder) -> set[Question]:
+    found = recorder.dependencies()
+    assert found is not None
+    told = TOLD.setdefault(found.mark, {})
+    told.update((number, question) for number, question, _ in found.new)
+    return {told[number] for number in found.asked}
+
+
 def test_a_cache_hit_adds_its_dependencies() -> None:
     recorder = DependencyRecorder()
-    known: dict[str, tuple[int, int]] = {}
+    known = recorder.memo()
 
-    def opens(*keys: str) -> int:
-        for key in keys:
-            recorder.opened(key)
-        return len(keys)
-
-    def dependencies() -> tuple[Iterable[str], Iterable[str]]:
-        found = recorder.dependencies()
-        assert found is not None
-        return found.opened, found.asked
+    def asks(*names: str) -> int:
+        for name in names:
+            recorder.asked((name,))
+        return len(names)
 
     recorder.begin()
-    recorder.opened("a")
-    assert recorder.kept(known, "b and c", lambda: opens("b", "c")) == 2
-    assert dependencies() == (("a", "b", "c"), ())
+    recorder.asked(("a",))
+    assert recorder.kept(known, "b and c", lambda: asks("b", "c")) == 2
+    assert answered(recorder) == {("a",), ("b",), ("c",)}
     recorder.begin()
-    recorder.asked("d", ("files_calling", "x"))
-    assert recorder.kept(known, "b and c", lambda: opens("z")) == 2
-    assert dependencies() == (("b", "c"), ("d",))
+    recorder.asked(("d",))
+    assert recorder.kept(known, "b and c", lambda: asks("z")) == 2
+    assert answered(recorder) == {("b",), ("c",), ("d",)}
     recorder.begin()
-    assert dependencies() == ((), ())
+    assert answered(recorder) == set()
     recorder.certain = False
     assert recorder.dependencies() is None
 
 
 def test_a_failed_query_leaves_its_dependencies() -> None:
     recorder = DependencyRecorder()
-    recorder.opened("a")
+    recorder.asked(("a",))
 
     def fails() -> int:
-        recorder.opened("b")
+        recorder.asked(("b",))
         raise RecursionError
 
     with pytest.raises(RecursionError):
         recorder.followed(fails)
-    dependencies = recorder.dependencies()
-    assert dependencies is not None
-    assert dependencies.opened == ("a", "b")
+    assert answered(recorder) == {("a",), ("b",)}
+
+
+def test_results_that_depend_on_a_file_are_dropped_with_it() -> None:
+    recorder = DependencyRecorder()
+    known = recorder.memo()
+    one, other = recorder.reads("one.py"), recorder.reads("other.py")
+    recorder.kept(known, "reads one", lambda: one.mentions("x"))
+    recorder.kept(known, "reads other", other.whole)
+    recorder.kept(known, "uses the first", lambda: recorder.kept(known, "reads one", lambda: None))
+    recorder.forget(["one.py"])
+    assert set(known) == {"reads other"}

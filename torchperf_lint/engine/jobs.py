@@ -45,7 +45,8 @@ class Job(NamedTuple):
     """One file and what to do with it: plain data that crosses processes, with rules named by their codes.
 
     `own_versions`: versions that `target` leaves open, and the length of lines, are looked up in the project's own
-    files. `spared`: findings, by code and start, that FIX and TRY neither fix nor report.
+    files. `spared`: findings, by code and start, that FIX and TRY neither fix nor report. `keeps`: the result has a
+    fingerprint, to be stored.
     """
 
     path: str
@@ -58,6 +59,7 @@ class Job(NamedTuple):
     own_versions: bool = True
     least: Confidence = Confidence.LIKELY
     spared: frozenset[tuple[str, int]] = frozenset()
+    keeps: bool = False
 
 
 class Result(NamedTuple):
@@ -203,7 +205,7 @@ def _checked(
         assert program is not None
         if not asked:
             asked.append(program())
-            asked[0].recorder.begin()
+            asked[0].recorder.begin(keeps=job.keeps)
         return asked[0]
 
     subject = (job.path, data, rules, target, job.hints)
@@ -214,9 +216,10 @@ def _checked(
         report = offered(
             *(report, *subject), program=around, report_unused=job.report_unused, least=job.least, line_length=length
         )
-    dependencies = asked[0].recorder.dependencies() if asked else None
+    because = [step for found in report.diagnostics for step in found.because]
+    dependencies = asked[0].dependencies_of(job.path, because) if asked and job.keeps else None
     fingerprint = None
-    if dependencies is not None or not asked:
+    if job.keeps and (dependencies is not None or not asked):
         # Versions that the job does not give were looked up in the project's files.
         stated = name_of_target(target) if target is not job.target else None
         fingerprint = Fingerprint(digest_of(data), status, stated, length if job.own_versions else None, dependencies)

@@ -56,6 +56,7 @@ def run_on_notebook(
         assert program is not None
         return program().with_file(job.path, notebook.program)
 
+    job = job._replace(keeps=False)
     seen = None if program is None else around
 
     def judged(each: Job) -> Result:

@@ -73,6 +73,7 @@ def check_paths(
     workers = workers_of(executor, jobs)
     snapshot = functools.cache(functools.partial(_gathered, found.files, hints, cache, workers))
     if cache is not None and action is Action.CHECK and work:
+        work = [job._replace(keeps=True) for job in work]
         results = _with_kept(work, found.files, cache, snapshot, workers)
     else:
         results = workers.judged(work, snapshot)

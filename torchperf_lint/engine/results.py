@@ -14,6 +14,7 @@ which reports survive a change. Both contain one random mark, which shows that t
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,13 +24,14 @@ from torchperf_lint.engine.tool_fingerprint import program_stamp
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from torchperf_lint.engine.project_root import Layout
     from torchperf_lint.engine.project_snapshot import Snapshot
     from torchperf_lint.engine.runner import FileReport
     from torchperf_lint.engine.store import Status
-    from torchperf_lint.model.project.dependencies import Dependencies
+    from torchperf_lint.knowledge.hints import Hints
+    from torchperf_lint.model.project.dependencies import Dependencies, Question
     from torchperf_lint.model.project.symbol_index import SymbolIndex
 
 MOST_SETTINGS = 4
@@ -38,7 +40,9 @@ MOST_SETTINGS = 4
 LARGEST = 20_000_000
 """Bytes of the largest file whose report is stored; larger files have no symbols."""
 
-_FORMAT = 3
+_FORMAT = 4
+_OF_FILE = "file "
+"""As `OF_FILE` of the model, which a run where nothing has changed does not load."""
 
 
 class Fingerprint(NamedTuple):
@@ -175,7 +179,8 @@ class Results:
             holding: set[str] = set()
         else:
             changed = {key for key in before.tokens.keys() | tokens.keys() if before.tokens.get(key) != tokens.get(key)}
-            holding = self._table.holding(changed, snapshot) if changed else set(self._table.entries)
+            renamed = {key for key in changed if _name(before.tokens.get(key)) != _name(tokens.get(key))}
+            holding = self._table.holding(changed, renamed, snapshot) if changed else set(self._table.entries)
         known = len(self._kept)
         self._kept = {key: kept for key, kept in self._kept.items() if key in tokens and (kept.alone or key in holding)}
         self._changed = self._changed or before != self._state or known != len(self._kept)
@@ -200,8 +205,8 @@ class Results:
         if snapshot is not None:
             if not self._looked_at:
                 self.outlive(snapshot)
-            for key, dependencies in self._new_grounds.items():
-                self._table.learn(key, dependencies)
+            for key in self._table.learn(self._new_grounds):
+                self._new.pop(key, None)
         if not self._new and not self._changed:
             return
         tokens = {} if self._state is None else self._state.tokens
@@ -224,10 +229,10 @@ class _Table:
     """The dependencies of reports: queries and their answers, by file."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        self._questions: dict[str, dict[tuple[str, ...], None]] = {}
-        self._cache: dict[tuple[str, ...], str] = {}  # stored answers
-        self._now: dict[tuple[str, ...], str] = {}  # answers for this run's project
+        self.entries: dict[str, tuple[Question, ...]] = {}
+        self._cache: dict[Question, str] = {}  # stored answers
+        self._told: dict[Question, str] = {}  # answers about files' texts, by this run's jobs
+        self._now: dict[Question, str] = {}  # answers of the symbol index for this run's project
         self._symbol_index: SymbolIndex | None = None
 
     def load(self, document: Document, stamp: str, mark: str) -> bool:
@@ -241,58 +246,63 @@ class _Table:
                 tuple(keys[each] if type(each) is int else _text(each) for each in q) for q in plain["questions"]
             ]
             answers = dict(zip(questions, map(_text, plain["answers"]), strict=True))
-            asked = {keys[int(number)]: {questions[q]: None for q in row} for number, row in plain["asked"].items()}
             entries = {
-                keys[int(number)]: (tuple(keys[each] for each in opened), tuple(keys[each] for each in named))
-                for number, (opened, named) in plain["entries"].items()
+                keys[int(number)]: tuple(map(questions.__getitem__, row)) for number, row in plain["entries"].items()
             }
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
             return False
-        self.entries, self._questions, self._cache = entries, asked, answers
+        self.entries, self._cache = entries, answers
         return True
 
-    def holding(self, changed: set[str], snapshot: Snapshot) -> set[str]:
-        """The files whose reports have no changed dependency."""
-        answers = self._answered(self._cache, snapshot)
-        other = {question for question, answer in self._cache.items() if answers[question] != answer}
-        failing = {key for key, questions in self._questions.items() if not other.isdisjoint(questions)}
-        found = {
-            key
-            for key, (opened, asked) in self.entries.items()
-            if changed.isdisjoint(opened) and failing.isdisjoint(opened) and failing.isdisjoint(asked)
-        }
+    def holding(self, changed: set[str], renamed: set[str], snapshot: Snapshot) -> set[str]:
+        """The files whose reports have no changed dependency; `renamed` are those of the changed with another name."""
+        about_files = [question for question in self._cache if question[0].startswith(_OF_FILE)]
+        other = set(_changed(about_files, self._cache, changed, renamed, snapshot.hints))
+        about_symbols = self._cache.keys() - about_files
+        answers = self._answered(about_symbols, snapshot)
+        other.update(question for question in about_symbols if answers[question] != self._cache[question])
+        found = {key for key, asked in self.entries.items() if other.isdisjoint(asked)}
         self.entries = {key: self.entries[key] for key in found}
-        self._questions = {key: questions for key, questions in self._questions.items() if key not in failing}
         return found
 
-    def learn(self, key: str, dependencies: Dependencies) -> None:
-        """Add the dependencies of a report of this run."""
-        self.entries[key] = dependencies.opened, dependencies.asked
-        for other, question in dependencies.questions:
-            self._questions.setdefault(other, {})[question] = None
+    def learn(self, learned: dict[str, Dependencies]) -> set[str]:
+        """Add the dependencies of reports of this run; returns the files for which they are not known, after all."""
+        known: dict[tuple[str, int], Question] = {}
+        doubtful: set[Question] = set()
+        for mark, _, new in learned.values():
+            for number, question, answer in new:
+                known[mark, number] = question
+                if answer is not None and self._told.setdefault(question, answer) != answer:
+                    doubtful.add(question)  # two processes have read different texts
+        unknown = set()
+        for key, (mark, asked, _) in learned.items():
+            questions = tuple(known[mark, number] for number in asked if (mark, number) in known)
+            if len(questions) < len(asked) or not doubtful.isdisjoint(questions):
+                unknown.add(key)
+            else:
+                self.entries[key] = questions
+        return unknown
 
     def plain(self, stamp: str, mark: str, resting: set[str], snapshot: Snapshot) -> dict[str, Any]:
         """The table of these reports as JSON data; texts that are files' keys are written as numbers."""
         self.entries = {key: entry for key, entry in self.entries.items() if key in resting}
-        named = {each for opened, asked in self.entries.values() for each in (*opened, *asked)}
-        questions = {key: self._questions[key] for key in sorted(named) if key in self._questions}
-        numbers = {key: number for number, key in enumerate(sorted({*named, *snapshot.facts, *self.entries}))}
-        rows = {question: row for row, question in enumerate({q: None for each in questions.values() for q in each})}
-        answers = self._answered(rows, snapshot)
+        rows = {question: row for row, question in enumerate(sorted({*itertools.chain(*self.entries.values())}))}
+        about_files = {question for question in rows if question[0].startswith(_OF_FILE)}
+        numbers = {key: number for number, key in enumerate(sorted({*snapshot.facts, *self.entries}))}
+        answers = {
+            **self._answered(rows.keys() - about_files, snapshot),
+            **{question: self._told.get(question) or self._cache.get(question, "?") for question in about_files},
+        }
         return {
             "stamp": stamp,
             "mark": mark,
             "keys": list(numbers),
             "questions": [[q[0], *(numbers.get(each, each) for each in q[1:])] for q in rows],
             "answers": [answers[question] for question in rows],
-            "asked": {numbers[key]: [rows[question] for question in asked] for key, asked in questions.items()},
-            "entries": {
-                numbers[key]: [[numbers[each] for each in opened], [numbers[each] for each in asked]]
-                for key, (opened, asked) in self.entries.items()
-            },
+            "entries": {numbers[key]: sorted(map(rows.__getitem__, asked)) for key, asked in self.entries.items()},
         }
 
-    def _answered(self, questions: Iterable[tuple[str, ...]], snapshot: Snapshot) -> dict[tuple[str, ...], str]:
+    def _answered(self, questions: Iterable[Question], snapshot: Snapshot) -> dict[Question, str]:
         """The current answers of the symbol index, shortened; each query runs once, for one project per run."""
         if self._symbol_index is None:
             from torchperf_lint.model.project.symbol_index import SymbolIndex
@@ -302,6 +312,43 @@ class _Table:
             if question not in self._now:
                 self._now[question] = _short(self._symbol_index.answer(question))
         return self._now
+
+
+def _changed(
+    questions: Iterable[Question],
+    answers: Mapping[Question, str],
+    changed: set[str],
+    renamed: set[str],
+    hints: Hints,
+) -> Iterator[Question]:
+    """The queries about these files that have other answers now."""
+    by_file: dict[str, dict[Question, str]] = {}
+    for question in questions:
+        if question[1] in changed:
+            by_file.setdefault(question[1], {})[question] = answers[question]
+    if not by_file:
+        return
+    from torchperf_lint.model.project.parts import is_in_order
+
+    for key, before in by_file.items():
+        now = {} if key in renamed else _answers_now(key, before, hints)
+        order = f"{_OF_FILE}order", key
+        if order not in now or order not in before or not is_in_order(before[order], now[order]):
+            yield from before
+        else:
+            yield from (each for each in before if before[each] != now[each] and each != order)
+
+
+def _answers_now(key: str, questions: Iterable[Question], hints: Hints) -> dict[Question, str]:
+    """The current answers of queries about a file; none where it cannot be parsed."""
+    from torchperf_lint.model.facts import parts_of
+    from torchperf_lint.syntax.source import Source, Unreadable
+
+    try:
+        parts = parts_of(Source(key, _read(key)), hints)
+        return {each: parts.answer(each[0].removeprefix(_OF_FILE), *each[2:]) for each in questions}
+    except (OSError, Unreadable, RecursionError):
+        return {}
 
 
 def _short(answer: object) -> str:
@@ -335,6 +382,11 @@ def _token(digest: str, key: str, layout: Layout) -> str:
     """A file's digest, with its display name where that is not its relative path."""
     shown = layout.name(key)
     return digest if shown == key.removeprefix(layout.here) else f"{digest} {shown}"
+
+
+def _name(token: str | None) -> str | None:
+    """The display name in a token."""
+    return None if token is None else token.partition(" ")[2]
 
 
 # -- plain data --------------------------------------------------------------------------------------------------------

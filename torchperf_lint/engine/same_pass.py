@@ -119,6 +119,5 @@ def _walks_loader(model: Model, function: FunctionInfo) -> bool:
     """Whether the function goes over a data loader, to its end."""
     home = model.home(function)
     return not function.is_generator and any(
-        owner is function and not isinstance(loop.body[-1], _LEAVES) and home.walks_loader(loop)
-        for loop, owner in home.all_loops
+        not isinstance(loop.body[-1], _LEAVES) and home.walks_loader(loop) for loop in home.loops_in(function)
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_lint.model.domain.interfaces import FARTHEST
 from torchperf_lint.model.frequency.entry_points import EntryPoints
@@ -17,11 +15,47 @@ from torchperf_lint.model.syntax.code import Code
 from torchperf_lint.model.values.inference import ValueInference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from torchperf_lint.knowledge.hints import Hints
     from torchperf_lint.model.domain.interfaces import ProjectQuestions
+    from torchperf_lint.model.project.dependencies import Memo, Node
     from torchperf_lint.model.project.exports import Exports
     from torchperf_lint.model.syntax.index import Index
     from torchperf_lint.syntax.source import Source
+
+
+_R = TypeVar("_R")
+
+
+class LateImports:
+    """The top-level names of a file that a single import binds to something of the project; each when it is asked."""
+
+    def __init__(self, analyzed: AnalyzedFile) -> None:
+        self._analyzed = analyzed
+        self._known: Memo[str, str | None] = analyzed.recorder.memo()
+
+    def get(self, name: str) -> str | None:
+        """The dotted name that it imports, if it does."""
+        return self._analyzed.recorder.kept(self._known, name, lambda: self._find(name))
+
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name in self._analyzed.exports.meanings if name in self])
+
+    def _find(self, name: str) -> str | None:
+        index, program = self._analyzed.index, self._analyzed.program
+        found = self._analyzed.exports.meanings.get(name)
+        is_late = (
+            program is not None
+            and isinstance(found, Imported)
+            and index.times_bound(name) == 1
+            and name not in index.rebound_elsewhere
+            and program.stands_in_file(found.ref, index)
+        )
+        return found.ref if is_late else None
 
 
 class AnalyzedFile:
@@ -35,66 +69,74 @@ class AnalyzedFile:
         self.recorder = DependencyRecorder() if program is None else program.recorder
         self.index = index
         self.code = Code(index, source.text)
-        self._inferences: dict[int, ValueInference] = {}
+        self._parts: dict[object, tuple[Any, Node]] = {}
 
     def inference(self, level: int = FARTHEST) -> ValueInference:
         """The value inference of the file that may look `level` more files and attributes of objects away."""
-        known = self._inferences.get(level)
+        return self._made(level, lambda: ValueInference(self, level))
+
+    def _made(self, part: object, make: Callable[[], _R]) -> _R:
+        """A part of the analyses, made when it is first asked for; who takes it depends on what it was made from."""
+        known = self._parts.get(part)
         if known is None:
-            known = self._inferences[level] = ValueInference(self, level)
-        return known
+            known = self._parts[part] = self.recorder.followed(make)
+        else:
+            self.recorder.here.add(known[1])
+        return known[0]  # type: ignore[no-any-return]
 
     def take_apart(self) -> None:
         """Drop all results at once; no query is allowed afterwards. The garbage collector would take far longer."""
-        for inference in self._inferences.values():
-            vars(inference).clear()
+        for part, _ in self._parts.values():
+            if isinstance(part, ValueInference):
+                vars(part).clear()
         vars(self).clear()
 
-    @functools.cached_property
+    @property
     def exports(self) -> Exports:
         """The meanings of the names at the file's top level."""
-        return exports_of(self.index)
+        return self._made("exports", lambda: self.index.reads.unheard(lambda: exports_of(self.index)))
 
-    @functools.cached_property
-    def late_imports(self) -> dict[str, str]:
+    @property
+    def late_imports(self) -> LateImports:
         """Name -> dotted name that it imports from the project, for top-level names bound by a single import only."""
-        if self.program is None:
-            return {}
-        bound = Counter(self.index.bound_names(self.index.module))
-        return {
-            name: found.ref
-            for name, found in self.exports.meanings.items()
-            if isinstance(found, Imported) and bound[name] == 1 and name not in self.index.rebound_elsewhere
-            if self.program.stands_in_file(found.ref, self.index)
-        }
+        return self._made("late_imports", lambda: LateImports(self))
 
-    @functools.cached_property
+    @property
     def loops(self) -> Loops:
         """The loops of the file."""
-        return Loops(self.inference(), self.hints.loader_names, self.recorder)
+        return self._made("loops", lambda: Loops(self.inference(), self.hints.loader_names, self.recorder))
 
-    @functools.cached_property
+    @property
     def entry_points(self) -> EntryPoints:
         """Where hot execution may begin in the file."""
+        return self._made("entry_points", self._make_entry_points)
+
+    def _make_entry_points(self) -> EntryPoints:
         return EntryPoints(self.index, self.hints.hot_functions, self.hints.loader_names, self.recorder, self.program)
 
-    @functools.cached_property
+    @property
     def frequency(self) -> ExecutionFrequency:
         """How often the file's statements run."""
+        return self._made("frequency", self._make_frequency)
+
+    def _make_frequency(self) -> ExecutionFrequency:
         known = {} if self.program is None else self.program.reachability(self.index, from_afar=False)
         return ExecutionFrequency(
             self.inference(), self.loops, self.entry_points, self.hints.hot_functions, self.recorder, known
         )
 
-    @functools.cached_property
+    @property
     def frequency_from_afar(self) -> ExecutionFrequency:
         """The same for queries from other files, with one level less of value inference."""
+        return self._made("frequency_from_afar", self._make_frequency_from_afar)
+
+    def _make_frequency_from_afar(self) -> ExecutionFrequency:
         inference = self.inference(FARTHEST - 1)
         loops = Loops(inference, self.hints.loader_names, self.recorder)
         known = {} if self.program is None else self.program.reachability(self.index, from_afar=True)
         return ExecutionFrequency(inference, loops, self.entry_points, self.hints.hot_functions, self.recorder, known)
 
-    @functools.cached_property
+    @property
     def loading(self) -> Loading:
         """The data loaders of the file."""
-        return Loading(self.inference(), self.code, self.recorder)
+        return self._made("loading", lambda: Loading(self.inference(), self.code, self.recorder))

@@ -170,7 +170,7 @@ class Occurrences:
     def __init__(self, function: FunctionInfo, index: Index, source: Source) -> None:
         self.index = index
         self.source = source
-        self.is_module = isinstance(function.node, ast.Module)
+        self.is_module = function.is_module
         self.constants = _constants(function)
         self.by_path: dict[str, list[tuple[ast.Name | ast.Attribute, ast.stmt | None, _Context]]] = {}
         self.hidden: set[str] = set()
@@ -227,7 +227,7 @@ def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, hot_path
         after = loop is not None and node.lineno > (loop.end_lineno or 0)
         in_step = (inside or loop is None) and statement is not None and not context.nested
         sampled = in_step and statement is not None and hot_path.sampled(statement)
-        block = index.places[statement].block if loop is not None and statement is not None else None
+        block = index.places[statement].in_block if loop is not None and statement is not None else None
         later = hot_path.of(statement) if after and statement is not None else None
         return Use(
             kind,
@@ -242,7 +242,7 @@ def uses_of(name: str, loop: ast.stmt | None, occurrences: Occurrences, hot_path
             context.displayed,
             context.decides,
             context.call,
-            loop is not None and block is index.places[loop].block,
+            loop is not None and block is index.places[loop].in_block,
             block is not None and not inside and not after and id(block) in before,
             context.as_float,
             later is not None and later.loop is not None,
@@ -266,7 +266,7 @@ def _blocks_around(loop: ast.stmt | None, index: Index) -> set[int]:
     blocks = set()
     while loop is not None:
         place = index.places[loop]
-        blocks.add(id(place.block))
+        blocks.add(place.block_id)
         loop = place.parent
     return blocks
 

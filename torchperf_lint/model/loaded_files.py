@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.frequency.may_reach import Reachability
     from torchperf_lint.model.project.exports import Meaning
+    from torchperf_lint.model.project.parts import Parts
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _Place = tuple[str, int, str]
@@ -52,7 +53,8 @@ class LoadedFiles(abc.ABC):
         self._shown = shown
         self._place_of = place_of
         self._symbol_index = SymbolIndex(self._facts, root)
-        self.recorder = DependencyRecorder()
+        self.recorder = DependencyRecorder(self._parts)
+        self._known_parts: dict[str, Parts | None] = {}
         self._indexed: dict[str, tuple[Source, Index]] = {}
         self._loaded = 0
         self._shares_trees = False
@@ -86,7 +88,7 @@ class LoadedFiles(abc.ABC):
 
     def _ask(self, key: str, question: str, *texts: str) -> Any:
         """Query the symbol index for the file `key`. Every such query goes through here, so that it is recorded."""
-        self.recorder.asked(key, (question, *texts))
+        self.recorder.asked((question, *texts))
         return getattr(self._symbol_index, question)(*texts)
 
     def _key(self, index: Index) -> str:
@@ -104,6 +106,8 @@ class LoadedFiles(abc.ABC):
         """
         if self._loaded <= bounds.MOST_BYTES_LOADED or self._shares_trees:
             return
+        if self.recorder.keeps:
+            self.recorder.settle()
         dropped: list[str] = []
         for key in sorted(self._indexed, key=lambda key: self._last_used.get(key, 0)):
             if self._loaded <= bounds.MOST_BYTES_LOADED * 3 // 4:
@@ -126,7 +130,6 @@ class LoadedFiles(abc.ABC):
         known = self._facts.get(key)
         if known is None or known.digest != digest_of(data):
             self._set_symbols(key, symbols_of(data))
-        self.recorder.opened(key)
         analyzed = self._analyzed_files.get(key)
         if analyzed is None or analyzed.source.utf8 != source.utf8:
             held = self._indexed.get(key)
@@ -163,12 +166,14 @@ class LoadedFiles(abc.ABC):
         self._forget_what_lasts()
 
     def _drop(self, key: str) -> None:
+        self._known_parts.pop(key, None)
         if key in self._indexed:
             self._loaded -= len(self._indexed.pop(key)[0].utf8)
 
     def _keep(self, key: str, source: Source, index: Index) -> AnalyzedFile:
         self._drop(key)
         self._indexed[key] = source, index
+        index.tell(self.recorder.reads(key))
         self._loaded += len(source.utf8)
         analyzed = self._analyzed_files[key] = self._analyze(source, index)
         self._by_index[index] = key, analyzed
@@ -180,7 +185,7 @@ class LoadedFiles(abc.ABC):
 
     def analyzed(self, key: str) -> AnalyzedFile | None:
         """The file, read and indexed; None if it cannot be read or parsed, or exceeds `MOST_BYTES`."""
-        self.recorder.opened(key)
+        self._touch(key)
         self._note_use(key)
         if key not in self._analyzed_files:
             self._analyzed_files[key] = None
@@ -212,9 +217,30 @@ class LoadedFiles(abc.ABC):
     def file_of(self, index: Index) -> AnalyzedFile:
         """The file that an index belongs to."""
         key, analyzed = self._by_index[index]
-        self.recorder.opened(key)
+        self._touch(key)
         self._note_use(key)
         return analyzed
+
+    def _touch(self, key: str) -> None:
+        """Record that the file's tree may be used; what is read of it is recorded by its index."""
+        self.recorder.asked(("file order", key))
+
+    def _parts(self, key: str) -> Parts | None:
+        """The parts of a file's text; None where it cannot be parsed."""
+        if key not in self._known_parts:
+            from torchperf_lint.model.facts import parts_of  # the whole model
+
+            self._known_parts[key] = None
+            held = self._indexed.get(key)
+            try:
+                source = Source(self._shown(key), self._read(key)) if held is None else held[0]
+                if len(source.utf8) <= bounds.MOST_BYTES:
+                    self._known_parts[key] = parts_of(source, self._hints, None if held is None else held[1])
+            except Unreadable:
+                pass
+            except (OSError, RecursionError):
+                self.recorder.certain = False
+        return self._known_parts[key]
 
     def inference(self, index: Index, level: int) -> ValueQuestions:
         """The values of the file that an index belongs to."""

@@ -7,7 +7,6 @@ terminate, the order of files does not matter, and the work grows linearly with 
 
 from __future__ import annotations
 
-import ast
 import copy
 import itertools
 import posixpath
@@ -16,15 +15,19 @@ from typing import TYPE_CHECKING
 from torchperf_lint.knowledge import topics
 from torchperf_lint.model import bounds
 from torchperf_lint.model.loaded_files import LoadedFiles
-from torchperf_lint.model.project.dependencies import DependencyRecorder
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
 from torchperf_lint.model.project.file_symbols import symbols_of
 from torchperf_lint.model.project.symbol_index import SymbolIndex
+from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
 from torchperf_lint.syntax.identity import digest_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torchperf_lint.engine.findings import Because
     from torchperf_lint.model.analyzed_file import AnalyzedFile
+    from torchperf_lint.model.project.dependencies import Dependencies
     from torchperf_lint.model.project.exports import Meaning
     from torchperf_lint.model.project.module_resolver import Hop
     from torchperf_lint.model.syntax.index import CallRecord
@@ -45,10 +48,9 @@ class Program(LoadedFiles):
         return other
 
     def with_file(self, path: str, data: bytes) -> Program:
-        """A copy of the project with one more file, which only the copy sees; trees are shared, and nothing else."""
+        """A copy of the project with one more file, which only the copy sees; trees and the recorder are shared."""
         self.drop_unused_trees()
         other = copy.copy(self)
-        other.recorder = DependencyRecorder()
         other._found = other._facts = {**self._facts, self._place_of(path): symbols_of(data)}
         other._symbol_index = SymbolIndex(other._facts, self._root)
         other._indexed, other._shares_trees = dict(self._indexed), True
@@ -90,6 +92,17 @@ class Program(LoadedFiles):
         keys = self._ask(own, "programs_speaking_of", topics.CUDA_AVAILABLE, own)
         analyzed_files = [self.analyzed(key) for key in keys] if len(keys) <= bounds.MOST_FILES else []
         return [analyzed for analyzed in analyzed_files if analyzed is not None] if None not in analyzed_files else []
+
+    def dependencies_of(self, path: str, because: Iterable[Because]) -> Dependencies | None:
+        """The dependencies of the report of the file at `path`, which names the rows of this evidence.
+
+        None if they cannot be checked later.
+        """
+        named = {(self._place_of(step.path), step.row) for step in because if step.path is not None}
+        for key, row in sorted(named):
+            if key in self._facts:  # others are no Python files: what they state is checked by itself
+                self.recorder.asked(("file row", key, str(row)))
+        return self.recorder.dependencies(self._place_of(path))
 
     # -- names -----------------------------------------------------------------------------------------------------
 
@@ -185,7 +198,7 @@ class Program(LoadedFiles):
 
         None if there are more than `most` calls, or more than `most` files that may contain one.
         """
-        if isinstance(function.node, ast.Module):
+        if function.is_module:
             return []
         name = function.called_as
         files = self.recorder.kept(self._files, self._function_key(function), lambda: self._callers(function, name))
@@ -196,7 +209,7 @@ class Program(LoadedFiles):
 
     def some_calls_elsewhere(self, function: FunctionInfo, most: int) -> list[CallRecord]:
         """As many of these calls, those of the nearest files, where there are more: enough to show that one runs."""
-        if isinstance(function.node, ast.Module):
+        if function.is_module:
             return []
         name = function.called_as
         files = self.recorder.kept(self._files, self._function_key(function), lambda: self._callers(function, name))
@@ -211,7 +224,7 @@ class Program(LoadedFiles):
             analyzed = self.analyzed(key)
             if analyzed is not None:
                 if name == "__call__" and function.cls is not None:
-                    records += analyzed.index.calls_of_objects(function.cls.name)
+                    records += finding.calls_of_objects(analyzed.index, function.cls.name)
                 else:
                     found = [record for each in names for record in analyzed.index.calls_named(each)]
                     records += {id(record): record for record in found}.values()
@@ -249,7 +262,8 @@ class Program(LoadedFiles):
         analyzed_files = list(map(self.analyzed, keys if len(keys) <= bounds.MOST_FILES_DEFINING else []))
         if None in analyzed_files or len(keys) > bounds.MOST_FILES_DEFINING:
             return None
-        classes = [cls for analyzed in analyzed_files if analyzed is not None for cls in analyzed.index.classes]
+        found = [analyzed.index.classes_with(name) for analyzed in analyzed_files if analyzed is not None]
+        classes = [cls for classes in found for cls in classes]
         return [cls.methods[name] for cls in classes if name in cls.methods]
 
     def is_in_program(self, index: Index, other: Index) -> bool:
@@ -328,10 +342,13 @@ class Program(LoadedFiles):
             each
             for analyzed in analyzed_files
             if analyzed is not None
-            for each in analyzed.index.classes
+            for each in finding.classes_by_head(analyzed.index)
             if each is not cls
         ]
-        return [each for each in found if cls in self.inference(each.index, 0).lineage(each)]
+        heirs = [each for each in found if cls in self.inference(each.index, 0).lineage(each)]
+        for each in heirs:
+            each.index.reads.mentions(each.name)
+        return heirs
 
     # -- neighbours ------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
+from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import dotted, last_name
 from torchperf_lint.syntax.tree import subtree
 
@@ -95,7 +96,7 @@ def _always_runs(statement: ast.stmt, function: FunctionInfo, seen: frozenset[Fu
     records = [*index.calls.get(function.name, ()), *index.handed.get(function.name, ())]
     return any(
         each.function not in seen
-        and index.means_module_function(function.name, each.function, function)
+        and finding.means_module_function(index, function.name, each.function, function)
         and _is_started(each.call, function.name)
         and _always_runs(each.statement, each.function, seen | {each.function})
         for each in records

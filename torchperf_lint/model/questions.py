@@ -307,4 +307,6 @@ class Model(SiteModel):
         This is a prefilter, like a rule's triggers: the rule then queries the program itself. Use `code`, which ignores
         comments and prose, for what suppresses a finding or decides how safe a fix is.
         """
+        for word in words:
+            self._index.reads.asks("contains", word)
         return self.remember(("mentions", words), lambda: any(word in self.source.text for word in words))

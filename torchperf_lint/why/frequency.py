@@ -98,7 +98,7 @@ def _ends_above(
     inside: Inside, statement: ast.stmt, current: FunctionInfo, way: _Way
 ) -> tuple[list[_End], list[tuple[FunctionInfo, _Way]]]:
     """The ways that end at the calls of a function, and the functions with calls at which a way goes on."""
-    if isinstance(current.node, ast.Module):
+    if current.is_module:
         row = way.steps[-1].row if way.steps else statement.lineno
         return [_End(_ONCE, way, _at(current, row, "the top level of a file runs once"))], []
     ends: list[_End] = []
@@ -134,7 +134,7 @@ def _ends_above(
         text = f"no call of {_named(current)} is known"
         if inside.may_be_hook(current):
             text += ", nor a framework that calls it in every step"
-        ends = [_End(_NO_CALLER, way, _at(current, current.node.lineno, text))]
+        ends = [_End(_NO_CALLER, way, _at(current, current.row, text))]
     return ends, above
 
 
@@ -214,7 +214,7 @@ def _loop_around(inside: Inside, statement: ast.stmt, function: FunctionInfo) ->
 
 
 def _is_at_top(function: FunctionInfo) -> bool:
-    return isinstance(function.node, ast.Module)
+    return function.is_module
 
 
 def _at(function: FunctionInfo, row: int, text: str) -> Because:

@@ -183,7 +183,7 @@ class Losses:
     def _of_parameter(self, function: FunctionInfo, name: str) -> Because | None:
         calls = [record for record in self._inside.callers(function) if record.function is not function]
         says = f"parameter `{name}` of `{function.name}`"
-        row = function.node.lineno if not isinstance(function.node, ast.Module) else 1
+        row = 1 if function.is_module else function.row
         here = Because(row, "", function.index.path)
         if function.cls is not None and name == function.self_name:
             return here._replace(text=f"`{function.cls.name}` is not known to be a module")

@@ -162,7 +162,7 @@ def _is_plain(model: Model, function: FunctionInfo) -> bool:
         return False
     if model.code.gives("set_grad_enabled", False) or _switches_on(model):
         return False
-    own = None if isinstance(function.node, ast.Module) else Vocabulary(function.node)
+    own = None if function.is_module else Vocabulary(function.node)
     if own is not None and (own.has("inference_mode") or own.speaks_of("enable_grad", "requires_grad")):
         return False
     if _decorated(function) is not False or function.name.startswith("test_"):
@@ -202,7 +202,7 @@ def _guarded(statement: ast.stmt, function: FunctionInfo) -> bool:
 
 def _called_without(model: Model, function: FunctionInfo, hops: int) -> bool:
     """Whether some caller turns recording off, or the function is passed on to unknown callers."""
-    if isinstance(function.node, ast.Module):
+    if function.is_module:
         return False
     if model.given_away(function):
         return True

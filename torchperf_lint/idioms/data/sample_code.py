@@ -44,9 +44,9 @@ def makes_samples(model: Model, site: Site) -> tuple[Because, ...] | None:
 
 def _is_entry(model: Model, function: FunctionInfo) -> Because | None:
     """A dataset's `__getitem__`, a transform in a pipeline, a function passed to a loader or a dataset."""
-    if isinstance(function.node, ast.Module):
+    if function.is_module:
         return None
-    row, path, there = function.node.lineno, function.path, model.home(function)
+    row, path, there = function.row, function.path, model.home(function)
     cls = function.cls
     if cls is None:
         taken = next(_taken(there.calls_given(function.name), function.name), None)

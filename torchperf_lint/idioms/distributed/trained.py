@@ -74,7 +74,7 @@ def _only_evaluates(model: Model, site: Site, function: FunctionInfo) -> bool:
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     target = statement.targets[0]
-    if not isinstance(target, ast.Name) or isinstance(function.node, ast.Module):
+    if not isinstance(target, ast.Name) or function.is_module:
         return False
     records_nothing = any(last_name(_called(each)) in _RECORDS_NOTHING for each in function.decorators)
     called = {id(record.call.func): record.place for record in function.calls_made}

@@ -329,7 +329,7 @@ def _guards(statement: ast.stmt, loop: ast.stmt | None, function: FunctionInfo) 
 
 def _ends_as_number(sink: str, statement: ast.stmt, function: FunctionInfo) -> bool:
     """Whether the function converts the sum or the list to numbers at every use, and no other code sees it."""
-    if not sink.isidentifier() or sink in function.parameter_names or isinstance(function.node, ast.Module):
+    if not sink.isidentifier() or sink in function.parameter_names or function.is_module:
         return False
     parents = function.parents
     for node in function.nodes:

@@ -123,7 +123,7 @@ def _needs_host(model: Model, function: FunctionInfo, call: ast.Call, held: _Hel
     if depth and name not in PUTS_TOGETHER and (callee.ref or "").partition(".")[0] in HOST_LIBRARIES:
         return True
     called = callee.function
-    if called is None or depth == bounds.MOST_CALLS_TO_HOST_WORK or isinstance(called.node, ast.Module):
+    if called is None or depth == bounds.MOST_CALLS_TO_HOST_WORK or called.is_module:
         return False
     named = called.parameter_names[called.self_name is not None :]
     words = [*named[: len(call.args)], *(keyword.arg for keyword in call.keywords)]

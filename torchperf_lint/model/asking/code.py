@@ -6,6 +6,8 @@ import ast
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from torchperf_lint.model.syntax import finding
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
@@ -63,7 +65,8 @@ class CodeModel:
     @property
     def statements(self) -> Collection[ast.stmt]:
         """All statements of the file, in source order."""
-        return self._index.places.keys()
+        statements: Collection[ast.stmt] = self._index.places.keys()
+        return statements
 
     @property
     def statements_with_texts(self) -> list[ast.stmt]:
@@ -79,6 +82,10 @@ class CodeModel:
     def all_loops(self) -> list[tuple[Loop, FunctionInfo]]:
         """The loops of the file, each with its function."""
         return self._index.loops
+
+    def loops_in(self, function: FunctionInfo) -> list[Loop]:
+        """The loops of a function of the file."""
+        return [loop for loop, _ in finding.loops_in(function)]
 
     @property
     def top(self) -> FunctionInfo:
@@ -104,7 +111,8 @@ class CodeModel:
     @property
     def called_names(self) -> Collection[str]:
         """The last names of all that the file calls: `step` of `optimizer.step()`."""
-        return self._index.calls.keys()
+        names: Collection[str] = self._index.calls.keys()
+        return names
 
     def calls_named(self, *names: str) -> list[CallRecord]:
         """The file's calls of these last names, or of names that it binds to something of these names."""
@@ -117,7 +125,8 @@ class CodeModel:
 
     def calls_given(self, name: str) -> list[CallRecord]:
         """The file's calls that get something of this last name as an argument."""
-        return self._index.handed.get(name, [])
+        found: list[CallRecord] = self._index.handed.get(name, [])
+        return found
 
     def names_for(self, *names: str) -> frozenset[str]:
         """These names, and the other names that the file gives to what they mean."""

@@ -13,6 +13,7 @@ from torchperf_lint.model.domain.flows import Flow, Handing
 from torchperf_lint.model.domain.grades import Grade
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.model.project.exports import Imported, LibraryName
+from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import (
     ClassInfo,
     FunctionInfo,
@@ -50,7 +51,7 @@ def possible_callers(inference: ValueQuestions, function: FunctionInfo, in_part:
 
     Where there are too many in other files, none of these, or, if `in_part`, as many as are followed.
     """
-    if isinstance(function.node, ast.Module):
+    if function.is_module:
         return []
     if function.is_lambda:
         flows = inference.flows(function) if may_call_lambda(inference, function) else ()
@@ -109,7 +110,7 @@ def _is_followed(function: FunctionInfo) -> bool:
     """
     if function.name == "__call__":
         return function.cls is not None
-    if function.name.startswith("__") or isinstance(function.node, ast.Module):
+    if function.name.startswith("__") or function.is_module:
         return False
     if function.cls is None:
         return True
@@ -119,7 +120,7 @@ def _is_followed(function: FunctionInfo) -> bool:
 
 def callers_by_name(inference: ValueQuestions, function: FunctionInfo, in_part: bool = False) -> list[CallRecord]:
     """The calls in the program whose last name could mean the function."""
-    if isinstance(function.node, (ast.Module, ast.Lambda)):
+    if function.is_module or function.is_lambda:
         return []
     return [*_own_calls(function), *_calls_elsewhere(inference, function, in_part)]
 
@@ -127,7 +128,7 @@ def callers_by_name(inference: ValueQuestions, function: FunctionInfo, in_part: 
 def _own_calls(function: FunctionInfo) -> list[CallRecord]:
     own = function.index.calls_named(function.called_as)
     if function.name == "__call__" and function.cls is not None:
-        own = [*own, *function.index.calls_of_objects(function.cls.name)]
+        own = [*own, *finding.calls_of_objects(function.index, function.cls.name)]
     return own
 
 
@@ -304,7 +305,7 @@ def _by_syntax(inference: ValueQuestions, record: CallRecord, function: Function
     if isinstance(func, ast.Name):
         if function.cls is not None:
             return None if _is_local(func.id, caller) else False
-        return True if inference.index.means_module_function(func.id, caller, function) else None
+        return True if finding.means_module_function(inference.index, func.id, caller, function) else None
     if function.cls is None:
         # `helpers.accuracy(...)` calls another module's function.
         return None if function.index is not inference.index else False
@@ -359,7 +360,7 @@ def _may_call(inference: ValueQuestions, record: CallRecord) -> bool:
     if inference.program is None or name is None or inference.program.calls_given(name, index):
         return True
     if isinstance(record.call.func, ast.Attribute):
-        return any(name in cls.attributes for cls in index.classes)
+        return any(name in cls.attributes for cls in index.classes_with(name))
     scope: FunctionInfo | None = record.function
     while scope is not None and scope is not index.module:
         if name in index.bound_names(scope):

@@ -114,7 +114,10 @@ def _files(inference: ValueQuestions, function: FunctionInfo) -> list[Index]:
 
 def _mentions(inference: ValueQuestions, index: Index, text: str) -> bool:
     """Whether the text of the file contains this one: its tree need not be turned upside down otherwise."""
-    return inference.program is None or text in inference.program.file_of(index).source.text
+    if inference.program is None:
+        return True
+    index.reads.asks("contains", text)
+    return text in inference.program.file_of(index).source.text
 
 
 def _candidates(index: Index, name: str, is_property: bool) -> Iterator[tuple[ImplicitCall, ast.expr, bool]]:

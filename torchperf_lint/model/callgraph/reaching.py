@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.callgraph import trees
+from torchperf_lint.model.syntax import finding
 
 if TYPE_CHECKING:
     from torchperf_lint.model.syntax.index import FunctionInfo
@@ -19,7 +20,7 @@ def reaches(binding: ast.stmt, use: ast.expr, name: str, function: FunctionInfo)
     A lambda reads it later, when it is called.
     """
     statement = trees.upside_down(function.index).statement_of(use)
-    if function.index.lambda_around(use, statement) is not None:
+    if finding.lambda_around(function.index, use, statement) is not None:
         return True
     question = ("reaching", name, statement, function)
     return binding in function.index.note(question, lambda: _reaching(statement, name, function))
@@ -58,7 +59,7 @@ def _bindings(function: FunctionInfo) -> dict[str, _Inside]:
     for node in function.nodes:
         if not isinstance(node, ast.Name) or isinstance(node.ctx, ast.Load):
             continue
-        binding: ast.stmt | None = tree.statement_of(node)
+        binding = tree.statement_of(node)
         if binding not in places or places[binding].function is not function:
             continue
         around: ast.stmt | None = binding

@@ -38,7 +38,7 @@ def seen_as(program: ProjectQuestions, meaning: Variable) -> Value | None:
         meant = meaning_of(program, meaning.home, bound.func)
         if isinstance(meant, LibraryName) and meant.name in REGISTRIES:
             return Value(Kind.INSTANCE, ref=meant.name, created=bound)
-        if isinstance(meant, ClassInfo) and any(holder.cls is meant for holder in registrars(meant.index).values()):
+        if isinstance(meant, ClassInfo) and any(holder.cls is meant for holder in _holders(meant.index)):
             return Value(Kind.INSTANCE, cls=meant, created=bound)
         return None
     filled = entries(meaning.home, meaning.name)
@@ -50,7 +50,10 @@ def seen_as(program: ProjectQuestions, meaning: Variable) -> Value | None:
 def entries(index: Index, name: str) -> Value | None:
     """The top-level dict that decorators of this file fill with classes; None if it is no such dict."""
     bound = _bound_once(index, name)
-    if bound is None or not _makes_dict(bound) or _Holder(None, name) not in registrars(index).values():
+    if bound is None or not _makes_dict(bound):
+        return None
+    index.reads.mentions(name)
+    if _Holder(None, name) not in _holders(index):
         return None
     return container(Value(Kind.CLASS, among=(Registry((index, name)),)), None, "dict")
 
@@ -69,7 +72,7 @@ def held(owner: Value, name: str) -> Value | None:
     """The value of a registry object's attribute, if that is where it stores the classes."""
     if owner.created is None or owner.cls is None:
         return None
-    if _Holder(owner.cls, name) not in registrars(owner.cls.index).values():
+    if _Holder(owner.cls, name) not in _holders(owner.cls.index):
         return None
     return container(Value(Kind.CLASS, among=(Registry(owner.created),)), None, "dict")
 
@@ -129,7 +132,7 @@ def _registry_of(
 ) -> tuple[Registry, Index] | None:
     meant = meaning_of(program, index, func)
     if isinstance(meant, FunctionInfo):
-        holder = registrars(meant.index).get((meant, called))
+        holder = _holder_of(meant, called)
         if holder is None or holder.cls is not None or _bound_once(meant.index, holder.name) is None:
             return None
         return Registry((meant.index, holder.name)), meant.index
@@ -143,17 +146,35 @@ def _registry_of(
         known = called and func.attr in REGISTRARS  # type: ignore[attr-defined]
     else:
         method = value.cls.methods.get(func.attr)  # type: ignore[attr-defined]
-        known = method is not None and (method, called) in registrars(value.cls.index)
+        known = method is not None and _holder_of(method, called) is not None
     return (Registry(value.created), owner.home) if known else None
 
 
-def registrars(index: Index) -> dict[tuple[FunctionInfo, bool], _Holder]:
-    """The functions of a file that add what they decorate to a dict and return it; True: called to decorate."""
-    return index.note("registrars", lambda: dict(_find_registrars(index)))
+def _holder_of(function: FunctionInfo, called: bool) -> _Holder | None:
+    """What a function adds its argument to, which it returns; `called`: the function that it returns does."""
+    index = function.index
+
+    def find() -> _Holder | None:
+        near = [each for each in index.all_functions if function in (each, each.outer)]
+        return dict(_find_registrars(index, near)).get((function, called))
+
+    return index.note(("registrar", function, called), find)
 
 
-def _find_registrars(index: Index) -> Iterator[tuple[tuple[FunctionInfo, bool], _Holder]]:
-    for function in index.functions:
+def _holders(index: Index) -> set[_Holder]:
+    """What the functions of a file add to what they decorate; each follows from the text that mentions its name."""
+
+    def find() -> set[_Holder]:
+        return {holder for _, holder in _find_registrars(index, index.functions)}
+
+    return index.note("registrars", lambda: index.reads.unheard(find))
+
+
+def _find_registrars(
+    index: Index, functions: list[FunctionInfo]
+) -> Iterator[tuple[tuple[FunctionInfo, bool], _Holder]]:
+    """The functions that add what they decorate to a dict and return it; True: called to decorate."""
+    for function in functions:
         returned = _returned(function)
         for name in function.parameter_names:
             if name == function.self_name or not returned or returned != {name}:
@@ -231,7 +252,7 @@ def _bound_once(index: Index, name: str) -> ast.expr | None:
 def _find_bound(index: Index, name: str) -> ast.expr | None:
     if index.bound_names(index.module).count(name) != 1 or name in index.rebound_elsewhere:
         return None
-    for statement in index.module.body:
+    for statement in index.module.block:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and any(
             isinstance(target, ast.Name) and target.id == name for target in targets

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from torchperf_lint.model.syntax.index import FunctionInfo
+from torchperf_lint.model.syntax.reads import ByName
 from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ class UpsideDown:
 
     def __init__(self, index: Index) -> None:
         self.parents: dict[ast.AST, ast.AST] = {}
-        self.names: dict[str, list[ast.Name]] = {}
-        self.attributes: dict[str, list[ast.Attribute]] = {}
+        self.names: ByName[list[ast.Name]] = index.listed(ByName())
+        self.attributes: ByName[list[ast.Attribute]] = index.listed(ByName())
         self.records = {record.call: record for function in index.functions for record in function.calls_made}
-        pending: list[ast.AST] = [index.module.node]
+        pending: list[ast.AST] = [index.tree]
         while pending:
             node = pending.pop()
             for child in children(node):
@@ -41,7 +42,7 @@ class UpsideDown:
 
 def upside_down(index: Index) -> UpsideDown:
     """The tree of the file upside down."""
-    return index.note("upside down", lambda: UpsideDown(index))
+    return index.note("upside down", lambda: index.reads.unheard(lambda: UpsideDown(index)))
 
 
 def owner_of(node: ast.AST, index: Index) -> FunctionInfo:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.frequency import HotPath, Loop, LoopInfo
     from torchperf_lint.model.domain.loaders import Route, Samples
     from torchperf_lint.model.domain.values import Device, Value
-    from torchperf_lint.model.project.dependencies import DependencyRecorder
+    from torchperf_lint.model.project.dependencies import DependencyRecorder, Node
     from torchperf_lint.model.project.exports import Exports, Meaning
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import (
@@ -44,7 +44,7 @@ class NameQuestions(Protocol):
     """The meanings of names that a function does not bind itself (`values/names.py`)."""
 
     @property
-    def late_imports(self) -> Mapping[str, str]:
+    def late_imports(self) -> LateImports:
         """The module's imports from the project that are resolved when their name is read."""
 
     def imported(self, ref: str) -> Value:
@@ -251,7 +251,7 @@ class FrequencyQuestions(Protocol):
     """How often the statements of one file run (`frequency/execution.py`)."""
 
     recorder: DependencyRecorder
-    reachability: dict[tuple[int, str], tuple[bool, int]]
+    reachability: dict[tuple[int, str], tuple[bool, Node]]
 
     @property
     def inference(self) -> ValueQuestions:
@@ -339,6 +339,19 @@ class LoaderQuestions(Protocol):
         """What is known of the samples that a loader reads."""
 
 
+class LateImports(Protocol):
+    """Imports of one file that lead into other files (`analyzed_file.py`)."""
+
+    def get(self, name: str) -> str | None:
+        """The dotted name that a top-level name imports, if a single import binds it."""
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the name is such an import."""
+
+    def __iter__(self) -> Iterator[str]:
+        """All such names."""
+
+
 class FileQuestions(Protocol):
     """One file and its analyses (`analyzed_file.py`)."""
 
@@ -355,7 +368,7 @@ class FileQuestions(Protocol):
         """The meanings of the names at its top level."""
 
     @property
-    def late_imports(self) -> dict[str, str]:
+    def late_imports(self) -> LateImports:
         """Name -> dotted name that it imports from the project, for top-level names bound by a single import only."""
 
     @property
@@ -397,7 +410,7 @@ class ProjectQuestions(Protocol):
     def inference(self, index: Index, level: int) -> ValueQuestions:
         """The values of the file that an index belongs to."""
 
-    def reachability(self, index: Index, *, from_afar: bool) -> dict[tuple[int, str], tuple[bool, int]]:
+    def reachability(self, index: Index, *, from_afar: bool) -> dict[tuple[int, str], tuple[bool, Node]]:
         """A table of which functions of the file may be reached from a step."""
 
     def steps_called_in(self, index: Index) -> frozenset[str]:

@@ -7,6 +7,7 @@ cannot be hot by any evidence that `execution.py` accepts.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import conventions, hooks, torchmetrics_api
@@ -17,8 +18,10 @@ from torchperf_lint.model.values.batches import items_moved
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from torchperf_lint.model.domain.interfaces import ProjectQuestions
-    from torchperf_lint.model.project.dependencies import DependencyRecorder
+    from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _HOOK_NAMES = frozenset({"forward", "backward", "step", torchmetrics_api.UPDATE}).union(
@@ -48,6 +51,67 @@ class EntryPoints:
     ) -> None:
         self._index = index
         self._program = program
+        self._recorder = recorder
+        self._known: Memo[FunctionInfo, bool] = recorder.memo()
+        steps, self._dependencies = recorder.followed(
+            lambda: frozenset[str]() if program is None else program.steps_called_in(index)
+        )
+        self._steps = sorted(steps)
+        looked_up = program is None and "getattr" in index.calls
+        self._own = index.reads.unheard(lambda: OwnEntries(index, hot_functions, loader_names, steps, looked_up))
+
+    def may_be_hot(self, statement: ast.stmt) -> bool:
+        """False only if the statement is certainly not hot."""
+        function = self._index.places[statement].function
+        if self._function_may_be_hot(function) or self.in_loop(statement):
+            return True
+        return statement in self._index.lambdas  # which anything may call
+
+    def in_loop(self, statement: ast.stmt) -> bool:
+        """Whether a loop that may take batches is around the statement in its function."""
+        place, reads = self._index.places[statement], self._index.reads
+        if place.parent is None:
+            return False
+        self._recorder.here.add(self._dependencies)
+        reads.asks("fact", "loops", *self._steps)
+        if place.function.is_module:
+            reads.whole()
+        return reads.unheard(lambda: self._own.in_loop(statement))
+
+    def _function_may_be_hot(self, function: FunctionInfo) -> bool:
+        self._recorder.here.add(self._dependencies)
+        self._index.reads.asks("fact", "entry", self._own.name_of[function], *self._steps)
+        if function in self._own.reached:
+            return True
+        return self._program is not None and any(map(self._is_known_elsewhere, self._own.leading_to(function)))
+
+    def _is_known_elsewhere(self, function: FunctionInfo) -> bool:
+        return self._recorder.kept(self._known, function, lambda: self._known_elsewhere(function))
+
+    def _known_elsewhere(self, function: FunctionInfo) -> bool:
+        """Whether other files may call the function, or the one around it, which may return it."""
+        program = self._program
+        assert program is not None
+        if function.cls is not None:
+            self._index.reads.mentions(function.cls.name)
+        outer = function.outer
+        makes = outer is not None and outer.name == _maker_of(function)
+        return program.known_elsewhere(function) or (makes and program.known_elsewhere(outer))  # type: ignore[arg-type]
+
+
+class OwnEntries:
+    """What the text of one file shows of where execution in every step may begin in it."""
+
+    def __init__(
+        self,
+        index: Index,
+        hot_functions: tuple[str, ...],
+        loader_names: tuple[str, ...],
+        steps_elsewhere: Iterable[str],
+        looked_up: bool = False,
+    ) -> None:
+        """`steps_elsewhere` are names of functions elsewhere that make a training step; `looked_up`: methods count."""
+        self._index = index
         self._named = {name.rpartition(".")[2] for name in hot_functions}
         self._loader_names = loader_names
         self._any_loop = any(index.calls_named(maker) for maker in _LOADER_MAKERS)
@@ -56,8 +120,7 @@ class EntryPoints:
             loop for loop, owner in index.loops if self._may_take_batches(loop) or items_moved(loop, owner)
         }
         steps = {record.function.name for name in _BACKWARD for record in index.calls.get(name, ())}
-        if program is not None:
-            steps |= program.steps_called_in(index)
+        steps |= {*steps_elsewhere}
         self._loops |= {
             loop
             for name in (*_TRAINING_CALLS, *steps)
@@ -71,24 +134,35 @@ class EntryPoints:
             for loop in (step_loop(record),)
             if loop is not None and (record.call.args or isinstance(record.call.func, ast.Attribute))
         }
+        self.loops_by = repr((self._any_loop, self._any_count, sorted(steps)))
         self._in_loops: dict[int, bool] = {}
-        self._recorder = recorder
-        self._functions, self._dependencies = recorder.followed(self._reachable)
-
-    def may_be_hot(self, statement: ast.stmt) -> bool:
-        """False only if the statement is certainly not hot."""
-        self._recorder.here |= self._dependencies
-        may_be_hot = self._index.places[statement].function in self._functions or self.in_loop(statement)
-        return may_be_hot or statement in self._index.lambdas  # which anything may call
+        self.name_of = _names_of(index.functions)
+        self._callers: dict[FunctionInfo, list[FunctionInfo]] = {}
+        self.reached = self._reachable(looked_up)
 
     def in_loop(self, statement: ast.stmt) -> bool:
         """Whether a loop that may take batches is around the statement in its function."""
-        block = id(self._index.places[statement].block)
+        block = self._index.places[statement].block_id
         known = self._in_loops.get(block)
         if known is None:
             known = not self._loops.isdisjoint(enclosing(statement, self._index))
             self._in_loops[block] = known
         return known
+
+    def leading_to(self, function: FunctionInfo) -> list[FunctionInfo]:
+        """The function and those of the file that may lead to it by calls."""
+        found = {function: None}
+        pending = [function]
+        while pending:
+            for caller in self._callers.get(pending.pop(), ()):
+                if caller not in found:
+                    found[caller] = None
+                    pending.append(caller)
+        return list(found)
+
+    def entry(self, function: FunctionInfo) -> str:
+        """What there is to know of a function, as text."""
+        return repr(function in self.reached or sorted(self.name_of[each] for each in self.leading_to(function)))
 
     def _may_take_batches(self, loop: ast.stmt) -> bool:
         """Whether one pass may take one batch, for reasons other than the training calls in it."""
@@ -113,7 +187,7 @@ class EntryPoints:
                     return True
         return False
 
-    def _reachable(self) -> set[FunctionInfo]:
+    def _reachable(self, looked_up: bool) -> set[FunctionInfo]:
         """Functions with a hook's name, and all functions that a call in a possibly hot place may mean."""
         by_name: dict[str, list[FunctionInfo]] = {}
         for function in self._index.functions:
@@ -142,27 +216,25 @@ class EntryPoints:
             or _is_hook(function)
             or implicit.may_run_implicitly(function)
             or roles.may_have(function)
-            or (self._program is not None and self._known_elsewhere(function, self._program))
-            or (self._program is None and function.cls is not None and "getattr" in self._index.calls)
+            or (looked_up and function.cls is not None)
         ]
+        meant_by: dict[FunctionInfo, list[FunctionInfo]] = {}
         for function in self._index.functions:
             for record in function.calls_made:
                 meant = self._meant(record, by_name)
-                if meant and (self.in_loop(record.statement) or record.statement in self._index.lambdas):
+                if not meant:
+                    continue
+                meant_by.setdefault(function, []).extend(meant)
+                for each in meant:
+                    self._callers.setdefault(each, []).append(function)
+                if self.in_loop(record.statement) or record.statement in self._index.lambdas:
                     pending += meant
         while pending:
             function = pending.pop()
             if function not in found:
                 found.add(function)
-                for record in function.calls_made:
-                    pending += self._meant(record, by_name)
+                pending += meant_by.get(function, ())
         return found
-
-    @staticmethod
-    def _known_elsewhere(function: FunctionInfo, program: ProjectQuestions) -> bool:
-        """Whether other files may call the function, or the one around it, which may return it."""
-        makes = function.outer is not None and function.outer.name == _maker_of(function)
-        return program.known_elsewhere(function) or (makes and program.known_elsewhere(function.outer))  # type: ignore[arg-type]
 
     def _meant(self, record: CallRecord, by_name: dict[str, list[FunctionInfo]]) -> list[FunctionInfo]:
         """The functions of the file that a call may mean by its last name, and those passed to it.
@@ -177,6 +249,20 @@ class EntryPoints:
         for given in (*record.call.args, *(keyword.value for keyword in record.call.keywords)):
             found += by_name.get(last_name(given) or "", ())
         return found
+
+
+def _names_of(functions: list[FunctionInfo]) -> dict[FunctionInfo, str]:
+    """A name for each function that tells it from the others of its file, and does not tell its row."""
+    found: dict[FunctionInfo, str] = {}
+    taken: Counter[str] = Counter()
+    for function in functions:
+        outer = "" if function.outer is None else found[function.outer]
+        name = (
+            f"{outer}.{function.cls.name}.{function.name}" if function.cls is not None else f"{outer}.{function.name}"
+        )
+        taken[name] += 1
+        found[function] = f"{name} {taken[name]}"
+    return found
 
 
 def _maker_of(function: FunctionInfo) -> str | None:

@@ -16,6 +16,8 @@ from torchperf_lint.model.frequency import following, may_reach, receivers, sett
 from torchperf_lint.model.frequency.branches import Step, asks_types, calls_own_method, demands
 from torchperf_lint.model.frequency.first_pass import FirstPass
 from torchperf_lint.model.frequency.sampling_guards import bindings_in, is_sampling_guard
+from torchperf_lint.model.project.dependencies import NOTHING, node_of
+from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, last_name
 from torchperf_lint.syntax.tree import children, subtree
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.frequency.entry_points import EntryPoints
     from torchperf_lint.model.frequency.loops import Loops
     from torchperf_lint.model.frequency.path_conditions import Formula
-    from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
+    from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo, Node
     from torchperf_lint.model.syntax.index import CallSite
 
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
@@ -79,7 +81,6 @@ class ExecutionFrequency:
         self.entry_points = entry_points
         self.hot_functions = hot_functions
         self.recorder = recorder
-        self._bindings: dict[FunctionInfo, dict[str, list[ast.expr]]] = {}
         self._by_function: Memo[tuple[FunctionInfo, frozenset[Formula], ast.stmt | None], HotPath | None]
         self._by_function = recorder.memo()
         self._known: Memo[tuple[ast.stmt, bool], HotPath | None] = recorder.memo()
@@ -94,7 +95,7 @@ class ExecutionFrequency:
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
         """False only if the statement is certainly not hot, by names alone; checked before any value is computed."""
-        block = id(self.inference.index.places[statement].block)
+        block = self.inference.index.places[statement].block_id
         may_be_hot = self.recorder.kept(self._hot_blocks, block, lambda: self._may_be_hot(statement))
         lambdas = self.inference.index.lambdas
         return may_be_hot or (statement in lambdas and any(map(self.function_may_be_hot, lambdas[statement])))
@@ -133,7 +134,7 @@ class ExecutionFrequency:
         """The innermost lambda around an expression, if calls of it are known or a framework calls it."""
         if statement not in self.inference.index.lambdas:
             return None
-        around = self.inference.index.lambda_around(node, statement)
+        around = finding.lambda_around(self.inference.index, node, statement)
         if around is None or not (calling.possible_callers(self.inference, around) or self.own_hot_path(around)):
             return None
         return around
@@ -175,19 +176,19 @@ class ExecutionFrequency:
     def within(self, statement: ast.stmt, ignore_sampling: bool = False) -> HotPath | None:
         """The frequency of the statement within its own function."""
         where = _Where(statement, None, ignore_sampling)
-        passed: list[tuple[_Where, int]] = []
+        passed: list[tuple[_Where, Node]] = []
         found: HotPath | _Where | None = where
-        dependencies = 0
+        dependencies = NOTHING
         while isinstance(found, _Where):
             where = found
             if where in self._ways:
                 found, dependencies = self._ways[where]
-                self.recorder.here |= dependencies
+                self.recorder.here.add(dependencies)
             else:
                 found, own = self.recorder.followed(lambda: self._outwards(where))  # noqa: B023
                 passed.append((where, own))
         for where, own in reversed(passed):
-            dependencies |= own
+            dependencies = node_of({dependencies, own})
             self._ways[where] = found, dependencies
         return found
 
@@ -388,9 +389,9 @@ class ExecutionFrequency:
 
     def own_hot_path(self, function: FunctionInfo) -> HotPath | None:
         """Why the function is hot whoever calls it: a framework's contract, or the user's configuration."""
-        if isinstance(function.node, ast.Module):
+        if function.is_module:
             return None
-        row = function.node.lineno
+        row = function.row
         contract = self.inference.contract(function)
         if contract is not None and contract.hot:
             step = Unproven if contract.is_likely else Because
@@ -458,9 +459,8 @@ class ExecutionFrequency:
         return self._lookup(function)(name)
 
     def _lookup(self, function: FunctionInfo) -> Callable[[str], list[ast.expr]]:
-        bindings = self._bindings.get(function)
-        if bindings is None:
-            bindings = self._bindings[function] = bindings_in(function)
+        note = function.index.by_name if function.is_module else function.note
+        bindings = note(("simple bindings", function), lambda: bindings_in(function))
         return lambda name: bindings.get(name, [])
 
 

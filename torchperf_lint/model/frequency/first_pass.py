@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions
     from torchperf_lint.model.syntax.index import Index
+    from torchperf_lint.model.syntax.reads import ByName
     from torchperf_lint.model.syntax.slots import Change
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -212,7 +213,7 @@ class FirstPass:
         path, home = change.said or change.path, self._frequency.home(owner)
         if home.may_be_hot(change.statement):
             return "." in path or self._means_same(path, slot, owner)
-        is_rare = isinstance(owner.node, ast.Module) or _SELDOM.search(owner.name)
+        is_rare = owner.is_module or _SELDOM.search(owner.name)
         if is_rare or home.inference.contract(owner) is not None or not restores(change, slot):
             return False
         if not self._means_same(path, slot, owner):
@@ -226,7 +227,7 @@ class FirstPass:
             is_own = slot.root == self._function.self_name and slot.path.count(".") == 1
             is_own_there = root == owner.self_name and "." not in rest
             return not (is_own and is_own_there) or self._is_related(owner)
-        if root not in owner.index.bound_names(owner) or isinstance(owner.node, ast.Module):
+        if root not in owner.index.bound_names(owner) or owner.is_module:
             return True
         said = [
             each for each in owner.statements if isinstance(each, (ast.Global, ast.Nonlocal)) and root in each.names
@@ -245,7 +246,7 @@ class FirstPass:
 
     def _changes_anywhere(self, slot: Slot) -> Iterator[Change]:
         """The changes of the slot or its container: in this file by its name, in other files by its class."""
-        by_name = self._index.note("changes", lambda: _changes_by_name(self._index))
+        by_name = _changes_of(self._index)
         names = slot.path.split(".")
         for count in range(1 if len(names) == 1 or names[0] != self._function.self_name else 2, len(names) + 1):
             path = ".".join(names[:count])
@@ -253,13 +254,14 @@ class FirstPass:
                 here = self._index.places[change.statement].function is self._function
                 if change.path == path if here or count == 1 else "." in change.path:
                     yield change if here else change._replace(path=path, said=change.path)
-        yield from self._set_by_any_name(slot, by_name.get(ANY, ()))
+        self._index.reads.mentions("setattr")
+        yield from self._set_by_any_name(slot, self._index.reads.unheard(lambda: by_name.get(ANY, ())))
         cls = self._function.cls
         if cls is None or names[0] != self._function.self_name or len(names) == 1:
             return
         for owner in self._frequency.inference.lineage(cls):
             if owner.index is not self._index:
-                by_name = owner.index.note("changes", lambda: _changes_by_name(owner.index))  # noqa: B023
+                by_name = _changes_of(owner.index)
                 for change in by_name.get(slot.attribute, ()):
                     if "." in change.path:
                         yield change._replace(path=slot.path, said=change.path)
@@ -335,7 +337,7 @@ class FirstPass:
         if loop is None or name in self._function.parameter_names:
             return False
         fresh = set(names_in(loop.target)) if not isinstance(loop, ast.While) else set()
-        for change in self._index.note("changes", lambda: _changes_by_name(self._index)).get(name, ()):
+        for change in _changes_of(self._index).get(name, ()):
             statement = change.statement
             if self._index.places[statement].function is not self._function or not self._is_in(statement, loop):
                 continue
@@ -367,7 +369,7 @@ def _content_names(node: ast.expr | None) -> set[str]:
 def _scopes(function: FunctionInfo) -> Iterator[FunctionInfo]:
     """The function and its enclosing functions."""
     current: FunctionInfo | None = function
-    while current is not None and not isinstance(current.node, ast.Module):
+    while current is not None and not current.is_module:
         yield current
         current = current.outer
 
@@ -375,7 +377,7 @@ def _scopes(function: FunctionInfo) -> Iterator[FunctionInfo]:
 def _is_handed_on(function: FunctionInfo) -> bool:
     """Whether its file reads the function's name other than to call it: the receiver may call it at any time."""
     index = function.index
-    return function.name in index.note("handed on", lambda: _read_uncalled(index))
+    return function.name in index.by_name("handed on", lambda: dict.fromkeys(_read_uncalled(index)))
 
 
 def _read_uncalled(index: Index) -> set[str]:
@@ -389,6 +391,10 @@ def _read_uncalled(index: Index) -> set[str]:
             elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
                 read.append(node)
     return {last_name(node) or "" for node in read if node not in called}
+
+
+def _changes_of(index: Index) -> ByName[list[Change]]:
+    return index.by_name("changes", lambda: _changes_by_name(index))
 
 
 def _changes_by_name(index: Index) -> dict[str, list[Change]]:

@@ -11,6 +11,7 @@ from torchperf_lint.model.callgraph import hierarchy
 from torchperf_lint.model.domain.frequency import Loop, LoopInfo, LoopKind
 from torchperf_lint.model.domain.values import Kind, Registry
 from torchperf_lint.model.frequency import rollouts
+from torchperf_lint.model.syntax import finding
 from torchperf_lint.model.syntax.index import FunctionInfo, dotted, last_name
 from torchperf_lint.model.values.batches import as_batches, items_moved, moved_in_loops
 from torchperf_lint.model.values.tensors import element_of
@@ -38,7 +39,7 @@ class Loops:
         self.loader_names = loader_names
         self._recorder = recorder
         self._known: Memo[ast.stmt, LoopInfo] = recorder.memo()
-        self._stepping: frozenset[str] | None = None
+        self._stepping: Memo[None, frozenset[str]] = recorder.memo()
         self._training: Memo[FunctionInfo, list[tuple[CallRecord, Loop | None]]] = recorder.memo()
 
     def enclosing(self, statement: ast.stmt) -> list[Loop]:
@@ -79,8 +80,8 @@ class Loops:
                 return LoopInfo(LoopKind.BATCH, f"this loop cuts `{cut}` into batches", False)
         holds_batches = any(
             self.classify(inner, owner).kind is LoopKind.BATCH
-            for inner, owner in self.inference.index.loops
-            if owner is function and inner is not loop and loop in self.enclosing(inner)
+            for inner, owner in finding.loops_in(function)
+            if inner is not loop and loop in self.enclosing(inner)
         )
         return LoopInfo(LoopKind.EPOCH if holds_batches else LoopKind.OTHER, "", False)
 
@@ -187,13 +188,13 @@ class Loops:
 
     def _names_of_steps(self) -> frozenset[str]:
         """Names of functions that call `backward`: those in this file, and those anywhere that this file calls."""
-        if self._stepping is None:
-            calling = (
-                record.function.name for name in _BACKWARD for record in self.inference.index.calls.get(name, ())
-            )
-            program, index = self.inference.program, self.inference.index
-            self._stepping = frozenset(calling) | (frozenset() if program is None else program.steps_called_in(index))
-        return self._stepping
+        return self._recorder.kept(self._stepping, None, self._find_names_of_steps)
+
+    def _find_names_of_steps(self) -> frozenset[str]:
+        program, index = self.inference.program, self.inference.index
+        elsewhere = frozenset[str]() if program is None else program.steps_called_in(index)
+        calling = (record.function.name for name in _BACKWARD for record in index.calls.get(name, ()))
+        return elsewhere.union(calling)
 
     def _home(self, function: FunctionInfo) -> LoopQuestions:
         program = self.inference.program
@@ -241,7 +242,7 @@ class Loops:
         steps = [record for record in function.calls_made if self._takes_step(record, function)]
         if not steps or any(step_loop(record) is not None for record in steps):
             return False
-        loops = [loop for loop, owner in self.inference.index.loops if owner is function and isinstance(loop, ast.For)]
+        loops = [loop for loop, _ in finding.loops_in(function) if isinstance(loop, ast.For)]
         return not any(self.loader_in(loop.iter, function) for loop in loops)
 
     def _cuts_batches(self, loop: ast.For | ast.AsyncFor, function: FunctionInfo) -> str | None:
@@ -345,7 +346,7 @@ def _nexts(function: FunctionInfo) -> Iterator[tuple[CallRecord, ast.expr]]:
     for record in function.index.calls.get("next", ()):
         func, given = record.call.func, record.call.args
         if record.function is function and (given or isinstance(func, ast.Attribute)):
-            yield record, given[0] if given else func.value  # type: ignore[attr-defined]
+            yield record, given[0] if given else func.value
 
 
 def _counts(loop: ast.For | ast.AsyncFor) -> bool:

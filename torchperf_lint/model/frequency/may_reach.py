@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.model import bounds
 from torchperf_lint.model.callgraph import calling, implicit
+from torchperf_lint.model.project.dependencies import Node
+from torchperf_lint.model.syntax import finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import FrequencyQuestions
     from torchperf_lint.model.syntax.index import CallSite, FunctionInfo
 
-Reachability = dict[tuple[int, str], tuple[bool, int]]
+Reachability = dict[tuple[int, str], tuple[bool, Node]]
 """The functions of a file, by line and name: whether each may be hot, and the dependencies of that result."""
 
 
@@ -26,7 +28,7 @@ def may_be_hot(frequency: FrequencyQuestions, function: FunctionInfo) -> bool:
     recorder = frequency.recorder
     known = frequency.home(function).reachability.get(function.place)
     if known is not None:
-        recorder.here |= known[1]
+        recorder.here.add(known[1])
         return known[0]
     (hot, functions), dependencies = recorder.followed(lambda: _search(frequency, function))
     for each in functions:
@@ -43,7 +45,7 @@ def _search(frequency: FrequencyQuestions, function: FunctionInfo) -> tuple[bool
         home = frequency.home(current)
         known = home.reachability.get(current.place)
         if known is not None:
-            frequency.recorder.here |= known[1]
+            frequency.recorder.here.add(known[1])
             if not known[0]:
                 continue
         if known is not None or home.own_hot_path(current) is not None:
@@ -67,7 +69,7 @@ def _made_by(record: CallSite) -> Iterator[FunctionInfo]:
     """The function that makes the call, and the lambda around it."""
     yield record.function
     if record.statement in record.function.index.lambdas:
-        around = record.function.index.lambda_around(record.node, record.statement)
+        around = finding.lambda_around(record.function.index, record.node, record.statement)
         if around is not None:
             yield around
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def stepped_in(loop: Loop, function: FunctionInfo) -> CallRecord | None:
     """The call that steps an environment in every pass of the loop; None if there is none."""
-    for record in function.index.calls.get(environments.STEPS_IT, ()):
-        if record.function is function and steps_environment(record) and record.place.loops()[:1] == [loop]:
+    for record in function.calls_made:
+        if steps_environment(record) and record.place.loops()[:1] == [loop]:
             return record
     return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -47,6 +46,7 @@ class Loading:
         self._inference = inference
         self._code = code
         self._recorder = recorder
+        self._needing: Memo[None, bool] = recorder.memo()
         self._found: Memo[None, dict[ast.Call, Route]] = recorder.memo()
 
     @property
@@ -231,9 +231,12 @@ class Loading:
                 return device
         return None
 
-    @functools.cached_property
+    @property
     def _needs_cuda(self) -> bool:
         """Whether the file never tests if there is an accelerator."""
+        return self._recorder.kept(self._needing, None, self._never_tests)
+
+    def _never_tests(self) -> bool:
         if self._code.names("is_available"):
             return False
         statements = self._inference.index.places
@@ -366,7 +369,8 @@ class Loading:
         for index in (self._inference.index, *(analyzed.index for analyzed in around)):
             for record in index.calls.get(name, ()):
                 if record.call is made:
-                    return record.function
+                    caller: FunctionInfo = record.function
+                    return caller
         return None
 
 
@@ -413,4 +417,4 @@ def all_sources(values: Iterable[Value]) -> tuple[ast.Call, ...]:
 
 
 def _row(function: FunctionInfo) -> int:
-    return function.body[0].lineno if isinstance(function.node, ast.Module) else function.node.lineno
+    return function.body[0].lineno if function.is_module else function.row

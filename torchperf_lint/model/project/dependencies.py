@@ -1,68 +1,106 @@
-"""The dependencies of a result on the project: files that were opened, and queries about all files' symbols.
+"""The dependencies of a result on the project, as a graph: queries about files' texts and about all files' symbols.
 
-Every memoized result stores its dependencies; a cache hit adds them to those of the current query. Dependencies are
-recorded per file: a dependency on a file includes all queries that were ever made for that file. That is more than a
-result needs, and never less.
+Every memoized result stores a node. Its children are the queries that were made for it and the nodes of the results
+that it used, so a cache hit adds one child to the node of the current query. A report's dependencies are all queries
+that its node leads to.
+
+The queries about a file's text are methods of `Parts`: which top-level statements mention a name, which bind one, or,
+where nothing finer is known, the whole text. What depends on such a query depends on nothing else of that file.
 """
 
 from __future__ import annotations
 
+import secrets
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from torchperf_lint.model.syntax.reads import Reads
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from torchperf_lint.model.project.parts import Parts
 
 _Q = TypeVar("_Q")
 _R = TypeVar("_R")
 
 Question = tuple[str, ...]
-"""A method of SymbolIndex by name, and its arguments."""
+"""A method of SymbolIndex, or of Parts after a file's key, by name, and its arguments."""
 
-_QUERIED, _CONTENT = 1, 2  # bits of a file: its queries count; its content counts
-_OPENED = _QUERIED | _CONTENT
+OF_FILE = "file "
+"""Begins the name of a method of Parts in a Question; the first argument is then the file's key."""
 
 
 class Dependencies(NamedTuple):
-    """The dependencies of one file's report, besides the file itself: plain data that crosses processes.
+    """The dependencies of one file's report: plain data that crosses processes.
 
-    `opened` are files whose content counts, `asked` are files of which only the queries made for them count;
-    `questions` are the queries not reported before, each with the file for which it was made.
+    `asked` are the numbers of queries in the recorder with this `mark`; `new` are the queries that it has not reported
+    before, with their numbers, and the answers of those about files.
     """
 
-    opened: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
-    questions: tuple[tuple[str, Question], ...] = ()
+    mark: str
+    asked: tuple[int, ...]
+    new: tuple[tuple[int, Question, str | None], ...] = ()
+
+
+class Node:
+    """What a result depends on; a node without children is a query, or nothing."""
+
+    __slots__ = ("bad", "children", "round")
+
+    def __init__(self, children: tuple[Node, ...] = ()) -> None:
+        self.children = children
+        self.round = 0  # when it was visited last
+        self.bad = False  # as of that visit
+
+
+class _Query(Node):
+    __slots__ = ("answer", "file", "is_reported", "number", "question")
+
+    def __init__(self, question: Question, number: int) -> None:
+        super().__init__()
+        self.question = question
+        self.file = question[1] if question[0].startswith(OF_FILE) else None  # whose text is asked for
+        self.number = number
+        self.answer: str | None = None  # of a query about a file's text, once it was needed
+        self.is_reported = False
+
+
+NOTHING = Node()
 
 
 class Forgetful(Protocol):
     """A memo table that can drop results by their dependencies."""
 
-    def forget(self, contents: int) -> None:
-        """Drop all results whose dependencies have one of these bits."""
+    def forget(self, is_dropped: Callable[[Node], bool]) -> None:
+        """Drop the results with such dependencies."""
 
 
-class Memo(dict[_Q, tuple[_R, int]]):
+class Memo(dict[_Q, tuple[_R, Node]]):
     """Results of queries, each with its dependencies."""
 
     __slots__ = ("__weakref__",)
     __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a recorder keeps a set of its tables
 
-    def forget(self, contents: int) -> None:
-        """Drop all results whose dependencies have one of these bits."""
-        for question in [question for question, (_, bits) in self.items() if bits & contents]:
+    def forget(self, is_dropped: Callable[[Node], bool]) -> None:
+        """Drop the results with such dependencies."""
+        for question in [question for question, (_, node) in self.items() if is_dropped(node)]:
             del self[question]
 
 
 class DependencyRecorder:
     """Records the dependencies of the result that is being computed, and knows all memo tables."""
 
-    def __init__(self) -> None:
-        self.here = 0  # a bit set, two bits for each file
+    def __init__(self, parts_of: Callable[[str], Parts | None] = lambda key: None) -> None:
+        """`parts_of` gives the parts of a file's text."""
+        self.here: set[Node] = set()
         self.certain = True  # False after an observation that cannot be repeated later: a file changed since the scan
-        self._numbers: dict[str, int] = {}
-        self._questions: set[tuple[str, Question]] = set()
-        self._unreported: list[tuple[str, Question]] = []
+        self.keeps = False  # whether dependencies will be asked for: answers about trees are noted before these go
+        self._parts_of = parts_of
+        self._mark = ""
+        self._queries: dict[Question, _Query] = {}
+        self._unanswered: list[_Query] = []
+        self._round = 0
         self._tables: weakref.WeakSet[Forgetful] = weakref.WeakSet()
 
     def memo(self) -> Memo[Any, Any]:
@@ -76,62 +114,179 @@ class DependencyRecorder:
         self._tables.add(table)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Drop all results that depend on the content of these files, from all tables."""
-        contents = 0
-        for key in keys:
-            if key in self._numbers:
-                contents |= _CONTENT << 2 * self._numbers[key]
+        """Drop all results that depend on these files' texts, from all tables."""
+        self._round += 1
+        files = set(keys)
+        for query in self._queries.values():
+            query.round = self._round
+            query.bad = query.file in files
         for table in list(self._tables):
-            table.forget(contents)
+            table.forget(self._is_bad)
 
-    def opened(self, key: str) -> None:
-        """Record that the content of a file counts."""
-        number = self._numbers.setdefault(key, len(self._numbers))
-        self.here |= _OPENED << 2 * number
+    def _is_bad(self, node: Node) -> bool:
+        """Whether the node leads to a bad query; the nodes that are visited remember it for this round."""
+        now, pending = self._round, [node]
+        while pending:
+            last = pending[-1]
+            if last.round == now:
+                pending.pop()
+                continue
+            waiting = [each for each in last.children if each.round != now]
+            if waiting:
+                pending += waiting
+                continue
+            last.round, last.bad = now, any(each.bad for each in last.children)
+            pending.pop()
+        return node.bad
 
-    def asked(self, key: str, question: Question) -> None:
-        """Record a query that was made for a file."""
-        number = self._numbers.setdefault(key, len(self._numbers))
-        self.here |= _QUERIED << 2 * number
-        if (key, question) not in self._questions:
-            self._questions.add((key, question))
-            self._unreported.append((key, question))
+    def asked(self, question: Question) -> None:
+        """Record a query."""
+        query = self._queries.get(question)
+        if query is None:
+            query = self._queries[question] = _Query(question, len(self._queries))
+            self._unanswered.append(query)
+        self.here.add(query)
+
+    def reads(self, key: str) -> FileReads:
+        """Takes down what is read of the file."""
+        return FileReads(self, key)
 
     def kept(self, known: Memo[_Q, _R], question: _Q, answer: Callable[[], _R]) -> _R:
         """The memoized result of a query; its dependencies are stored with it."""
         found = known.get(question)
         if found is None:
-            value, recorder = self.followed(answer)
-            known[question] = value, recorder
-            return value
-        self.here |= found[1]
+            found = known[question] = self.followed(answer)
+        else:
+            self.here.add(found[1])
         return found[0]
 
-    def followed(self, answer: Callable[[], _R]) -> tuple[_R, int]:
+    def followed(self, answer: Callable[[], _R]) -> tuple[_R, Node]:
         """A result and its own dependencies, which are added to those of the surrounding query."""
-        before, self.here = self.here, 0
+        before, self.here = self.here, set()
         try:
             value = answer()
-            return value, self.here
+            node = node_of(self.here)
+        except BaseException:
+            before |= self.here
+            raise
         finally:
-            self.here |= before
+            self.here = before
+        before.add(node)
+        return value, node
 
-    def begin(self) -> None:
-        """Begin the report of a file."""
-        self.here = 0
+    def begin(self, *, keeps: bool = True) -> None:
+        """Begin the report of a file; `keeps`: its dependencies will be asked for."""
+        self.here = set()
+        self.keeps = keeps
 
-    def dependencies(self) -> Dependencies | None:
-        """All dependencies since `begin`; None if they cannot be checked later."""
+    def settle(self) -> None:
+        """Note the answers of all queries about files so far, before their trees go."""
+        before, self.here = self.here, set()
+        for query in self._unanswered:
+            self._answer(query)
+        self._unanswered = []
+        self.here = before
+
+    def _answer(self, query: _Query) -> None:
+        if query.answer is None and query.file is not None:
+            kind, key, *texts = query.question
+            parts = self._parts_of(key)
+            query.answer = "" if parts is None else parts.answer(kind.removeprefix(OF_FILE), *texts)
+
+    def dependencies(self, own: str = "") -> Dependencies | None:
+        """All dependencies since `begin`, but for those on the file `own`; None if they cannot be checked later."""
         if not self.certain:
             return None
-        keys = list(self._numbers)
-        opened: list[str] = []
-        asked: list[str] = []
-        bits, number = self.here, 0
-        while bits:
-            if bits & 3:
-                (opened if bits & 3 == _OPENED else asked).append(keys[number])
-            bits >>= 2
-            number += 1
-        questions, self._unreported = tuple(self._unreported), []
-        return Dependencies(tuple(opened), tuple(asked), questions)
+        self._round += 1
+        now, asked, pending = self._round, list[_Query](), list(self.here)
+        while pending:
+            node = pending.pop()
+            if node.round != now:
+                node.round = now
+                pending += node.children
+                if isinstance(node, _Query) and node.file != own:
+                    asked.append(node)
+        new = [query for query in asked if not query.is_reported]
+        before, self.here = self.here, set()
+        for query in new:
+            self._answer(query)
+            query.is_reported = True
+        self.here = before
+        self._mark = self._mark or secrets.token_hex(8)
+        told = tuple((each.number, each.question, each.answer) for each in new)
+        return Dependencies(self._mark, tuple(sorted(each.number for each in asked)), told)
+
+
+class FileReads(Reads):
+    """Takes down what is read of one file of a project."""
+
+    def __init__(self, recorder: DependencyRecorder, key: str) -> None:
+        self._recorder = recorder
+        self._key = key
+        self._mentioned: dict[str, Node] = {}
+        self._bound: dict[str, Node] = {}
+        self._run: dict[str, Node] = {}
+        self._all: Node | None = None
+
+    def mentions(self, name: str) -> None:
+        """Implements Reads."""
+        known = self._mentioned.get(name)
+        if known is None:
+            known = self._mentioned[name] = self._query("mentions", name)
+        self._recorder.here.add(known)
+
+    def binds(self, name: str) -> None:
+        """Implements Reads."""
+        known = self._bound.get(name)
+        if known is None:
+            known = self._bound[name] = self._query("binds", name)
+        self._recorder.here.add(known)
+
+    def runs(self, name: str) -> None:
+        """Implements Reads."""
+        known = self._run.get(name)
+        if known is None:
+            known = self._run[name] = self._query("runs", name)
+        self._recorder.here.add(known)
+
+    def whole(self) -> None:
+        """Implements Reads."""
+        if self._all is None:
+            self._all = self._query("whole")
+        self._recorder.here.add(self._all)
+
+    def asks(self, question: str, *texts: str) -> None:
+        """Implements Reads."""
+        self._recorder.asked((OF_FILE + question, self._key, *texts))
+
+    def followed(self, answer: Callable[[], _R]) -> tuple[_R, object]:
+        """Implements Reads."""
+        return self._recorder.followed(answer)
+
+    def again(self, read: object) -> None:
+        """Implements Reads."""
+        self._recorder.here.add(read)  # type: ignore[arg-type]
+
+    def unheard(self, answer: Callable[[], _R]) -> _R:
+        """Implements Reads."""
+        before, self._recorder.here = self._recorder.here, set()
+        try:
+            return answer()
+        finally:
+            self._recorder.here = before
+
+    def _query(self, question: str, *texts: str) -> Node:
+        before, self._recorder.here = self._recorder.here, set()
+        try:
+            self.asks(question, *texts)
+            return node_of(self._recorder.here)
+        finally:
+            self._recorder.here = before
+
+
+def node_of(children: Iterable[Node]) -> Node:
+    """A node with these children."""
+    found = tuple(children)
+    if len(found) == 1:
+        return found[0]
+    return Node(found) if found else NOTHING

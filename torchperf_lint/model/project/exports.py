@@ -6,6 +6,7 @@ import ast
 from typing import NamedTuple
 
 from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo, Index
+from torchperf_lint.model.syntax.reads import AtTop
 from torchperf_lint.syntax.tree import children
 
 
@@ -41,15 +42,15 @@ Meaning = FunctionInfo | ClassInfo | Variable | ModuleName | LibraryName
 class Exports(NamedTuple):
     """The names with a single known meaning; `variables` are the other bound names, whatever their values."""
 
-    meanings: dict[str, FunctionInfo | ClassInfo | Imported]
-    variables: frozenset[str]
+    meanings: AtTop[FunctionInfo | ClassInfo | Imported]
+    variables: AtTop[None]
 
 
 def exports_of(index: Index) -> Exports:
     """The exports of a file; where a name is bound in several ways, a definition takes precedence over an import."""
     meanings: dict[str, FunctionInfo | ClassInfo | Imported] = {}
     variables: set[str] = set()
-    pending: list[ast.AST] = list(reversed(index.module.body))
+    pending: list[ast.AST] = list(reversed(index.tree.body))
     while pending:
         node = pending.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -69,7 +70,9 @@ def exports_of(index: Index) -> Exports:
                 variables.add(node.id)
         elif not isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             pending += reversed(children(node))
-    return Exports(meanings, frozenset(variables - set(meanings)))
+    return Exports(
+        index.listed(AtTop(meanings)), index.listed(AtTop(dict.fromkeys(sorted(variables - meanings.keys()))))
+    )
 
 
 def _import(meanings: dict[str, FunctionInfo | ClassInfo | Imported], name: str, ref: str) -> None:

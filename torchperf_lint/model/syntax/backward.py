@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model.syntax.index import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from torchperf_lint.model.syntax.index import FunctionInfo
 
@@ -19,7 +19,7 @@ _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
     """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
-    return function.index.note(("backward", function), lambda: frozenset(_paths(_sent(function))))
+    return _known(function, "backward", lambda: frozenset(_paths(_sent(function))))
 
 
 def terms_sent_backward(function: FunctionInfo) -> frozenset[str]:
@@ -27,7 +27,15 @@ def terms_sent_backward(function: FunctionInfo) -> frozenset[str]:
 
     They are found through assignments, too, by name alone and whatever the order of the statements.
     """
-    return function.index.note(("backward terms", function), lambda: frozenset(_joined(function)))
+    return _known(function, "backward terms", lambda: frozenset(_joined(function)))
+
+
+def _known(function: FunctionInfo, question: str, find: Callable[[], frozenset[str]]) -> frozenset[str]:
+    index = function.index
+    if not function.is_module:
+        return index.note((question, function), find)
+    index.reads.asks("fact", "backward")
+    return index.note((question, function), lambda: index.reads.unheard(find))
 
 
 def _sent(function: FunctionInfo) -> Iterator[ast.expr]:

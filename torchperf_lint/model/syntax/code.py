@@ -9,19 +9,35 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_lint.model.syntax.index import last_name
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from torchperf_lint.model.syntax.index import CallRecord, FunctionInfo, Index
 
 _BLANK = re.compile(r"\s")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
+TOLD = frozenset("names speaks_of states assigns takes_items calls calls_plainly calls_ending_in".split())
+"""The questions of Code that are texts, as are their arguments."""
+_Q = TypeVar("_Q", bound="Callable[..., bool]")
+
+
+def _told(question: _Q) -> _Q:
+    """The question, of which only the answer counts as read."""
+    name = question.__name__
+
+    @functools.wraps(question)
+    def asked(self: Code, *texts: str) -> bool:
+        reads = self.index.reads
+        reads.asks("code", name, *texts)
+        return reads.unheard(lambda: question(self, *texts))
+
+    return asked  # type: ignore[return-value]
 
 
 class Vocabulary:
@@ -125,6 +141,7 @@ class Code:
         """All nodes of the file's tree."""
         return self.index.module.nodes
 
+    @_told
     def names(self, *names: str) -> bool:
         """Whether the code has one of these: a name, an imported path `cuda.graph`, an attribute `.name` of any object.
 
@@ -132,31 +149,38 @@ class Code:
         """
         return self._may_have(name.rpartition(".")[2] for name in names) and self._vocabulary.has(*names)
 
+    @_told
     def speaks_of(self, *stems: str) -> bool:
         """Whether a name in the code, or a string without blanks (an option, a key, a mode), contains a stem."""
         return self._may_have(stems) and self._vocabulary.speaks_of(*stems)
 
+    @_told
     def states(self, *strings: str) -> bool:
         """Whether one of these is a whole string of the code, other than a docstring."""
         return self._may_have(strings) and not self._vocabulary.strings.isdisjoint(strings)
 
+    @_told
     def assigns(self, *names: str) -> bool:
         """Whether the code assigns to a name or an attribute of this name."""
         return self._may_have(names) and not self._vocabulary.stored.isdisjoint(names)
 
+    @_told
     def takes_items(self, *names: str) -> bool:
         """Whether the code subscripts something of this last name, to read or to write: `x.name[0]`."""
         return self._may_have(names) and not self._vocabulary.subscripted.isdisjoint(names)
 
+    @_told
     def calls(self, *names: str) -> bool:
         """Whether it calls something by one of these names or an alias of it; `.name` stands for methods only."""
         return any(_calls(self.index, name) for name in names)
 
+    @_told
     def calls_plainly(self, *names: str) -> bool:
         """Whether it calls one of these functions by its bare name, as builtins are called."""
         found = (record for name in names for record in self.index.calls_named(name))
         return any(isinstance(record.call.func, ast.Name) for record in found)
 
+    @_told
     def calls_ending_in(self, *endings: str) -> bool:
         """Whether it calls something whose name ends with one of these: `Seq2SeqTrainer` ends with `Trainer`."""
         return any(name.endswith(endings) for name in self.index.calls)
@@ -168,7 +192,8 @@ class Code:
 
     def passes(self, keyword: str, *constants: object) -> bool:
         """Whether any call passes one of the constants by this keyword."""
-        records = (record for records in self.index.calls.values() for record in records)
+        self.index.reads.mentions(keyword)
+        records = self.index.reads.unheard(lambda: [each for found in self.index.calls.values() for each in found])
         given = (each for record in records for each in record.call.keywords if each.arg == keyword)
         return self._may_have((keyword,)) and any(_is_one_of(each.value, constants) for each in given)
 

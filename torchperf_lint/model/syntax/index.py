@@ -1,4 +1,8 @@
-"""The index of a file: functions, classes, aliases, calls by name, statements' places."""
+"""The index of a file: functions, classes, aliases, calls by name, statements' places.
+
+Its tables tell `reads` what is looked up in them. Who has a node of the file, or one of its functions or classes, has
+come to it by such a lookup, which has read the whole top-level statement around it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import ast
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from torchperf_lint.model.syntax import names
 from torchperf_lint.model.syntax.names import bindings, dotted, given_to, last_name, names_in
+from torchperf_lint.model.syntax.reads import BoundAtTop, ByName, ByNode, Named, Tables
 from torchperf_lint.syntax.tree import TakenApart, children, subtree
 
 if TYPE_CHECKING:
@@ -39,13 +45,25 @@ class Place(NamedTuple):
     function: FunctionInfo
     parent: ast.stmt | None
     field: str  # of the parent: body, orelse, finalbody, handlers (for a handler's body)
-    block: Block
+    in_block: Block
     position: int
+
+    @property
+    def block(self) -> Block:
+        """The block; at the top of a module, this reads the whole file."""
+        if self.parent is None and self.function.outer is None:
+            self.function.index.reads.whole()
+        return self.in_block
+
+    @property
+    def block_id(self) -> int:
+        """What tells the block from others of the file, as long as its tree is there."""
+        return id(self.in_block)
 
     @property
     def statement(self) -> ast.stmt:
         """The statement itself."""
-        return self.block[self.position]
+        return self.in_block[self.position]
 
     @property
     def before(self) -> Block:
@@ -172,15 +190,36 @@ class FunctionInfo:
         del self.node, self.body
 
     @property
+    def is_module(self) -> bool:
+        """Whether this is the module itself."""
+        return False
+
+    @property
+    def block(self) -> Block:
+        """The body for who reads only some statements of it, and has said which."""
+        return self.body
+
+    def parent_of(self, node: ast.AST) -> ast.AST | None:
+        """The parent of a node."""
+        return self.parents.get(node)
+
+    @property
     def place(self) -> tuple[int, str]:
         """Its row and name, unique in its file: plain data that outlasts the tree."""
-        if isinstance(self.node, ast.Module):
-            return 0, self.name
+        assert not isinstance(self.node, ast.Module)
         return self.node.lineno, f"{self.name} {self.node.col_offset}" if self.is_lambda else self.name
+
+    @property
+    def row(self) -> int:
+        """The row where it begins; not of a module."""
+        assert not isinstance(self.node, ast.Module)
+        return self.node.lineno
 
     @property
     def shown_name(self) -> str:
         """Its name, as a message says it."""
+        if self.is_lambda:
+            self.index.reads.asks("row", str(self.node.lineno))  # type: ignore[union-attr]
         return f"the lambda in row {self.node.lineno}" if self.is_lambda else f"`{self.name}`"  # type: ignore[union-attr]
 
     @property
@@ -223,7 +262,7 @@ class FunctionInfo:
     @property
     def decorators(self) -> list[ast.expr]:
         """The decorator expressions."""
-        return [] if isinstance(self.node, (ast.Module, ast.Lambda)) else self.node.decorator_list
+        return self.node.decorator_list if isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
 
     @property
     def arguments(self) -> ast.arguments | None:
@@ -234,39 +273,15 @@ class FunctionInfo:
     def parameter_names(self) -> list[str]:
         """All parameters in order: positional, `*args`, keyword-only, `**kwargs`."""
         if self._parameter_names is None:
-            self._parameter_names = self._named_parameters()
+            self._parameter_names = names.parameters_of(self.arguments)
         return self._parameter_names
-
-    def _named_parameters(self) -> list[str]:
-        arguments = self.arguments
-        if arguments is None:
-            return []
-        named = [*arguments.posonlyargs, *arguments.args]
-        if arguments.vararg:
-            named.append(arguments.vararg)
-        named += arguments.kwonlyargs
-        if arguments.kwarg:
-            named.append(arguments.kwarg)
-        return [argument.arg for argument in named]
 
     @property
     def defaults(self) -> dict[str, ast.expr]:
         """Parameter -> its default, for those that have one."""
         if self._defaults is None:
-            self._defaults = self._named_defaults()
+            self._defaults = names.defaults_of(self.arguments)
         return self._defaults
-
-    def _named_defaults(self) -> dict[str, ast.expr]:
-        arguments = self.arguments
-        if arguments is None:
-            return {}
-        positional = [*arguments.posonlyargs, *arguments.args]
-        last = positional[len(positional) - len(arguments.defaults) :]
-        found = dict(zip((each.arg for each in last), arguments.defaults, strict=True))
-        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-            if default is not None:
-                found[argument.arg] = default
-        return found
 
     @property
     def is_static(self) -> bool:
@@ -278,11 +293,7 @@ class FunctionInfo:
     @property
     def is_abstract(self) -> bool:
         """Whether the body only requires subclasses to override it: `pass`, `...`, `raise NotImplementedError`."""
-        for statement in self.body:
-            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
-                return False
-        return True
+        return names.does_nothing(self.body)
 
     @property
     def self_name(self) -> str | None:
@@ -295,6 +306,67 @@ class FunctionInfo:
 
 
 _NAMELESS = {ast.Module: "<module>", ast.Lambda: "<lambda>"}
+
+
+class ModuleInfo(FunctionInfo):
+    """The module itself: its tree and what is made of it are the whole file, and who takes them has read it."""
+
+    __slots__ = ()
+
+    def _reading(name: str) -> Any:  # type: ignore[misc]  # noqa: N805
+        slot: Any = vars(FunctionInfo)[name]
+
+        def get(self: FunctionInfo) -> Any:
+            self.index.reads.whole()
+            return slot.__get__(self, ModuleInfo)
+
+        return property(get, slot.__set__ if hasattr(slot, "__set__") else None, getattr(slot, "__delete__", None))
+
+    node = _reading("node")
+    body = _reading("body")
+    calls_made = _reading("calls_made")
+    statements = _reading("statements")
+
+    @property
+    def is_module(self) -> bool:
+        """Whether this is the module itself."""
+        return True
+
+    @property
+    def block(self) -> Block:
+        """The body for who reads only some statements of it, and has said which."""
+        return self.index.tree.body
+
+    def parent_of(self, node: ast.AST) -> ast.AST | None:
+        """The parent of a node."""
+        return self.index.reads.unheard(lambda: self.parents).get(node)
+
+    @property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the file, in the order of `ast.walk`."""
+        self.index.reads.whole()
+        return super().nodes
+
+    @property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """Node -> its parent, for all nodes of the file."""
+        self.index.reads.whole()
+        return super().parents
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Its row and name."""
+        return 0, self.name
+
+    @property
+    def decorators(self) -> list[ast.expr]:
+        """None."""
+        return []
+
+    @property
+    def arguments(self) -> None:
+        """None."""
+        return
 
 
 class AttributeStore(NamedTuple):
@@ -328,40 +400,74 @@ class ClassInfo:
         return self.index.path
 
 
-class Index:
+class Index(Tables):
     """The results of one pass over the tree. Rules never see it, only the model's packages do."""
 
     def __init__(self, tree: ast.Module, path: str = "") -> None:
         """`path` is the file's path as the user sees it."""
         self.path = path
-        self.module = FunctionInfo(tree, None, None, self)
-        self.functions, self.classes = [self.module], list[ClassInfo]()
-        self.calls: dict[str, list[CallRecord]] = {}
-        self.handed: dict[str, list[CallRecord]] = {}  # name -> the calls with something of that name as an argument
-        self.held: set[str] = set()  # names in displays and comprehensions, in `a or b` and in `return a`
-        self.defaults: dict[str, list[tuple[FunctionInfo, str]]] = {}  # name -> the parameters whose default it is
-        self.places: dict[ast.stmt, Place] = {}
-        self.info_of: dict[ast.AST, FunctionInfo | ClassInfo] = {}
-        self.loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
-        self.augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
-        self.texts: dict[ast.stmt, None] = {}  # the statements that format an f-string, or a text by `%`
-        self.lambdas: dict[ast.stmt, list[FunctionInfo]] = {}  # a statement -> the lambdas in it, outer ones first
-        self.lambdas_given: dict[ast.expr, CallRecord] = {}  # a lambda -> the call whose argument it is
-        self.aliases: dict[str, set[str]] = {}
+        super().__init__()
+        self.tree = tree  # for tables of the whole file, whose lookups are noted
+        self.module = ModuleInfo(tree, None, None, self)
+        self.all_functions, self.all_classes = list[FunctionInfo]([self.module]), list[ClassInfo]()
+        self.calls: ByName[list[CallRecord]] = ByName()
+        self.handed: ByName[list[CallRecord]] = ByName()  # name -> the calls with something of that name as an argument
+        self.held = Named()  # names in displays and comprehensions, in `a or b` and in `return a`
+        self.defaults: ByName[list[tuple[FunctionInfo, str]]] = ByName()  # name -> the parameters whose default it is
+        self.places: ByNode[ast.stmt, Place] = ByNode()
+        self.info_of: ByNode[ast.AST, FunctionInfo | ClassInfo] = ByNode()
+        self.all_loops: list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]] = []
+        self.all_augmented: list[tuple[ast.AugAssign, FunctionInfo]] = []
+        self.texts: ByNode[ast.stmt, None] = ByNode()  # the statements that format an f-string, or a text by `%`
+        self.lambdas: ByNode[ast.stmt, list[FunctionInfo]] = ByNode()  # a statement -> its lambdas, outer ones first
+        self.lambdas_given: ByNode[ast.expr, CallRecord] = ByNode()  # a lambda -> the call whose argument it is
+        self.aliases: ByName[set[str]] = ByName()
+        self.rebound_elsewhere = Named()  # names that some function declares global or nonlocal
         self._bound: dict[FunctionInfo, list[str]] = {}
-        self._noted: dict[object, Any] = {}
-        self._objects: dict[str, list[CallRecord]] | None = None
-        self.rebound_elsewhere: set[str] = set()  # names that some function declares global or nonlocal
+        self._tables += [
+            *(self.calls, self.handed, self.defaults, self.aliases, self.held, self.rebound_elsewhere),
+            *(self.places, self.info_of, self.texts, self.lambdas, self.lambdas_given),
+        ]
+        self.tell(self.reads)
+
+    @property
+    def functions(self) -> list[FunctionInfo]:
+        """All functions, the module first."""
+        self.reads.whole()
+        return self.all_functions
+
+    @property
+    def classes(self) -> list[ClassInfo]:
+        """All classes."""
+        self.reads.whole()
+        return self.all_classes
+
+    def classes_with(self, name: str) -> list[ClassInfo]:
+        """All classes, to look for methods or attributes of this name."""
+        self.reads.mentions(name)
+        return self.all_classes
+
+    @property
+    def loops(self) -> list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]]:
+        """All loops, each with its function."""
+        self.reads.whole()
+        return self.all_loops
+
+    @property
+    def augmented(self) -> list[tuple[ast.AugAssign, FunctionInfo]]:
+        """All augmented assignments, each with its function."""
+        self.reads.whole()
+        return self.all_augmented
 
     def take_apart(self) -> None:
         """Drop the tree at once; no query is allowed afterwards. The garbage collector alone would take far longer."""
-        for function in (*self.functions, *(each for found in self.lambdas.values() for each in found)):
+        for function in (*self.all_functions, *(each for found in self.lambdas.values() for each in found)):
             function.take_apart()
-        for cls in self.classes:
+        for cls in self.all_classes:
             cls.methods.clear()
             cls.attributes.clear()
             del cls.node
-        for noted in self._noted.values():
+        for noted, _ in self._noted.values():
             if isinstance(noted, TakenApart):
                 noted.take_apart()
         vars(self).clear()
@@ -373,60 +479,19 @@ class Index:
             found += self.calls.get(alias, ())
         return found
 
-    def lambda_around(self, node: ast.expr, statement: ast.stmt) -> FunctionInfo | None:
-        """The innermost lambda of the statement whose body contains the expression."""
-        lambdas = self.lambdas.get(statement)
-        if lambdas is None:
-            return None
-        around = [each for each in lambdas if isinstance(each.node, ast.Lambda) and _is_inside(node, each.node.body)]
-        return around[-1] if around else None
-
-    def calls_of_objects(self, cls: str) -> list[CallRecord]:
-        """Calls of an object of the class, from its creation: `f = Cls(...)`, `self.f = Cls(...)`, then `f(x)`."""
-        if self._objects is None:
-            self._objects = {}
-            for record in self.calls.get("", ()):
-                made = record.call.func
-                if isinstance(made, ast.Call):
-                    self._objects.setdefault(last_name(made.func) or "", []).append(record)
-            for statement in self.places:
-                if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
-                    made_by = last_name(statement.value.func)
-                    names = [name for name in map(last_name, statement.targets) if name is not None]
-                    if made_by is not None:
-                        self._objects.setdefault(made_by, []).extend(r for n in names for r in self.calls.get(n, ()))
-        return self._objects.get(cls, [])
-
     def also_called(self, name: str) -> set[str]:
         """The other names that the file gives to what has this name."""
-        return self.aliases.get(name, set())
-
-    def means_module_function(self, name: str, caller: FunctionInfo, function: FunctionInfo) -> bool:
-        """Whether `name`, read in `caller`, can only mean this function of the module."""
-        if function.outer is not self.module or self.bound_names(self.module).count(name) != 1:
-            return False
-        outer: FunctionInfo | None = caller
-        while outer is not None and outer is not self.module:
-            if name in self.bound_names(outer):
-                return False
-            outer = outer.outer
-        return True
+        found: set[str] = self.aliases.get(name, set())
+        return found
 
     def bound_names(self, function: FunctionInfo) -> list[str]:
         """The names that the function binds (for the module: at its top level), one entry per binding."""
         known = self._bound.get(function)
         if known is None:
-            known = self._bound[function] = [*function.parameter_names, *bindings(function.body)]
+            names = self.reads.unheard(lambda: [*function.parameter_names, *bindings(function.body)])
+            known = self._bound[function] = BoundAtTop(names, self) if function.is_module else names
         return known
 
-    def note(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
-        """The memoized result of a query about the text alone."""
-        if question not in self._noted:
-            self._noted[question] = answer()
-        return self._noted[question]  # type: ignore[no-any-return]
-
-
-def _is_inside(node: ast.expr, other: ast.expr) -> bool:
-    """Whether an expression is the other one or a part of it, in one file."""
-    first, last = (other.lineno, other.col_offset), (other.end_lineno or 0, other.end_col_offset or 0)
-    return first <= (node.lineno, node.col_offset) < last
+    def times_bound(self, name: str) -> int:
+        """How many times the module binds the name at its top level."""
+        return self.bound_names(self.module).count(name)

@@ -45,7 +45,7 @@ class _Indexer:
         elif isinstance(statement, ast.ClassDef):
             info = ClassInfo(statement, function)
             self._index.info_of[statement] = info
-            self._index.classes.append(info)
+            self._index.all_classes.append(info)
             for expression in (*statement.decorator_list, *statement.bases, *statement.keywords):
                 self._expression(expression, statement, function)
             self._block(statement.body, function, statement, "body", info)
@@ -57,11 +57,11 @@ class _Indexer:
             elif isinstance(statement, (ast.Global, ast.Nonlocal)):
                 self._index.rebound_elsewhere.update(statement.names)
             elif isinstance(statement, ast.AugAssign):
-                self._index.augmented.append((statement, function))
+                self._index.all_augmented.append((statement, function))
             elif isinstance(statement, ast.Return) and isinstance(statement.value, (ast.Name, ast.Attribute)):
                 self._index.held.add(last_name(statement.value) or "")
             elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
-                self._index.loops.append((statement, function))
+                self._index.all_loops.append((statement, function))
             self._parts(statement, statement, function, cls)
 
     def _parts(self, node: ast.AST, statement: ast.stmt, function: FunctionInfo, cls: ClassInfo | None) -> None:
@@ -87,7 +87,7 @@ class _Indexer:
     def _function(self, node: FunctionNode, outer: FunctionInfo, cls: ClassInfo | None) -> None:
         info = FunctionInfo(node, cls, outer, self._index)
         self._index.info_of[node] = info
-        self._index.functions.append(info)
+        self._index.all_functions.append(info)
         if cls is not None:
             cls.methods[node.name] = info
         for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):

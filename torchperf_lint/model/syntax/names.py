@@ -66,3 +66,38 @@ def dotted(expression: ast.expr) -> str | None:
         return None
     parts.append(expression.id)
     return ".".join(reversed(parts))
+
+
+def parameters_of(arguments: ast.arguments | None) -> list[str]:
+    """All parameters in order: positional, `*args`, keyword-only, `**kwargs`."""
+    if arguments is None:
+        return []
+    named = [*arguments.posonlyargs, *arguments.args]
+    if arguments.vararg:
+        named.append(arguments.vararg)
+    named += arguments.kwonlyargs
+    if arguments.kwarg:
+        named.append(arguments.kwarg)
+    return [argument.arg for argument in named]
+
+
+def defaults_of(arguments: ast.arguments | None) -> dict[str, ast.expr]:
+    """Parameter -> its default, for those that have one."""
+    if arguments is None:
+        return {}
+    positional = [*arguments.posonlyargs, *arguments.args]
+    last = positional[len(positional) - len(arguments.defaults) :]
+    found = dict(zip((each.arg for each in last), arguments.defaults, strict=True))
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if default is not None:
+            found[argument.arg] = default
+    return found
+
+
+def does_nothing(body: list[ast.stmt]) -> bool:
+    """Whether a body only has texts, `...`, `pass` and `raise`."""
+    for statement in body:
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not is_text and not isinstance(statement, (ast.Pass, ast.Raise)):
+            return False
+    return True

@@ -21,9 +21,11 @@ def binds(index: Index, name: str, text: str) -> bool:
     # Builtins are mostly called: if the name has no other occurrence and no definition, nothing binds it.
     written = rf"{name}(?<![\w.]{name})(?![\w(])"  # a literal prefix is fast
     defined = rf"\b(?:def|class)[\s\\]+{name}\b"
+    index.reads.mentions(name)
     if text.isascii() and not re.search(written, text) and not re.search(defined, text):
         return False
-    return name in index.note("every name that is bound", lambda: frozenset(_bound_in(index.module.nodes)))
+    bound = index.by_name("every name that is bound", lambda: dict.fromkeys(_bound_in(index.module.nodes)))
+    return name in bound
 
 
 def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -70,9 +72,9 @@ def imported_by_then(name: str, statement: ast.stmt, scope: FunctionInfo, index:
     passed = set()
     current: ast.stmt | None = statement
     while current is not None:
-        passed.add(id(index.places[current].block))
+        passed.add(index.places[current].block_id)
         current = index.places[current].parent
-    return any(each.lineno < statement.lineno and id(index.places[each].block) in passed for each in imports)
+    return any(each.lineno < statement.lineno and index.places[each].block_id in passed for each in imports)
 
 
 def _imports(statement: ast.stmt, name: str) -> bool:

@@ -28,7 +28,8 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 
 def slices_of(function: FunctionInfo) -> Slices:
     """The slices of a function."""
-    return function.index.note(("slices", function), lambda: Slices(function))
+    reads = function.index.reads
+    return function.index.note(("slices", function), lambda: reads.unheard(lambda: Slices(function)))
 
 
 class Slice:
@@ -85,6 +86,7 @@ class Slices(TakenApart):
 
     def __init__(self, function: FunctionInfo) -> None:
         self._function = function
+        self._index = function.index if function.is_module else None  # of a module, only what is looked up is read
         self._effects: dict[ast.stmt, _Effect] = {}
         self._binding: dict[str, list[ast.stmt]] = {}  # by the first name of the path
         self._changing_path: dict[str, list[ast.stmt]] = {}
@@ -144,13 +146,28 @@ class Slices(TakenApart):
 
     def may_bind(self, name: str) -> bool:
         """Whether a statement of the function, or a parameter, may bind the name (or path)."""
+        self._read(name)
         return _root(name) in self._binding or bool(self._starred) or name in self._function.parameter_names
+
+    def _read(self, path: str) -> None:
+        """Note that what the module does with the name at the root of the path is read."""
+        if self._index is not None:
+            self._index.reads.binds("*")
+            self._index.reads.runs(_root(path))
+
+    def _reads(self, found: Slice) -> Slice:
+        if self._index is not None:
+            self._index.reads.kind("Raise")
+            for name in found.names:
+                self._read(name)
+        return found
 
     def definition(self, name: str) -> ast.stmt | None:
         """The only statement of a module that binds the name, if it is a definition or an import.
 
         It is at the top level; an import may also be in a `try:`, or be for type checkers.
         """
+        self._read(name)
         binding = self._binding.get(name, ())
         if len(binding) != 1 or self._starred or not isinstance(binding[0], _DEFINE):
             return None
@@ -166,6 +183,7 @@ class Slices(TakenApart):
         """
         path = dotted(node)
         root = _root(path or "")
+        self._read(root)
         if path is None or root in self._narrowing or self._starred:
             return False
         if root == self._function.self_name:
@@ -178,6 +196,7 @@ class Slices(TakenApart):
 
     def changes_again(self, path: str) -> bool:
         """Whether several statements bind or change the value at the path."""
+        self._read(path)
         return sum(path in self._effects[each].binds for each in self._binding.get(_root(path), ())) > 1
 
     def at_end(self, name: str) -> Slice:
@@ -233,7 +252,7 @@ class Slices(TakenApart):
             found = close()
             same = (found.run, found.entered, found.names, found.at, found.asked)
             known = self._known[question] = self._same.setdefault(same, found)
-        return known
+        return self._reads(known)
 
     def _statement_of(self, node: ast.expr) -> ast.stmt | None:
         """The innermost statement of the function that contains the node, by position."""

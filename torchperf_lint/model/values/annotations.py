@@ -69,14 +69,17 @@ def annotated(
 
 def declared_names(function: FunctionInfo) -> dict[str, ast.expr]:
     """The annotations of the function's local names: `rows: list[float] = []`."""
-    return function.index.note(
-        ("declared", function),
-        lambda: {
-            node.target.id: node.annotation
-            for node in function.nodes
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-        },
-    )
+    index = function.index
+    note = index.by_name if function.is_module else index.note
+    return note(("declared", function), lambda: _declared_names(function))
+
+
+def _declared_names(function: FunctionInfo) -> dict[str, ast.expr]:
+    return {
+        node.target.id: node.annotation
+        for node in function.nodes
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
 
 
 def _one_of(

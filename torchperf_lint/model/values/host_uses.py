@@ -27,7 +27,11 @@ _UNBOUND = -2
 
 def shown_on_host(function: FunctionInfo) -> Mapping[str, Kind]:
     """The names that are proven to hold host data; NUMPY if an array."""
-    return function.index.note(("on host", function), lambda: dict(_shown(function)))
+    index = function.index
+    if not function.is_module:
+        return index.note(("on host", function), lambda: dict(_shown(function)))
+    index.reads.asks("fact", "on host")
+    return index.note(("on host", function), lambda: index.reads.unheard(lambda: dict(_shown(function))))
 
 
 def on_host(value: Value, shown: Kind) -> Value:
@@ -116,7 +120,7 @@ def _comes_in_any_case(record: CallRecord, name: str) -> bool:
     while True:
         place = index.places[current]
         if not is_behind:
-            start = bound.get(id(place.block), _UNBOUND)
+            start = bound.get(place.block_id, _UNBOUND)
             is_behind = start != _UNBOUND
             if start >= place.position:
                 return False
@@ -147,7 +151,7 @@ def _places_of_binding(function: FunctionInfo, name: str) -> dict[int, int]:
             current: ast.stmt | None = statement
             while current is not None:
                 place = function.index.places[current]
-                around[id(place.block)] = place.position
+                around[place.block_id] = place.position
                 current = place.parent
             return around
     return {}

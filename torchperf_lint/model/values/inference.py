@@ -390,7 +390,8 @@ class ValueInference:
 
     def given_to(self, node: ast.Lambda) -> Env:
         """The parameters of a lambda, by the calls of it that are known; unknown where its body matters to no rule."""
-        function = self.index.note("lambdas", lambda: _lambdas(self.index))[node]
+        reads = self.index.reads
+        function = self.index.note("lambdas", lambda: reads.unheard(lambda: _lambdas(self.index)))[node]
         is_called = False
         if self.level == FARTHEST and function.parameter_names and any(isinstance(n, ast.Call) for n in function.nodes):
             is_called = bool(self.one_call_up(lambda: self._analyzed.frequency.function_may_be_hot(function)))
@@ -473,14 +474,14 @@ class ValueInference:
         frame.on_host = host_uses.shown_on_host(function)
         evaluator = Evaluator(self, frame)
         env: Env = {}
-        if not isinstance(function.node, ast.Module):
+        if not function.is_module:
             env = parameters.initial(self, frame) if bound is None else dict(bound)
         env.update({name: host_uses.on_host(env[name], shown) for name, shown in frame.on_host.items() if name in env})
         frame.env = env
         if bound is None:
             self._running[function, part] = frame
         runner = Runner(self, evaluator, frame, part)
-        final = runner.block(function.body, env)
+        final = runner.block(function.body if part is None else function.block, env)
         merged = runner.exits if final is None else [*runner.exits, final]
         if merged:
             frame.env = merged[0] if len(merged) == 1 else merge_all(merged)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import torch_api
@@ -14,10 +13,8 @@ from torchperf_lint.model.syntax.index import ClassInfo, FunctionInfo
 from torchperf_lint.model.values.name_heuristics import conventional
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_lint.model.domain.frames import Frame
-    from torchperf_lint.model.domain.interfaces import FileQuestions, ValueQuestions
+    from torchperf_lint.model.domain.interfaces import FileQuestions, LateImports, ValueQuestions
     from torchperf_lint.model.project.dependencies import Memo
 
 
@@ -79,10 +76,10 @@ class Names:
             outer = outer.outer
         return self.late(name)
 
-    @functools.cached_property
-    def late_imports(self) -> Mapping[str, str]:
+    @property
+    def late_imports(self) -> LateImports:
         """The module's imports that are resolved when a name is read, because another file may have to be parsed."""
-        return {} if self._program is None else self._program.file_of(self._index).late_imports
+        return self._analyzed.late_imports
 
     def late(self, name: str) -> Value | None:
         """The value of a late import, or of one by `*` from the project; None if none binds the name."""

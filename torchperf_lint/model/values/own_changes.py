@@ -41,7 +41,7 @@ def joined(inference: ValueQuestions, cls: ClassInfo, stored: Sequence[tuple[Att
 
 def _change_in(store: AttributeStore) -> list[ast.expr] | None:
     """The calls and subscripts of `self.x = self.x[i].float()`, the last one first; None for anything else."""
-    statement = store.function.parents.get(store.target)
+    statement = store.function.parent_of(store.target)
     node = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
     found: list[ast.expr] = []
     while isinstance(node, ast.Subscript) or (isinstance(node, ast.Call) and _keeps_tensor(node)):

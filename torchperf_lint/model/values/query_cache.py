@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from torchperf_lint.model.project.dependencies import node_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchperf_lint.model.project.dependencies import DependencyRecorder
+    from torchperf_lint.model.project.dependencies import DependencyRecorder, Node
 
 _R = TypeVar("_R")
 
@@ -29,15 +31,15 @@ class QueryCache:
         self._recorder = recorder
         self._numbers: dict[object, int] = {}
         self._last_number = 0
-        self._known: dict[int, tuple[Any, frozenset[int], int]] = {}  # result, its cycle's queries, its dependencies
-        self._provisional: dict[int, tuple[Any, int, int]] = {}
+        self._known: dict[int, tuple[Any, frozenset[int], Node]] = {}  # result, its cycle's queries, its dependencies
+        self._provisional: dict[int, tuple[Any, int, Node]] = {}
         self._in_progress: dict[int, int] = {}
         self._lowest = _NEVER
         recorder.add(self)
 
-    def forget(self, contents: int) -> None:
-        """Drop the results whose dependencies have one of these bits; to be called while no query is in progress."""
-        dropped = {key for key, known in self._known.items() if known[2] & contents}
+    def forget(self, is_dropped: Callable[[Node], bool]) -> None:
+        """Drop the results with such dependencies; to be called while no query is in progress."""
+        dropped = {key for key, known in self._known.items() if is_dropped(known[2])}
         for key in dropped:
             del self._known[key]
         # The other results identify the queries of their cycles by number.
@@ -69,12 +71,12 @@ class QueryCache:
         known = self._known.get(key)
         recorder = self._recorder
         if known is not None and (not known[1] or known[1].isdisjoint(self._in_progress)):
-            recorder.here |= known[2]
+            recorder.here.add(known[2])
             return known[0]  # type: ignore[no-any-return]
         provisional = self._provisional.get(key)
         if provisional is not None:
             self.mark_provisional(provisional[1])
-            recorder.here |= provisional[2]
+            recorder.here.add(provisional[2])
             return provisional[0]  # type: ignore[no-any-return]
         position = len(self._in_progress)
         if key in self._in_progress or position >= MOST_WAITING:
@@ -83,15 +85,19 @@ class QueryCache:
         self._in_progress[key] = position
         before, self._lowest = self._lowest, _NEVER
         earlier = len(self._provisional)
-        outer, recorder.here = recorder.here, 0
+        outer, recorder.here = recorder.here, set()
         try:
             answer = compute()
             lowest = self._lowest
-            own = recorder.here
+            own = node_of(recorder.here)
+            outer.add(own)
+        except BaseException:
+            outer |= recorder.here
+            raise
         finally:
             del self._in_progress[key]
             self._lowest = before
-            recorder.here |= outer
+            recorder.here = outer
         if lowest < position:
             self._provisional[key] = (answer, lowest, own)
             self.mark_provisional(lowest)

@@ -305,8 +305,10 @@ class Runner:
     def _forgetting(self, env: Env, loop: ast.stmt) -> Env:
         """The environment without what the loop may change, except declared Python data."""
         kept = _without_stores(env, loop)
-        for name, annotation in declared_names(self.frame.function).items():
-            if kept.get(name) == UNKNOWN:
+        declared = declared_names(self.frame.function)
+        for name in [name for name, value in kept.items() if value == UNKNOWN]:
+            annotation = declared.get(name)
+            if annotation is not None:
                 promised = annotated(annotation, self.inference, self.frame)
                 kept[name] = parameters.python_data(promised) or UNKNOWN
         return kept

@@ -1,0 +1,81 @@
+"""Searches in the index of a file: calls of objects that it makes, lambdas around expressions, what a name means."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.model.syntax.index import last_name
+
+if TYPE_CHECKING:
+    from torchperf_lint.model.syntax.index import CallRecord, ClassInfo, FunctionInfo, Index
+
+_Objects = tuple[dict[str, list["CallRecord"]], dict[str, list[str]]]
+
+
+def lambda_around(index: Index, node: ast.expr, statement: ast.stmt) -> FunctionInfo | None:
+    """The innermost lambda of the statement whose body contains the expression."""
+    lambdas = index.lambdas.get(statement)
+    if lambdas is None:
+        return None
+    around = [each for each in lambdas if isinstance(each.node, ast.Lambda) and _is_inside(node, each.node.body)]
+    return around[-1] if around else None
+
+
+def loops_in(function: FunctionInfo) -> list[tuple[ast.For | ast.AsyncFor | ast.While, FunctionInfo]]:
+    """The loops of one function."""
+    loops = function.index.loops if function.is_module else function.index.all_loops
+    return [each for each in loops if each[1] is function]
+
+
+def classes_by_head(index: Index) -> list[ClassInfo]:
+    """All classes of a file, of which only names, bases, keywords and decorators count as read."""
+    index.reads.asks("classes")
+    for cls in index.all_classes:
+        if cls.scope is not index.module:
+            index.reads.mentions(cls.name)
+    return index.all_classes
+
+
+def calls_of_objects(index: Index, cls: str) -> list[CallRecord]:
+    """Calls of an object of the class, from its creation: `f = Cls(...)`, `self.f = Cls(...)`, then `f(x)`."""
+    calls, names = index.note("calls of objects", lambda: index.reads.unheard(lambda: _calls_of_objects(index)))
+    for name in (cls, *names.get(cls, ())):
+        index.reads.mentions(name)
+    return calls.get(cls, [])
+
+
+def _calls_of_objects(index: Index) -> _Objects:
+    """The calls by the name of the class, and the names that its objects have."""
+    found: dict[str, list[CallRecord]] = {}
+    names_made_by: dict[str, list[str]] = {}
+    for record in index.calls.get("", ()):
+        made = record.call.func
+        if isinstance(made, ast.Call):
+            found.setdefault(last_name(made.func) or "", []).append(record)
+    for statement in index.places:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+            made_by = last_name(statement.value.func)
+            names = [name for name in map(last_name, statement.targets) if name is not None]
+            if made_by is not None:
+                names_made_by.setdefault(made_by, []).extend(names)
+                found.setdefault(made_by, []).extend(r for n in names for r in index.calls.get(n, ()))
+    return found, names_made_by
+
+
+def means_module_function(index: Index, name: str, caller: FunctionInfo, function: FunctionInfo) -> bool:
+    """Whether `name`, read in `caller`, can only mean this function of the module."""
+    if function.outer is not index.module or index.times_bound(name) != 1:
+        return False
+    outer: FunctionInfo | None = caller
+    while outer is not None and outer is not index.module:
+        if name in index.bound_names(outer):
+            return False
+        outer = outer.outer
+    return True
+
+
+def _is_inside(node: ast.expr, other: ast.expr) -> bool:
+    """Whether an expression is the other one or a part of it, in one file."""
+    first, last = (other.lineno, other.col_offset), (other.end_lineno or 0, other.end_col_offset or 0)
+    return first <= (node.lineno, node.col_offset) < last

@@ -1,0 +1,223 @@
+"""What is read of a file's index: tables that tell a listener which names were looked up, or that all was read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_R = TypeVar("_R")
+_Answer = TypeVar("_Answer")
+_Table = TypeVar("_Table", bound="ByName[Any]")
+
+
+class Reads:
+    """Is told what is read of one file, and notes nothing: for a file outside a project."""
+
+    def mentions(self, name: str) -> None:
+        """All top-level statements that mention the name were read."""
+
+    def binds(self, name: str) -> None:
+        """All top-level statements that bind the name at the top level were read."""
+
+    def runs(self, name: str) -> None:
+        """All top-level statements but functions that mention the name were read."""
+
+    def whole(self) -> None:
+        """The whole file was read."""
+
+    def kind(self, kind: str) -> None:
+        """All top-level statements of this kind were read."""
+        self.asks("kind", kind)
+
+    def asks(self, question: str, *texts: str) -> None:
+        """A query about the file's text was made: a method of `Parts` with its arguments."""
+
+    def followed(self, answer: Callable[[], _R]) -> tuple[_R, object]:
+        """A result, with what was read for it."""
+        return answer(), None
+
+    def again(self, read: object) -> None:
+        """What was read for an earlier result counts again."""
+
+    def unheard(self, answer: Callable[[], _R]) -> _R:
+        """A result for whose parts those who look them up count."""
+        return answer()
+
+
+class ByName(dict[str, _V]):
+    """A table of a file by name: a lookup reads the statements that mention the name, a walk reads the file."""
+
+    __slots__ = ("reads",)
+    reads: Reads
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry of a name."""
+        self.reads.mentions(name)
+        return dict.get(self, name, default)
+
+    def __getitem__(self, name: str) -> _V:
+        self.reads.mentions(name)
+        return dict.__getitem__(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        self.reads.mentions(name)  # type: ignore[arg-type]
+        return dict.__contains__(self, name)
+
+    def __len__(self) -> int:
+        self.reads.whole()
+        return dict.__len__(self)
+
+    def __iter__(self) -> Iterator[str]:
+        self.reads.whole()
+        return dict.__iter__(self)
+
+    def keys(self) -> Any:
+        """All names."""
+        self.reads.whole()
+        return dict.keys(self)
+
+    def values(self) -> Any:
+        """All entries."""
+        self.reads.whole()
+        return dict.values(self)
+
+    def items(self) -> Any:
+        """All names with their entries."""
+        self.reads.whole()
+        return dict.items(self)
+
+
+class AtTop(ByName[_V]):
+    """The same for names that are bound at the top level: a lookup reads the statements that bind the name."""
+
+    __slots__ = ()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry of a name."""
+        self.reads.binds(name)
+        return dict.get(self, name, default)
+
+    def __getitem__(self, name: str) -> _V:
+        self.reads.binds(name)
+        return dict.__getitem__(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        self.reads.binds(name)  # type: ignore[arg-type]
+        return dict.__contains__(self, name)
+
+
+class Named(set[str]):
+    """A set of names of a file, with the same effects."""
+
+    __slots__ = ("reads",)
+    reads: Reads
+
+    def __contains__(self, name: object) -> bool:
+        self.reads.mentions(name)  # type: ignore[arg-type]
+        return set.__contains__(self, name)
+
+    def __len__(self) -> int:
+        self.reads.whole()
+        return set.__len__(self)
+
+    def __iter__(self) -> Iterator[str]:
+        self.reads.whole()
+        return set.__iter__(self)
+
+    def intersection(self, *others: Any) -> set[str]:
+        """The names that are in all of these, too."""
+        self.reads.whole()
+        return set.intersection(self, *others)
+
+
+class ByNode(dict[_K, _V]):
+    """A table of a file by its nodes: who has a node has read the statement around it, a walk reads the file."""
+
+    __slots__ = ("reads",)
+    reads: Reads
+
+    def __len__(self) -> int:
+        self.reads.whole()
+        return dict.__len__(self)
+
+    def __iter__(self) -> Iterator[_K]:
+        self.reads.whole()
+        return dict.__iter__(self)
+
+    def keys(self) -> Any:
+        """All nodes."""
+        self.reads.whole()
+        return dict.keys(self)
+
+    def values(self) -> Any:
+        """All entries."""
+        self.reads.whole()
+        return dict.values(self)
+
+    def items(self) -> Any:
+        """All nodes with their entries."""
+        self.reads.whole()
+        return dict.items(self)
+
+
+class Tables:
+    """The tables of one file, and the results that follow from its text alone."""
+
+    def __init__(self) -> None:
+        self.reads = Reads()
+        self._tables: list[Any] = []
+        self._noted: dict[object, tuple[Any, object]] = {}
+
+    def tell(self, reads: Reads) -> None:
+        """Let what is read from now on be told to `reads`."""
+        self.reads = reads
+        for table in self._tables:
+            table.reads = reads
+
+    def listed(self, table: _Table) -> _Table:
+        """The table by name, which from now on tells what is read of it."""
+        table.reads = self.reads
+        self._tables.append(table)
+        return table
+
+    def by_name(self, question: object, make: Callable[[], Mapping[str, _Answer]]) -> ByName[_Answer]:
+        """A memoized table by name; an entry must follow from the statements that mention its name."""
+        return self.note(question, lambda: self.listed(ByName(self.reads.unheard(make))))
+
+    def note(self, question: object, answer: Callable[[], _Answer]) -> _Answer:
+        """The memoized result of a query about the text alone; what it has read is stored with it."""
+        known = self._noted.get(question)
+        if known is None:
+            known = self._noted[question] = self.reads.followed(answer)
+        else:
+            self.reads.again(known[1])
+        return known[0]  # type: ignore[no-any-return]
+
+
+class BoundAtTop(list[str]):
+    """The names that a module binds at its top level; `tables` are those of its file."""
+
+    def __init__(self, names: list[str], tables: Tables) -> None:
+        super().__init__(names)
+        self._tables = tables
+
+    def __contains__(self, name: object) -> bool:
+        self._tables.reads.binds(name)  # type: ignore[arg-type]
+        return list.__contains__(self, name)
+
+    def count(self, name: str) -> int:
+        """How many times a name is bound."""
+        self._tables.reads.binds(name)
+        return list.count(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        self._tables.reads.whole()
+        return list.__iter__(self)
+
+    def __getitem__(self, position: Any) -> Any:
+        self._tables.reads.whole()
+        return list.__getitem__(self, position)
