@@ -152,7 +152,8 @@ def test_columns_behind_a_magic_are_those_of_the_cell(here):
 
 def test_what_a_shell_gives_is_no_number(here):
     """With a number in the place of `!nvidia-smi`, TPL202 would see a tensor of one constant."""
-    write(lines(SETUP), LOOP.replace("inputs = inputs.cuda()", "size = !nvidia-smi\n    t = torch.as_tensor(size).cuda()"))
+    asked = "size = !nvidia-smi\n    t = torch.as_tensor(size).cuda()"
+    write(lines(SETUP), LOOP.replace("inputs = inputs.cuda()", asked))
     assert "TPL202" not in [code for *_, code in found("TPL2")]
 
 
