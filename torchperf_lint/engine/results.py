@@ -291,7 +291,7 @@ class _Table:
         numbers = {key: number for number, key in enumerate(sorted({*snapshot.facts, *self.entries}))}
         answers = {
             **self._answered(rows.keys() - about_files, snapshot),
-            **{question: self._told.get(question) or self._cache.get(question, "?") for question in about_files},
+            **{question: self._told.get(question, self._cache.get(question, "?")) for question in about_files},
         }
         return {
             "stamp": stamp,

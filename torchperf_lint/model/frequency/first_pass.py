@@ -254,7 +254,6 @@ class FirstPass:
                 here = self._index.places[change.statement].function is self._function
                 if change.path == path if here or count == 1 else "." in change.path:
                     yield change if here else change._replace(path=path, said=change.path)
-        self._index.reads.mentions("setattr")
         yield from self._set_by_any_name(slot, self._index.reads.unheard(lambda: by_name.get(ANY, ())))
         cls = self._function.cls
         if cls is None or names[0] != self._function.self_name or len(names) == 1:
@@ -394,6 +393,8 @@ def _read_uncalled(index: Index) -> set[str]:
 
 
 def _changes_of(index: Index) -> ByName[list[Change]]:
+    for by_text in ("setattr", "delattr"):  # the name that they change may be put together, or be any
+        index.reads.mentions(by_text)
     return index.by_name("changes", lambda: _changes_by_name(index))
 
 

@@ -93,8 +93,8 @@ class Parts:
         return "=" + "".join(each.digest for each in self._statements)
 
     def mentions(self, name: str) -> str:
-        """The statements that mention the name."""
-        return _named(self._mentioning.get(name, ())) if name.isidentifier() else self.whole()
+        """The statements that mention the name; all of them for what has none."""
+        return _named(self._mentioning.get(name, ())) if name else self.whole()
 
     def binds(self, name: str) -> str:
         """The statements that bind the name at the top level."""
