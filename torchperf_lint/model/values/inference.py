@@ -122,7 +122,7 @@ class ValueInference:
     def frame_with(self, function: FunctionInfo, part: Callable[[Slices], Slice | None]) -> Frame:
         """The function run in general: that slice of it, or more.
 
-        Slices overlap: once those queried have half as many statements as the function, the whole function runs.
+        Slices overlap: once those queried have half as many statements as a function, all of it runs (never a module).
         """
         home = self.home(function.index)
         if home is not self:
@@ -136,7 +136,7 @@ class ValueInference:
         if asked is None:
             return self.frame(function)
         self._asked[function] = self._asked.get(function, 0) + len(asked.run)
-        goes_on = self._cache.depth or 2 * self._asked[function] <= slices.size
+        goes_on = self._cache.depth or function.is_module or 2 * self._asked[function] <= slices.size
         return self.frame(function, asked if goes_on else None)
 
     def at_end(self, function: FunctionInfo, name: str) -> Value | None:
