@@ -384,6 +384,6 @@ def test_a_function_costs_no_query_for_each_file_that_calls_another_of_its_name(
         assert call.function.index.path == f"{ROOT}/train.py"
         dependencies = program.recorder.dependencies()
         assert dependencies is not None
-        return len(dependencies.questions)
+        return len(dependencies.asked)
 
     assert questions(40) == questions(2)
