@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import random
 import re
 import shutil
@@ -176,6 +177,13 @@ class Editor:
         return [each.name for each in ast.walk(self.tree(path)) if isinstance(each, defined)]
 
 
+def write_notebook(path: Path) -> None:
+    """A notebook of the program's text beside it, which is judged between the files."""
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": path.read_text()}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.with_suffix(".ipynb").write_text(json.dumps(notebook))
+
+
 @pytest.mark.parametrize("seed", few(CASES, 40))
 def test_no_edit_is_missed(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -196,6 +204,8 @@ def test_no_edit_is_missed(
             place = folder / path.relative_to(PROJECT_FIXTURES / name)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, place)
+    if seed % 4 == 0:
+        write_notebook(editor.random.choice(editor.files()))
     assert run() == run("--no-cache")
     done = []
     for _ in range(EDITS):
