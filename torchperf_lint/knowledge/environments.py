@@ -7,6 +7,9 @@ import re
 STEPS_IT = "step"
 STARTS_IT = "reset"
 
+ACTIONS = re.compile(r"^_?(action|act)")
+"""Names of what an environment's step takes."""
+
 CLASSES = re.compile(r"(Env|Envs|Environment|EnvWrapper|Wrapper)$")
 """Names of environments' classes, those of wrappers around one included."""
 

@@ -79,7 +79,11 @@ def _by_role(inference: ValueQuestions, function: FunctionInfo, cls: ClassInfo) 
     if name in roles.AVERAGE_UPDATES and roles.AVERAGES.search(cls.name):
         says = f"users call `{name}` of an average of a model such as `{cls.name}` in every step"
         return Contract(True, says, is_likely=True)
-    if name == environments.STEPS_IT and _is_environment(inference, cls):
+    if (
+        name == environments.STEPS_IT
+        and environments.ACTIONS.search(function.parameter_names[1])
+        and _is_environment(inference, cls)
+    ):
         return Contract(True, f"rollouts call `{name}` of an environment such as `{cls.name}`", is_likely=True)
     if name in roles.LOSS_CALLS and roles.LOSSES.search(cls.name):
         return _likely(f"users call `{name}` of a loss such as `{cls.name}` for every batch", torchmetrics_api.INPUTS)
