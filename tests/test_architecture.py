@@ -175,7 +175,7 @@ PARTS_OF_MODEL = frozenset("analyzed entry_points frequency index inference loop
 BY_LEVEL = {
     ("model.callgraph.calling", "MOST_CALLS"),
     ("model.domain.interfaces", "FARTHEST"),
-    ("model.values.query_cache", "MOST_WAITING"),
+    ("model.project.query_cache", "MOST_WAITING"),
 }
 RANGES = {("idioms.transfer.construction", "_LARGEST_BYTE")}  # bounds of dtypes, not of searches
 DECIDE = ("model.", "idioms.", "rules.")

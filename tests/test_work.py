@@ -200,6 +200,21 @@ def test_twice_the_classes_that_with_enters_are_twice_the_work() -> None:
     assert calls(160) < 2.4 * calls(80)
 
 
+def test_calls_in_branches_of_expressions_are_asked_once() -> None:
+    """Each function calls the next one twice, so the number of paths doubles with each; the work must not."""
+
+    def calls(functions: int) -> int:
+        chain = "".join(
+            f"def f{at}(x, a, b):\n    y = f{at + 1}(x, a, b) if a else 0\n    return y + f{at + 1}(x, b, a) if b else y\n"
+            for at in range(functions)
+        )
+        last = f"def f{functions}(x, a, b):\n    return x.cuda().item() if a else 0\n"
+        return calls_for(LOOP.format(lines="        f0(loss, inputs, model)\n") + chain + last)
+
+    calls(2)
+    assert calls(10) < 6 * calls(5)
+
+
 def test_no_module_of_the_model_scans_all_names_for_each() -> None:
     """Walks over all that there is are one call each: the steps of the interpreter tell them."""
 

@@ -11,6 +11,7 @@ from torchperf_lint.model.frequency.loops import Loops
 from torchperf_lint.model.loaders.loader_flow import Loading
 from torchperf_lint.model.project.dependencies import DependencyRecorder
 from torchperf_lint.model.project.exports import Imported, exports_of
+from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.syntax.code import Code
 from torchperf_lint.model.values.inference import ValueInference
 
@@ -122,7 +123,13 @@ class AnalyzedFile:
     def _make_frequency(self) -> ExecutionFrequency:
         known = {} if self.program is None else self.program.reachability(self.index, from_afar=False)
         return ExecutionFrequency(
-            self.inference(), self.loops, self.entry_points, self.hints.hot_functions, self.recorder, known
+            self.inference(),
+            self.loops,
+            self.entry_points,
+            self.hints.hot_functions,
+            self.recorder,
+            known,
+            self._guarded_calls,
         )
 
     @property
@@ -134,7 +141,21 @@ class AnalyzedFile:
         inference = self.inference(FARTHEST - 1)
         loops = Loops(inference, self.hints.loader_names, self.recorder)
         known = {} if self.program is None else self.program.reachability(self.index, from_afar=True)
-        return ExecutionFrequency(inference, loops, self.entry_points, self.hints.hot_functions, self.recorder, known)
+        return ExecutionFrequency(
+            inference,
+            loops,
+            self.entry_points,
+            self.hints.hot_functions,
+            self.recorder,
+            known,
+            self._guarded_calls,
+        )
+
+    @property
+    def _guarded_calls(self) -> QueryCache:
+        if self.program is not None:
+            return self.program.guarded_calls
+        return self._made("guarded_calls", lambda: QueryCache(self.recorder))
 
     @property
     def loading(self) -> Loading:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_lint.model import bounds
 from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo
 from torchperf_lint.model.project.file_symbols import FileSymbols, symbols_of
+from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.project.symbol_index import SymbolIndex
 from torchperf_lint.model.syntax.indexing import index_of
 from torchperf_lint.syntax.identity import digest_of, key_of
@@ -78,6 +79,7 @@ class LoadedFiles(abc.ABC):
         self._meanings: Memo[tuple[str, str], Meaning | None] = self.recorder.memo()
         self._calls: Memo[FunctionInfo, list[CallRecord]] = self.recorder.memo()
         self._some_calls: Memo[tuple[FunctionInfo, int], list[CallRecord]] = self.recorder.memo()
+        self.guarded_calls = QueryCache(self.recorder)
 
     def _forget_what_lasts(self) -> None:
         """Clear the caches that refer to no tree, which stay when trees are dropped."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.values import Device, Value
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Node
     from torchperf_lint.model.project.exports import Exports, Meaning
+    from torchperf_lint.model.project.query_cache import QueryCache
     from torchperf_lint.model.syntax.code import Code
     from torchperf_lint.model.syntax.index import (
         CallRecord,
@@ -403,6 +404,8 @@ class ProjectQuestions(Protocol):
     """All files of a project (`program.py`)."""
 
     recorder: DependencyRecorder
+    guarded_calls: QueryCache
+    """Which calls in expressions run only sometimes, by all files."""
 
     def file_of(self, index: Index) -> FileQuestions:
         """The file that an index belongs to."""

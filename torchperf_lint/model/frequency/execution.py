@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.frequency.loops import Loops
     from torchperf_lint.model.frequency.path_conditions import Formula
     from torchperf_lint.model.project.dependencies import DependencyRecorder, Memo, Node
+    from torchperf_lint.model.project.query_cache import QueryCache
     from torchperf_lint.model.syntax.index import CallSite
 
 _EXITS = frozenset({"exit", "quit", "_exit", "abort"})
@@ -75,7 +76,9 @@ class ExecutionFrequency:
         hot_functions: tuple[str, ...],
         recorder: DependencyRecorder,
         known: may_reach.Reachability,
+        guarded_calls: QueryCache,
     ) -> None:
+        """`guarded_calls` holds results about calls in expressions, of all files that may ask each other."""
         self.inference = inference
         self.loops = loops
         self.entry_points = entry_points
@@ -90,7 +93,7 @@ class ExecutionFrequency:
         self._guards: Memo[tuple[ast.stmt, str], bool] = recorder.memo()
         self._ways: Memo[_Where, HotPath | None] = recorder.memo()
         self._never_so: Memo[tuple[settings.Asked, ast.Call | None], bool] = recorder.memo()
-        self._asked: set[ast.expr] = set()
+        self._guarded_calls = guarded_calls
         self.reachability = known
 
     def may_be_hot(self, statement: ast.stmt) -> bool:
@@ -244,13 +247,11 @@ class ExecutionFrequency:
         is_asked = asked != demands(statement, function, ()) or asks_types(statement, function)
         if not is_asked or (around is None and self.within(statement) is not _AS_THE_FUNCTION):
             return False
-        if call in self._asked:
-            return True  # mutually recursive functions: the cycle adds no path that is not searched already
-        self._asked.add(call)
-        try:
-            return self._search(statement, function, asked, call, start=around) is None
-        finally:
-            self._asked.discard(call)
+        return self._guarded_calls.ask(
+            (self, call),
+            lambda: self._search(statement, function, asked, call, start=around) is None,
+            default=lambda: True,  # mutually recursive functions: the cycle adds no path that is not searched already
+        )
 
     def _sampled_within(self, statement: ast.stmt, call: ast.expr) -> bool:
         """Whether a test in the statement is a sampling guard of the call."""

@@ -9,6 +9,7 @@ from torchperf_lint.knowledge import torchmetrics_api
 from torchperf_lint.model.callgraph import frameworks
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.values.name_heuristics import conventional
+from torchperf_lint.syntax.parsing import parse_expression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def annotated(
     """The value that an annotation promises; None if the model does not know the annotation."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
-            annotation = ast.parse(annotation.value, mode="eval").body
+            annotation = parse_expression(annotation.value)
         except (SyntaxError, ValueError):
             return None
     if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):

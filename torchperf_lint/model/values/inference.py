@@ -12,6 +12,7 @@ from torchperf_lint.model.domain import provenance
 from torchperf_lint.model.domain.frames import Env, Frame, Outcome
 from torchperf_lint.model.domain.interfaces import FARTHEST
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, join_all, located
+from torchperf_lint.model.project.query_cache import QueryCache
 from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Index, dotted
 from torchperf_lint.model.syntax.slices import slices_of
 from torchperf_lint.model.values import (
@@ -28,7 +29,6 @@ from torchperf_lint.model.values.devices import default_device, filled_since, mo
 from torchperf_lint.model.values.evaluate import Evaluator
 from torchperf_lint.model.values.name_heuristics import conventional
 from torchperf_lint.model.values.names import Names
-from torchperf_lint.model.values.query_cache import QueryCache
 from torchperf_lint.model.values.statements import Runner, merge_all
 from torchperf_lint.model.values.tensors import holds_unknown
 
