@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_lint.engine.edit_merge import BadEdits, apply_edits
 from torchperf_lint.engine.findings import Edit
+from torchperf_lint.syntax.parsing import parse_expression
 from torchperf_lint.syntax.source import Source, Unreadable
 from torchperf_lint.syntax.tree import children
 
@@ -65,7 +66,7 @@ def _is_in_long_line(source: Source, edit: Edit, length: int) -> bool:
 def _is_same(expression: str, broken: str) -> bool:
     """Whether two texts of a call have the same syntax tree."""
     try:
-        one, other = (ast.parse(text, mode="eval") for text in (expression, broken))
+        one, other = map(parse_expression, (expression, broken))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return ast.dump(one) == ast.dump(other)

@@ -10,11 +10,11 @@ import ast
 import itertools
 import re
 import sys
-import warnings
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchperf_lint.knowledge.versions import Bounds, bounds_of
+from torchperf_lint.syntax.parsing import parse_module
 from torchperf_lint.syntax.tree import subtree
 
 if TYPE_CHECKING:
@@ -239,9 +239,7 @@ def _read_setup_cfg(text: str, wanted: Collection[str]) -> Read:
 
 
 def _read_setup_py(text: str, wanted: Collection[str]) -> Read:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tree = ast.parse(text)
+    tree = parse_module(text)
     assigned: dict[str, list[ast.expr]] = {}
     given: list[ast.expr] = []
     for node in subtree(tree):

@@ -6,15 +6,18 @@ mark; `Source.encode` converts edited text to the file's own encoding.
 
 from __future__ import annotations
 
-import ast
 import bisect
 import codecs
 import io
 import itertools
 import re
-import warnings
+from typing import TYPE_CHECKING
 
+from torchperf_lint.syntax.parsing import parse_module
 from torchperf_lint.syntax.recursion import has_room, with_room
+
+if TYPE_CHECKING:
+    import ast
 
 TOO_DEEP = "too deeply nested to parse"
 
@@ -64,9 +67,7 @@ class Source:
     def parse(self) -> ast.Module:
         """Parse with the running interpreter's grammar; raise Unreadable with the position on failure."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return ast.parse(self.text)
+            return parse_module(self.text)
         except SyntaxError as error:
             # The parser's own file name and text would repeat what the caller prints.
             place = (error.lineno, error.offset) if error.lineno else self._first_null()

@@ -1,0 +1,27 @@
+"""`ast.parse` for several threads: in CPython before 3.11.8 and 3.12.2, two at a time can end in a SystemError.
+
+Their parser counts the depth of the trees that it builds in one number for all threads (CPython's issue 106905).
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+import warnings
+
+_parsing = threading.RLock()
+"""Reentrant, for the garbage collector may run code that parses, too."""
+
+
+def parse_module(text: str) -> ast.Module:
+    """The tree of a module, without Python's warnings about its text; raises what `ast.parse` raises."""
+    with _parsing, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
+def parse_expression(text: str) -> ast.expr:
+    """The tree of an expression, without Python's warnings about its text; raises what `ast.parse` raises."""
+    with _parsing, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, mode="eval").body
