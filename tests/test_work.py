@@ -205,7 +205,9 @@ def test_calls_in_branches_of_expressions_are_asked_once() -> None:
 
     def calls(functions: int) -> int:
         chain = "".join(
-            f"def f{at}(x, a, b):\n    y = f{at + 1}(x, a, b) if a else 0\n    return y + f{at + 1}(x, b, a) if b else y\n"
+            f"def f{at}(x, a, b):\n"
+            f"    y = f{at + 1}(x, a, b) if a else 0\n"
+            f"    return y + f{at + 1}(x, b, a) if b else y\n"
             for at in range(functions)
         )
         last = f"def f{functions}(x, a, b):\n    return x.cuda().item() if a else 0\n"
