@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from linting import RESULTS, ROOT, few
 from torchperf_lint.cli import main
 from torchperf_lint.engine import executors, jobs, store
 from torchperf_lint.engine.files import CACHE_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PROJECTS = ROOT / "fixtures" / "projects"
 PARTS = (
@@ -146,6 +150,57 @@ def test_a_changed_file_is_judged_with_those_that_opened_it(here: Path, run: Run
     (here / "helper.py").write_text(HELPER.replace("x.mean().item()", "x.mean()"))
     assert run() == run("--no-cache")
     assert again(judged)[::2][:1] == ["helper.py"]
+
+
+ARRAYS = """\
+import torch
+
+
+class Batch:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def move(self, device):
+        return torch.from_numpy(self.rows.astype("float32")).to(device)
+
+
+def loaded(rows):
+    with open("rows") as file:
+        return Batch(rows), file.read()
+"""
+USER = """\
+import torch
+from arrays import Batch, loaded
+
+
+def train(model, loader):
+    for x in loader:
+        batch = Batch(x)
+        loss = model(batch.move("cuda"), x.to("cuda"), loaded(x)).mean()
+        loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text + b"\nx = 1\n",
+        lambda text: b"# Rows move.\n\n" + text,
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: text.replace(b"\n", b"\r\n") + b"\nx = 1\n",
+    ],
+    ids=["a statement at its end", "a comment on top", "other line ends", "both"],
+)
+def test_what_says_nothing_of_another_statement_concerns_no_other_file(
+    change: Callable[[bytes], bytes], here: Path, run: Run, judged: list[str]
+) -> None:
+    lay_out(here, arrays=ARRAYS, user=USER, helper=HELPER, train=TRAIN)
+    run("--select", "ALL")
+    for path in (here / "arrays.py", here / "helper.py"):
+        again(judged)
+        path.write_bytes(change(path.read_bytes()))
+        assert run("--select", "ALL")
+        assert again(judged) == [path.name]
 
 
 def test_a_new_caller_in_another_file_counts(here: Path, run: Run, judged: list[str]) -> None:

@@ -280,7 +280,7 @@ def collates_tensors(value: Value) -> bool:
 
 def has_blocking_mover(model: Model, name: str) -> bool:
     """Whether a class of this file, or of a neighbour, has a method of that name without `non_blocking`."""
-    methods = [cls.methods[name] for each in model.with_neighbours for cls in each.classes if name in cls.methods]
+    methods = [cls.methods[name] for each in model.with_neighbours for cls in each.classes_with(name) if name in cls.methods]
     return any(
         "non_blocking" not in method.parameter_names
         and (method.arguments is None or (method.arguments.kwarg is None and method.arguments.vararg is None))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.model.frequency.entry_points import OwnEntries
 from torchperf_lint.model.project.parts import Parts
 from torchperf_lint.model.syntax.backward import names_sent_backward, terms_sent_backward
-from torchperf_lint.model.values.host_uses import shown_on_host
+from torchperf_lint.model.values.host_uses import may_have_other_arrays, shown_on_host
 
 if TYPE_CHECKING:
     from torchperf_lint.knowledge.hints import Hints
@@ -31,6 +31,8 @@ class _Facts:
         """The fact as text; empty where there is no such fact."""
         if fact == "on host":
             return repr(sorted((name, kind.name) for name, kind in shown_on_host(index.module).items()))
+        if fact == "other arrays":
+            return str(may_have_other_arrays(index))
         if fact == "backward":
             return repr([sorted(names_sent_backward(index.module)), sorted(terms_sent_backward(index.module))])
         if fact == "loops":

@@ -102,6 +102,10 @@ class CodeModel:
         """The classes of the file."""
         return self._index.classes
 
+    def classes_with(self, name: str) -> list[ClassInfo]:
+        """The classes of the file, to look for methods or attributes of this name."""
+        return self._index.classes_with(name)
+
     def has(self, owner: FunctionInfo | ClassInfo) -> bool:
         """Whether the function or class is one of this file."""
         return owner.index is self._index

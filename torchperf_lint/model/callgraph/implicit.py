@@ -159,14 +159,17 @@ def _iterated(node: ast.expr) -> ast.expr:
 
 def _withs(index: Index) -> list[tuple[ast.With | ast.AsyncWith, FunctionInfo]]:
     """The `with` statements of a file, each with the function around it."""
+    index.reads.mentions("with")
     return index.note(
         "withs",
-        lambda: [
-            (each, function)
-            for function in index.functions
-            for each in function.statements
-            if isinstance(each, (ast.With, ast.AsyncWith))
-        ],
+        lambda: index.reads.unheard(
+            lambda: [
+                (each, function)
+                for function in index.functions
+                for each in function.statements
+                if isinstance(each, (ast.With, ast.AsyncWith))
+            ]
+        ),
     )
 
 

@@ -68,7 +68,7 @@ class Parts:
         starts, data = self._source.line_starts, self._source.utf8
         for number, (row, nodes) in enumerate(groups):
             end = starts[groups[number + 1][0] - 1] if number + 1 < len(groups) else len(data)
-            piece = data[starts[row - 1] : end].rstrip()
+            piece = data[starts[row - 1] : end].rstrip().replace(b"\r\n", b"\n")
             found = _Statement(nodes, row, digest_of(piece)[:_DIGITS])
             self._statements.append(found)
             text = piece.decode()
@@ -86,7 +86,7 @@ class Parts:
 
     def whole(self) -> str:
         """The whole text."""
-        return digest_of(self._source.utf8)
+        return digest_of(self._source.utf8.replace(b"\r\n", b"\n"))
 
     def order(self) -> str:
         """All statements; `is_in_order` compares them with those of another time."""

@@ -45,7 +45,10 @@ def on_host(value: Value, shown: Kind) -> Value:
 
 def may_have_other_arrays(index: Index) -> bool:
     """Whether the file imports a library whose arrays have the methods of NumPy's."""
-    return index.note("other arrays", lambda: any(map(_is_of_other_arrays, index.module.nodes)))
+    index.reads.asks("fact", "other arrays")
+    return index.note(
+        "other arrays", lambda: index.reads.unheard(lambda: any(map(_is_of_other_arrays, index.module.nodes)))
+    )
 
 
 def _is_of_other_arrays(node: ast.AST) -> bool:
