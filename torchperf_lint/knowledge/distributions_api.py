@@ -1,4 +1,4 @@
-"""The classes of `torch.distributions`, whose parameters are checked on the host, and how to disable that."""
+"""The classes of `torch.distributions`: what is checked on the host, how to disable that, and what they compute."""
 
 from __future__ import annotations
 
@@ -48,6 +48,40 @@ CHECKED = {
     for ref in (f"torch.distributions.{path}", f"torch.distributions.{path.rpartition('.')[2]}")
 }
 """The same by all qualified names."""
+
+WRAPPERS = frozenset({"TransformedDistribution", "MixtureSameFamily"})
+"""Classes without parameters of their own: their first argument is the distribution that they wrap."""
+
+INDEPENDENT = frozenset({"torch.distributions.Independent", "torch.distributions.independent.Independent"})
+"""It asks the distribution that it wraps for everything, and adds up."""
+
+FAMILIES = frozenset({*CHECKED, *INDEPENDENT, *(f"torch.distributions.{name}" for name in WRAPPERS)})
+"""All classes by their qualified names."""
+
+SETTINGS = frozenset({"validate_args", "total_count", "temperature"})
+"""Arguments that say nothing of where a distribution computes."""
+
+DRAW = frozenset("sample rsample sample_n entropy perplexity enumerate_support".split())
+"""Methods whose result is where the parameters are."""
+
+COMPUTE = frozenset("log_prob cdf icdf".split())
+"""Methods of a value, whose result is where value and parameters are; each checks the value first."""
+
+DIVERGENCES = frozenset({"torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"})
+"""Functions of two distributions, whose result is where these are."""
+
+GIVE_ITSELF = frozenset({"expand"})
+
+TENSORS = frozenset(
+    "mean mode variance stddev probs logits loc scale rate concentration concentration0 concentration1 low high df "
+    "covariance_matrix scale_tril precision_matrix".split()
+)
+"""Attributes that are tensors where the parameters are."""
+
+DRAWS_WITH_A_TEST = frozenset({"Normal", "LogNormal", "LogisticNormal"})
+"""Classes whose `sample` draws with `torch.normal`, which makes sure on the host that no deviation is negative."""
+
+NORMAL = "torch.normal"
 
 SWITCHES_ALL = ("set_default_validate_args", "enable_validation")
 """Functions that enable or disable the checks of a whole program: torch's, and Pyro's, which calls it."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from torchperf_lint.idioms.sync.reads import Sink, hot_reads
 from torchperf_lint.idioms.sync.shown import element_in, is_shown
 from torchperf_lint.knowledge.torch_api import COMPARES_ON_HOST
 from torchperf_lint.model.domain.values import UNKNOWN, Kind
 from torchperf_lint.model.handles import dotted, is_host_data, last_name
+from torchperf_lint.syntax import cst
 from torchperf_lint.syntax.tree import children
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.values import Value
     from torchperf_lint.model.handles import FunctionInfo
 
+_TESTED = (cst.If, cst.While, cst.Assert, cst.IfExp)
 _ASKS_ITS_ARGUMENT = frozenset({"builtins.bool"})
 _ASKS_ITS_ELEMENTS = frozenset({"builtins.any", "builtins.all", "builtins.sorted"})
 _COMPARES_ARGUMENTS = frozenset({"builtins.max", "builtins.min"})
@@ -75,6 +78,23 @@ def hot_truths(model: Model) -> Iterator[Truth]:
         site = model.site_at(node, found.statement) if shown else None
         if site is not None:
             yield Truth(site, calls, found.hot_path, values[tensor].because)
+
+
+def read_truths(model: Model) -> Iterator[Truth]:
+    """The same tests where the read is written out: `if mask.any().item()`, but not `if loss.item() > 3`."""
+    for read in hot_reads(model):
+        if read.role is Sink.CONDITION and read.reader == "item" and _is_tested(model, read.site.node):
+            yield Truth(read.site, True, read.hot_path, read.because)
+
+
+def _is_tested(model: Model, node: cst.CSTNode) -> bool:
+    """Whether the expression itself, or its negation, decides a branch or an assertion, alone or with others."""
+    parent = model.parent(node)
+    while isinstance(parent, (cst.BooleanOperation, cst.UnaryOperation)):
+        if isinstance(parent, cst.UnaryOperation) and not isinstance(parent.operator, cst.Not):
+            return False
+        node, parent = parent, model.parent(parent)
+    return isinstance(parent, _TESTED) and parent.test is node
 
 
 def _may_compare(node: ast.expr, called: _Names) -> bool:

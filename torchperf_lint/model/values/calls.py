@@ -10,7 +10,7 @@ from torchperf_lint.knowledge import conventions, hooks, host_only, other_librar
 from torchperf_lint.model.callgraph import class_unions, registries
 from torchperf_lint.model.domain.values import NUMBER, STRING, UNKNOWN, Device, Kind, Value, container, join_all
 from torchperf_lint.model.syntax.index import last_name
-from torchperf_lint.model.values import host_uses, records
+from torchperf_lint.model.values import distributions, host_uses, records
 from torchperf_lint.model.values.devices import HOST_DATA, as_device, moved, moved_object, named_device
 from torchperf_lint.model.values.iteration import tuple_of
 from torchperf_lint.model.values.library import library_call
@@ -241,6 +241,8 @@ def _method(
     if base.kind is Kind.INSTANCE and base.ref is not None:
         if base.ref.rpartition(".")[2] == hooks.GRADIENT_BUCKET:
             return _in_bucket(evaluator, node, name)
+        if distributions.is_distribution(base):
+            return distributions.method(base, name, arguments)
         if base.ref in other_libraries.REGISTRIES:
             return registries.given_by(base, name, arguments)
         if name in _SAME_METRIC and _is_metric(base):

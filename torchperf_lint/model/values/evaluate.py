@@ -26,7 +26,7 @@ from torchperf_lint.model.domain.values import (
     join_all,
 )
 from torchperf_lint.model.syntax.index import dotted, last_name
-from torchperf_lint.model.values import calls, choices, fields, mutation, narrowing, optimizers, records
+from torchperf_lint.model.values import calls, choices, distributions, fields, mutation, narrowing, optimizers, records
 from torchperf_lint.model.values.binding import bind, subscript_path
 from torchperf_lint.model.values.devices import accelerator_choice, inside_module
 from torchperf_lint.model.values.fields import as_data
@@ -173,6 +173,8 @@ class Evaluator:
             return module_attribute(base, name)
         if kind is Kind.DEVICE:
             return Value(Kind.STRING) if name == "type" else UNKNOWN
+        if distributions.is_distribution(base) and (drawn := distributions.attribute(base, name)) is not None:
+            return drawn
         if kind in (Kind.OPTIMIZER, Kind.SCALER, Kind.LOADER, Kind.METRIC, Kind.CONTAINER, Kind.NUMPY, Kind.STRING):
             return Value(Kind.METHOD, element=base, ref=name)
         if name in conventions.DEVICE_ATTRIBUTES:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
-from torchperf_lint.knowledge import conventions, numpy_api, other_libraries, torch_api, torchmetrics_api
+from torchperf_lint.knowledge import (
+    conventions,
+    distributions_api,
+    numpy_api,
+    other_libraries,
+    torch_api,
+    torchmetrics_api,
+)
 from torchperf_lint.model.domain.values import (
     INTEGER,
     NONE,
@@ -21,7 +28,7 @@ from torchperf_lint.model.domain.values import (
     join,
     join_all,
 )
-from torchperf_lint.model.values import attribute_names, collections, iteration
+from torchperf_lint.model.values import attribute_names, collections, distributions, iteration
 from torchperf_lint.model.values.devices import as_device, named_device
 from torchperf_lint.model.values.fields import as_data
 from torchperf_lint.model.values.name_heuristics import BATCH
@@ -227,6 +234,10 @@ def library_call(
     if ref.startswith("torch._foreach_"):
         given = next((value for value in arguments if value.kind is Kind.CONTAINER), first)
         return container(element_of(given)._replace(scalar=None, vector=None))
+    if ref in distributions_api.FAMILIES:
+        return distributions.made(node, ref, arguments, keywords, evaluator.default_device)
+    if ref in distributions_api.DIVERGENCES and distributions.is_distribution(first):
+        return first.element or UNKNOWN
     if ref in torch_api.VARIABLES:
         return first if first.kind is Kind.TENSOR else Value(Kind.TENSOR, first.device, because=first.because)
     if ref.startswith(torch_api.INITIALISERS):

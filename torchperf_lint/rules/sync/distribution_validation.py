@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
-from torchperf_lint.engine.findings import Finding, Fix, Safety, Severity
+from torchperf_lint.engine.findings import Because, Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms import surroundings
-from torchperf_lint.knowledge.distributions_api import CHECKED, SWITCHES_ALL
-from torchperf_lint.syntax import edits, shape
+from torchperf_lint.idioms.arguments import given
+from torchperf_lint.knowledge.distributions_api import (
+    CHECKED,
+    COMPUTE,
+    DRAWS_WITH_A_TEST,
+    NORMAL,
+    SWITCHES_ALL,
+)
+from torchperf_lint.model.domain.values import UNKNOWN, Kind
+from torchperf_lint.syntax import cst, edits, shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_lint.engine.findings import Because
-    from torchperf_lint.model import Model, Site
+    from torchperf_lint.model import Model, Site, Value
 
 
 @rule(
@@ -22,27 +29,99 @@ if TYPE_CHECKING:
     name="distribution-validation",
     category=Category.SYNC,
     summary="a distribution checks its parameters in every step, and the host waits for the answer",
-    message="`{call}` checks its parameters on the device and waits for the answer {where}",
+    message="`{call}` checks {what} on the device and waits for the answer {where}",
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
     torch=">=1.8",
-    triggers=("distributions",),
+    triggers=(("distributions", "normal", *(f".{name}" for name in COMPUTE), ".sample("),),
 )
 def distribution_validation(model: Model) -> Iterator[Finding]:
-    """Distributions over device tensors, created in every step without an explicit `validate_args`."""
-    if model.called_anywhere(*SWITCHES_ALL):
-        return
+    """Distributions over device tensors that check what they get, and draws that check their deviation."""
+    if not model.called_anywhere(*SWITCHES_ALL):
+        yield from _made(model)
+        yield from _asked(model)
+    yield from _drawn(model)
+
+
+def _made(model: Model) -> Iterator[Finding]:
+    """Distributions that are made in every step, and that check their parameters."""
     for site in model.calls(*CHECKED, hot=True):
-        position = CHECKED[model.value(site.node.func).ref or ""]
-        if shape.argument(site.node, "validate_args", position) is not None:
+        asked = _asked_for(model, site)
+        because = _parameter_on_device(model, site)
+        if asked is None or because is None or surroundings.may_be_caught(model, site):
             continue
-        because, hot_path = _parameter_on_device(model, site), model.hot_path(site)
-        if because is None or hot_path is None or surroundings.may_be_caught(model, site):
+        if isinstance(asked, bool):
+            changed, minor = edits.add_argument(site.tree, site.node, "validate_args=False"), None
+            fix = None if changed is None else Fix("leave the check out", Safety.UNSAFE, changed)
+        else:
+            edit = edits.replace(site.tree, asked, "False")
+            fix = None if edit is None else Fix("leave the check out", Safety.SHOWN, (edit,))
+            minor = Because(site.rows[0], "the check is asked for")
+        yield from _finding(model, site, because, "its parameters", fix, minor)
+
+
+def _asked_for(model: Model, site: Site) -> bool | cst.BaseExpression | None:
+    """True if the check is made by default, the argument that asks for it, or None where it may be left out."""
+    position = CHECKED[model.value(site.node.func).ref or ""]
+    argument = shape.argument(site.node, "validate_args", position)
+    if argument is None:
+        return True
+    return argument if isinstance(argument, cst.BaseExpression) and shape.is_literal(argument, "True") else None
+
+
+def _asked(model: Model) -> Iterator[Finding]:
+    """`prior.log_prob(x)` of a distribution that is made once: it checks x each time."""
+    for site in model.method_calls(*COMPUTE, hot=True):
+        made = model.creation(_distribution(model, site))
+        because = None if made is None else model.on_device(site.node)
+        if made is None or because is None or surroundings.may_be_caught(model, site):
             continue
-        changed = edits.add_argument(site.tree, site.node, "validate_args=False")
-        fix = None if changed is None else Fix("leave the check out", Safety.UNSAFE, changed)
-        fields = {"call": model.brief(site.node), "where": hot_path.where}
-        yield Finding(site, (*because, *hot_path.because), fix, fields)
+        ref = model.value(made.node.func).ref
+        if ref in CHECKED and _asked_for(model, made) is not None and model.hot_path(made) is None:
+            says = Because(made.rows[0], "made here, with the check on")
+            yield from _finding(model, site, (says, *because), "its argument", None)
+
+
+def _drawn(model: Model) -> Iterator[Finding]:
+    """`Normal(...).sample()` and `torch.normal(mean, std)`: no deviation may be negative."""
+    for site in model.method_calls("sample", hot=True):
+        name = (_distribution(model, site).ref or "").rpartition(".")[2]
+        because = model.on_device(site.node) if name in DRAWS_WITH_A_TEST else None
+        if because is not None:
+            receiver = shape.receiver(site.node)
+            text = "" if receiver is None else edits.postfix(site.tree, receiver)
+            drawn = f"{text}.rsample({', '.join(edits.text_of(site.tree, each) for each in site.node.args)}).detach()"
+            edit = edits.replace(site.tree, site.node, drawn)
+            fix = None if edit is None else Fix("draw without the test: other numbers", Safety.SHOWN, (edit,))
+            yield from _finding(model, site, because, "the deviation's sign", fix)
+    for site in model.calls(NORMAL, hot=True):
+        deviation = given(model, site.node, "std", 1)
+        value = UNKNOWN if deviation is None or deviation.node is None else model.value(deviation.node)
+        if deviation is not None and deviation.node is not None and value.kind is Kind.TENSOR and not value.mixed:
+            because = model.on_device(deviation.node)
+            if because is not None:
+                yield from _finding(model, site, because, "the deviation's sign", None)
+
+
+def _distribution(model: Model, site: Site) -> Value:
+    """The distribution whose method is called; UNKNOWN if it is none of torch's."""
+    receiver = shape.receiver(site.node)
+    value = UNKNOWN if receiver is None else model.value(receiver)
+    return value if value.kind is Kind.INSTANCE and value.ref in CHECKED else UNKNOWN
+
+
+def _finding(
+    model: Model,
+    site: Site,
+    because: tuple[Because, ...],
+    what: str,
+    fix: Fix | NoFix | None,
+    minor: Because | None = None,
+) -> Iterator[Finding]:
+    hot_path = model.hot_path(site)
+    if hot_path is not None:
+        fields = {"call": model.brief(site.node), "what": what, "where": hot_path.where}
+        yield Finding(site, (*because, *hot_path.because), fix, fields, minor)
 
 
 def _parameter_on_device(model: Model, site: Site) -> tuple[Because, ...] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
 from torchperf_lint.idioms.sync.destinations import goes_to
-from torchperf_lint.idioms.sync.truths import hot_truths
+from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
 from torchperf_lint.knowledge.torch_api import FULL_REDUCTIONS
 from torchperf_lint.model.domain.values import Kind
 from torchperf_lint.syntax import cst, edits, shape
@@ -44,7 +44,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 )
 def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
     """Branches, `and`, `or`, `not` and assertions on tensors, and Python functions that compare or read them."""
-    for truth in hot_truths(model):
+    for truth in (*hot_truths(model), *read_truths(model)):
         if model.in_test(truth.site):
             continue
         text = f"`{model.brief(truth.site.node)}`"

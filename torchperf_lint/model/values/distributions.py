@@ -1,0 +1,50 @@
+"""Distributions of torch: what they draw, and all else that they compute, is where their parameters are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchperf_lint.knowledge import distributions_api
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
+from torchperf_lint.model.values.fields import as_data
+from torchperf_lint.model.values.tensors import tensor_from
+
+if TYPE_CHECKING:
+    import ast
+
+_NUMBERS = (Kind.NUMBER, Kind.NONE)
+
+
+def made(node: ast.Call, ref: str, arguments: list[Value], keywords: dict[str, Value], default: Device | None) -> Value:
+    """A distribution; its element is a tensor where its parameters are, or those of the distribution that it wraps."""
+    name = ref.rpartition(".")[2]
+    if ref in distributions_api.INDEPENDENT and arguments and is_distribution(arguments[0]):
+        return arguments[0]
+    given = [*arguments, *(value for key, value in keywords.items() if key not in distributions_api.SETTINGS)]
+    if name in distributions_api.WRAPPERS:
+        given = given[:1]
+    parameters = [each.element or UNKNOWN if is_distribution(each) else as_data(each) for each in given]
+    drawn = tensor_from(parameters)._replace(scalar=None, vector=None, dtype=None)
+    if given and all(each.kind in _NUMBERS for each in given):
+        drawn = drawn._replace(device=default or Device.CPU)
+    return Value(Kind.INSTANCE, element=drawn, ref=f"torch.distributions.{name}", created=node)
+
+
+def is_distribution(value: Value) -> bool:
+    """Whether it is an object of one of torch's distributions."""
+    return value.kind is Kind.INSTANCE and (value.ref or "") in distributions_api.FAMILIES
+
+
+def attribute(base: Value, name: str) -> Value | None:
+    """A parameter or a moment of a distribution; None for methods and all else."""
+    return base.element if name in distributions_api.TENSORS else None
+
+
+def method(base: Value, name: str, arguments: list[Value]) -> Value:
+    """What a method of a distribution returns."""
+    if name in distributions_api.GIVE_ITSELF:
+        return base
+    drawn = base.element or UNKNOWN
+    if name in distributions_api.COMPUTE:
+        return tensor_from([drawn, *arguments])._replace(scalar=None, vector=None, dtype=None)
+    return drawn if name in distributions_api.DRAW else UNKNOWN
