@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     severity=Severity.ERROR,
     fix=Safety.UNSAFE,
     torch=">=1.8",
-    triggers=(("distributions", "normal", *(f".{name}" for name in COMPUTE), ".sample("),),
+    triggers=(("distributions", "normal(", *(f".{name}" for name in COMPUTE), ".sample("),),
 )
 def distribution_validation(model: Model) -> Iterator[Finding]:
     """Distributions over device tensors that check what they get, and draws that check their deviation."""
