@@ -163,7 +163,11 @@ def _is_leaf(call: cst.Call) -> bool:
     """`requires_grad=True`: the tensor is a parameter, created in every step on purpose."""
     return any(
         argument.star == "**"
-        or (argument.keyword is not None and argument.keyword.value in ("requires_grad", "pin_memory"))
+        or (
+            argument.keyword is not None
+            and argument.keyword.value in ("requires_grad", "pin_memory")
+            and not shape.is_literal(argument.value, "False")
+        )
         for argument in call.args
     )
 
@@ -175,9 +179,18 @@ def _describe(model: Model, packing: _Packing) -> str | None:
         return "a Python number"
     if value.kind is Kind.NUMPY:
         return "a NumPy array"
-    if _holds_unknown(value) and type_is_asked(model, packing.site, packing.data):
+    is_asked = _holds_unknown(value) and type_is_asked(model, packing.site, packing.data)
+    if is_asked and not _lists_numbers(model, packing.data):
         return packed_by_callers(model, packing.site, packing.data)
     return packed_data(model, packing.data)
+
+
+def _lists_numbers(model: Model, data: cst.BaseExpression) -> bool:
+    """Whether it is a literal list of what callers are seen to pass numbers for, beside tensors or alone."""
+    if not isinstance(data, (cst.List, cst.Tuple)):
+        return False
+    values = [model.value(element.value) for element in data.elements]
+    return all(value.kind is Kind.NUMBER or value.mixed for value in values)
 
 
 def _is_hardly_a_tensor(model: Model, packing: _Packing) -> bool:
