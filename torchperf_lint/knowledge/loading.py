@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torchperf_lint.knowledge.torch_api import LOADER_POSITIONS
 
 
@@ -72,6 +74,18 @@ TRAINING_ARGUMENTS = tuple(
 
 DATASET_READERS = ("__getitem__", "__getitems__", "__iter__")
 """Methods of a dataset that a loader calls for its samples."""
+
+SAMPLE_BASES = ("Dataset", "DataModule")
+"""How the names of the classes end that give samples to loaders."""
+
+READER_FILES = ("__getitem__", "train_dataloader")
+"""Methods that a file with such a class defines, one of them at least."""
+
+TRANSFORMS = re.compile(r"(?:^|_)(?:transforms?|preprocess(?:ing|ors?)?)(?:_fn|_func|_list)?$")
+"""Names of parameters by which a dataset takes what it does to each sample."""
+
+PIPELINES = ("Compose", "Sequential", "ModuleList", "RandomApply", "RandomChoice", "RandomOrder")
+"""Classes whose objects run the transforms that they are made with."""
 
 MAKES_UP = frozenset(
     {f"torch.{name}" for name in "rand randint randn randperm".split()}

@@ -12,7 +12,7 @@ import itertools
 import posixpath
 from typing import TYPE_CHECKING
 
-from torchperf_lint.knowledge import topics
+from torchperf_lint.knowledge import loading, topics
 from torchperf_lint.model import bounds
 from torchperf_lint.model.loaded_files import LoadedFiles
 from torchperf_lint.model.project.exports import Imported, LibraryName, ModuleName, Variable
@@ -309,6 +309,15 @@ class Program(LoadedFiles):
         keys = self._ask(own, "importing_it", cls.name, own)
         imported = [key for key in keys if self._imports(key, cls.name, cls)] if len(keys) <= bounds.MOST_FILES else []
         return [analyzed for analyzed in map(self.analyzed, imported) if analyzed is not None]
+
+    def reading_samples(self, cls: ClassInfo) -> list[AnalyzedFile]:
+        """The other files that import the class and define a dataset or a data module; none if too many may."""
+        own = self._key(cls.index)
+        keys = self._ask(own, "importing_it", cls.name, own)
+        readers = {key for name in loading.READER_FILES for key in (self._ask(own, "defining", name) if keys else ())}
+        reading = [key for key in keys if key in readers and self._imports(key, cls.name, cls)]
+        analyzed_files = map(self.analyzed, reading if len(reading) <= bounds.MOST_FILES else [])
+        return [analyzed for analyzed in analyzed_files if analyzed is not None]
 
     def files_passing(self, meant: FunctionInfo | ClassInfo) -> list[AnalyzedFile]:
         """The other files that import the function or class by its name and pass it as an argument or put it away."""

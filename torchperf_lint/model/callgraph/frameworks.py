@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.knowledge import hooks, torchmetrics_api
 from torchperf_lint.knowledge.accelerators import ACCELERATOR_STEMS, CPU_TUNING
-from torchperf_lint.model.callgraph import calling, roles
+from torchperf_lint.model.callgraph import calling, roles, sample_transforms
 from torchperf_lint.model.domain.contracts import Contract
 from torchperf_lint.model.domain.values import Device, Kind, Origin, Value
 from torchperf_lint.model.syntax.index import last_name, names_in
@@ -148,7 +148,7 @@ def _method_contract(inference: ValueQuestions, function: FunctionInfo, cls: Cla
     runs_module = (
         is_module(refs) if name == "__call__" else name == "forward" and (is_module(refs) or _looks_like_module(refs))
     )
-    if runs_module and not inference.transforms_samples:
+    if runs_module and not inference.transforms_samples and not sample_transforms.are(inference, cls):
         says = f"`{name}` runs for every batch, where the module lives"
         return Contract(True, says, Device.LIKELY, all_tensors=True)
     if name in ("forward", "backward") and "torch.autograd.Function" in refs:

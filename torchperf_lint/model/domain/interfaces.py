@@ -479,6 +479,9 @@ class ProjectQuestions(Protocol):
     def naming_class(self, cls: ClassInfo) -> Sequence[FileQuestions]:
         """The other files that import the class; none if too many may."""
 
+    def reading_samples(self, cls: ClassInfo) -> Sequence[FileQuestions]:
+        """The other files that import the class and define a dataset or a data module; none if too many may."""
+
     def files_passing(self, meant: FunctionInfo | ClassInfo) -> Sequence[FileQuestions]:
         """The other files that import the function or class by its name and pass it as an argument or put it away."""
 
