@@ -9,7 +9,7 @@ from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Edit, Finding, Fix, NoFix, Safety, Severity, Unproven
 from torchperf_lint.idioms.caches import filled_once
 from torchperf_lint.idioms.sync.numpywork import comes_from_numpy
-from torchperf_lint.idioms.transfer import hoisting, magnitudes
+from torchperf_lint.idioms.transfer import hoisting, magnitudes, uploads
 from torchperf_lint.idioms.transfer.construction import (
     FILLABLE,
     build_there,
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _FACTORIES = ("torch.tensor", "torch.as_tensor", "torch.asarray")
 _MAKES = "torch.tensor"
+_DATA_ARGUMENT = "data"
+_DATA = frozenset({NoFix.NOT_A_NUMBER, NoFix.VARIES, NoFix.FORM})
+"""The reasons for not making a tensor without data of the host that leave these to be copied."""
 _FOR_HOST_DATA = "no proof that this is host data, but `torch.tensor` warns where it is given a tensor"
 _LEGACY = tuple(f"torch.cuda.{name}Tensor" for name in ("Float", "Long", "Double", "Half", "Int", "Bool", "Byte"))
 _LARGEST_HALF = 65504
@@ -54,6 +57,7 @@ class _Packing(NamedTuple):
     placing: tuple[Edit, ...]
     grade: Safety | NoFix  # the safest grade of `placing`, or why there can be no fix
     waits: str = " and waits"
+    move: Move | None = None  # the call that copies what is packed, if it is another one
 
 
 @rule(
@@ -86,6 +90,9 @@ def python_data_to_cuda(model: Model) -> Iterator[Finding]:
         if isinstance(fix, NoFix):
             hoisted = _hoist(model, packing.site, packing.hot_path, None)
             fix = fix if hoisted is NoFix.LOOP_ELSEWHERE else hoisted
+        if fix in _DATA:
+            uploaded = uploads.without_wait(model, packing.site, packing.call, packing.move)
+            fix = uploaded if isinstance(uploaded, Fix) else fix
         yield Finding(packing.site, (*packing.because, *says, *packing.hot_path.because), fix, fields)
     for move in hot_moves(model):
         if built_on_host(model, move.moved) is None and not filled_once(model, move.site):
@@ -108,6 +115,9 @@ def _moved_later(model: Model, move: Move) -> Iterator[Finding]:
         fields |= {"call": f"{makers[0].name}(...)", "copies": f"`{call}` copies it"}
     fields["takes"] = f"packs {makers[0].packs} on the CPU"
     fix = _hoist(model, move.site, move.hot_path, makers[0]) if len(makers) == 1 else NoFix.SEVERAL_MAKERS
+    if len(makers) == 1 and not isinstance(fix, Fix):
+        uploaded = uploads.made_before(model, move, makers[0].call)
+        fix = uploaded if isinstance(uploaded, Fix) else fix
     yield Finding(move.site, (*because, *move.hot_path.because), fix, fields)
 
 
@@ -128,7 +138,7 @@ def _packings(model: Model) -> Iterator[_Packing]:
             if isinstance(grade, Safety) and not built.exact:
                 grade = grade.at_worst(Safety.UNSAFE)
             yield _Packing(
-                move.site, built.call, built.call.args[0].value, move.hot_path, (), edits_, grade, _waits(move)
+                move.site, built.call, built.call.args[0].value, move.hot_path, (), edits_, grade, _waits(move), move
             )
     for site in model.calls(*_FACTORIES, hot=True):
         call = site.node
@@ -224,7 +234,7 @@ def _fill_instead(model: Model, packing: _Packing) -> Fix | NoFix:
     first = call.args[0]
     if isinstance(packing.grade, NoFix):
         return packing.grade
-    if others or first.keyword is not None or first.star:
+    if others or (first.keyword is not None and first.keyword.value != _DATA_ARGUMENT) or first.star:
         return NoFix.FORM
     number, size = packing.data, "()"
     if isinstance(number, cst.List) and len(number.elements) == 1:
@@ -242,7 +252,7 @@ def _fill_instead(model: Model, packing: _Packing) -> Fix | NoFix:
     changed = edits.together(
         packing.placing,
         edits.replace(tree, call.func, name),
-        edits.replace(tree, packing.data, f"{size}, {model.text(number)}"),
+        edits.replace(tree, packing.data if first.keyword is None else first, f"{size}, {model.text(number)}"),
     )
     if changed is None:
         return NoFix.NO_ROOM
