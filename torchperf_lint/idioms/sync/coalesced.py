@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from torchperf_lint.model import Model, Site
 
 _TITLE = "read the numbers of the step at once"
-_NOT_ALIKE = (
-    *("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "distribute_tensor"),
-    *("complex", "fft"),
-)
-"""Names in files where a loss may not be a plain tensor, or may be complex."""
+_BOUNDS = frozenset("min max amin amax".split())
+_BOUNDS_OF_TORCH = frozenset(f"torch.{name}" for name in _BOUNDS)
+_SPREAD = ("DTensor", "loss_parallel", "parallelize_module", "fully_shard", "distribute_tensor")
+"""Names in files where a loss may not be a plain tensor."""
+_NOT_ALIKE = (*_SPREAD, "complex", "fft")
+"""The same, or where it may be complex."""
 
 
 def _may_differ(model: Model) -> bool:
@@ -82,8 +83,11 @@ def _fixes(model: Model) -> Iterator[tuple[int, Fix]]:
     apart = [reads for reads in blocks.values() if len(reads) > 1]
     beside = [pair for pair in tuples.values() if len(pair[1]) == len(pair[0].elements) > 1]
     in_dict = [pair for pair in dicts.values() if len(pair[1]) > 1]
-    if not (apart or beside or in_dict) or _may_differ(model) or relies_on_waits(model):
+    if not (apart or beside or in_dict) or relies_on_waits(model):
         return
+    if _may_differ(model):  # the least and the largest element of one tensor are alike, whatever it is
+        plain = not model.code.speaks_of(*_SPREAD)
+        apart, in_dict, beside = [], [], [each for each in beside if plain and _are_bounds_of_one(model, each[1])]
     for reads in apart:
         members = [_Member(each, *known) for each in _delayed(model, reads) if (known := _known(model, each.read))]
         for group in _groups(model, members) if len(members) > 1 else ():
@@ -184,10 +188,9 @@ def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix |
     """`a, b = x.item(), y.item()`, and `return x.item(), y.item()`."""
     given, last = model.parent(several), reads[-1]
     known = [each for read in reads if (each := _known(model, read)) is not None]
-    torch = model.name_of("torch", last.site)
-    if torch is None or len(known) < len(reads) or len({kind for kind, _ in known}) > 1:
-        return None
-    if not all(_reads_plainly(model, read) for read in reads):
+    torch, bounds_of_one = model.name_of("torch", last.site), _are_bounds_of_one(model, reads)
+    is_known = len(known) == len(reads) and len({kind for kind, _ in known}) == 1
+    if torch is None or not (is_known or bounds_of_one) or not all(_reads_plainly(model, read) for read in reads):
         return None
     unpacked = isinstance(given, cst.Assign) and len(given.targets) == 1
     if unpacked and isinstance(given, cst.Assign):
@@ -197,8 +200,31 @@ def _one_tuple(model: Model, several: cst.Tuple, reads: list[HostRead]) -> Fix |
         return None
     tensors = ", ".join(edits.text_of(read.site.tree, read.tensor) for read in reads)
     one = f"{torch}.stack([{tensors}]).tolist()"
+    if not is_known and last.reader != "item":
+        if not (model.keeps_builtin("map") and model.keeps_builtin(last.reader)):
+            return None
+        one = f"map({last.reader}, {one})"  # the dtype may be one of integers, of floats or bool
     edit = edits.replace(last.site.tree, several, one if unpacked else f"tuple({one})")
-    return None if edit is None else Fix(_TITLE, _safety(model, last, [scalar for _, scalar in known]), (edit,))
+    grade = Safety.SAFE if not is_known else _safety(model, last, [scalar for _, scalar in known])
+    return None if edit is None else Fix(_TITLE, grade, (edit,))
+
+
+def _are_bounds_of_one(model: Model, reads: list[HostRead]) -> bool:
+    """Whether all are the least or the largest element of one tensor, and read alike: their dtype is the tensor's."""
+    bounded = {_bounded(model, read.tensor) for read in reads}
+    return None not in bounded and len(bounded) == 1 == len({read.reader for read in reads})
+
+
+def _bounded(model: Model, node: cst.BaseExpression) -> str | None:
+    """`x` of `x.min()`, `x.amax()`, `torch.max(x)`."""
+    if not isinstance(node, cst.Call):
+        return None
+    owner, given = shape.receiver(node), [each.value for each in node.args if not (each.star or each.keyword)]
+    if (model.value(node.func).ref or "") in _BOUNDS_OF_TORCH and len(given) == len(node.args) == 1:
+        owner = given[0]
+    elif node.args or shape.method_name(node) not in _BOUNDS:
+        return None
+    return shape.dotted(owner) if owner is not None and model.value(owner).is_tensor else None
 
 
 def _one_dict(model: Model, entries: cst.Dict, reads: list[HostRead]) -> Iterator[tuple[int, Fix]]:
