@@ -118,7 +118,18 @@ def at_module_level(model: Model, site: Site, line: str, names: set[str]) -> Edi
     Two empty lines also go above several lines. None if one of the names is not imported earlier at the
     top level.
     """
-    source, row = model.source, site.rows[0]
+    return _at_top(model, site.rows[0], line, names)
+
+
+def above_definitions(model: Model, lines: str, names: set[str]) -> Edit | None:
+    """The same above the file's first function or class: one place for what several of them share."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    first = next((each for each in model.top.body if isinstance(each, definitions)), None)
+    return None if first is None else _at_top(model, first_row(first), lines, names)
+
+
+def _at_top(model: Model, row: int, line: str, names: set[str]) -> Edit | None:
+    source = model.source
     imported: set[str] = set()
     above_end = 0
     for statement in model.top.body:
