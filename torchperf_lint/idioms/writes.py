@@ -278,9 +278,18 @@ def collates_tensors(value: Value) -> bool:
     )
 
 
-def has_blocking_mover(model: Model, name: str) -> bool:
-    """Whether a class of this file, or of a neighbour, has a method of that name without `non_blocking`."""
-    methods = [cls.methods[name] for each in model.with_neighbours for cls in each.classes_with(name) if name in cls.methods]
+def has_blocking_mover(model: Model, name: str, site: Site) -> bool:
+    """Whether a class of this file, or of a neighbour, has a method of that name without `non_blocking`.
+
+    A model is no batch: that is a module, or the class whose own method, not its mover, walks the loader.
+    """
+    function = model.function_of(site)
+    methods = [
+        cls.methods[name]
+        for each in model.with_neighbours
+        for cls in each.classes_with(name)
+        if name in cls.methods and (cls is not function.cls or function.name == name) and not each.makes_modules(cls)
+    ]
     return any(
         "non_blocking" not in method.parameter_names
         and (method.arguments is None or (method.arguments.kwarg is None and method.arguments.vararg is None))

@@ -72,7 +72,7 @@ def _may_raise(model: Model, move: Move) -> bool:
     """Whether the moved object may be of a known class whose method does not take the argument."""
     value = model.value(move.moved)
     is_tensor = value.kind is Kind.TENSOR or collates_tensors(value)
-    return not is_tensor and has_blocking_mover(model, shape.method_name(move.call) or "")
+    return not is_tensor and has_blocking_mover(model, shape.method_name(move.call) or "", move.site)
 
 
 def _casts_alike(model: Model, move: Move) -> bool:
@@ -91,7 +91,7 @@ def _takes_the_argument(model: Model, move: Move) -> bool:
     method = shape.method_name(move.call) or ""
     if value.kind is Kind.TENSOR or collates_tensors(value):
         return True
-    if has_blocking_mover(model, method):
+    if has_blocking_mover(model, method, move.site):
         return False
     if method == "cuda":
         return True
