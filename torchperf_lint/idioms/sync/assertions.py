@@ -33,6 +33,8 @@ def checked_there(model: Model, site: Site) -> Fix | NoFix:
         return NoFix.ASSERTS
     if model.may_be_scripted:
         return NoFix.SCRIPTED
+    if not model.value(site.node).is_tensor:
+        return NoFix.ASSERTS  # a number that was read before: `assert mask.all().item()`
     if surroundings.may_be_caught(model, site):
         return NoFix.MAY_BE_CAUGHT
     node, is_negated = asserted
