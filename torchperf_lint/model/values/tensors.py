@@ -319,12 +319,19 @@ def holds_metrics(value: Value) -> bool:
 
 
 def held_at(base: Value, index: Value) -> Value:
-    """The element of a container at a literal index or key, or else any element."""
+    """The element of a container at a literal index or key, or else any element.
+
+    A key that is not among those that are known was added elsewhere: what is there has no more in common with the
+    others than its kind and its device.
+    """
+    element = base.element or UNKNOWN
     if base.items is not None and index.constant is not None:
         for key, value in base.items:
             if key == index.constant:
                 return value
-    return named(base.element or UNKNOWN, index)
+        if base.items and base.ref == "dict" and element.kind is not Kind.STRING:
+            element = element._replace(scalar=None, vector=None, dtype=None, constant=None)
+    return named(element, index)
 
 
 def in_one_piece(index: ast.expr, value: Value) -> bool:
