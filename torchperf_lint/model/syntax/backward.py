@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from torchperf_lint.model.syntax.index import FunctionInfo
 
+_REDUCE = frozenset({"mean", "sum"})
 _METHODS = frozenset({"backward", "scale", "manual_backward"})
 _KEEP_PLACE = frozenset("abs clamp exp float flatten log mean neg pow reshape sqrt square squeeze sum view".split())
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
@@ -20,6 +21,18 @@ _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 def names_sent_backward(function: FunctionInfo) -> frozenset[str]:
     """Names `x` with `x.backward()`, `accelerator.backward(x)` or `scaler.scale(x)` in the function."""
     return _known(function, "backward", lambda: frozenset(_paths(_sent(function))))
+
+
+def reduced_and_sent_backward(function: FunctionInfo) -> frozenset[str]:
+    """Names `x` with `x.mean().backward()` or `torch.mean(x).backward()` in the function: tensors of any shape."""
+    return _known(function, "backward reduced", lambda: frozenset(_paths(_reduced(function))))
+
+
+def _reduced(function: FunctionInfo) -> Iterator[ast.expr]:
+    for node in _sent(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _REDUCE:
+            by_function = dotted(node.func.value) == "torch"
+            yield from node.args[:1] if by_function else (node.func.value,)
 
 
 def terms_sent_backward(function: FunctionInfo) -> frozenset[str]:

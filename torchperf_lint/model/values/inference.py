@@ -234,6 +234,7 @@ class ValueInference:
             if stores:
                 bound = [store for store in stores if _is_bound(store, owner)]
                 value = own_changes.joined(self, cls, [(store, self._stored(store)) for store in bound])
+                value = own_changes.trained(self, cls, name, value)
                 if value.kind is Kind.CONTAINER and value.element is None:
                     value = attribute_lists.filled(self, value, self.lineage(cls), name)
                 if value.kind is Kind.MODULE and value.ref in torch_api.HOLDERS:

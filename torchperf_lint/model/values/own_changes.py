@@ -1,12 +1,14 @@
-"""Attributes that are set to themselves, changed: `self.x = self.x.to(device)`, `self.x = self.x[order]`."""
+"""Attributes by what the methods of their class do with them: `self.x = self.x.to(device)`, `self.loss.backward()`."""
 
 from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
 
+from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.domain.values import Kind, Value, join, join_all
+from torchperf_lint.model.domain.values import Device, Kind, Value, join, join_all
+from torchperf_lint.model.syntax.backward import names_sent_backward, reduced_and_sent_backward
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.devices import moved
 from torchperf_lint.model.values.narrowing import arm_on_accelerator
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_lint.model.domain.interfaces import ValueQuestions
-    from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo
+    from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Place
 
 _MOVES = frozenset({"to", "cuda"})
 _KEEPS_TENSOR = _MOVES | torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"clone", "contiguous", "detach"}
@@ -25,7 +27,8 @@ def joined(inference: ValueQuestions, cls: ClassInfo, stored: Sequence[tuple[Att
     """The join of what statements store in an attribute of the class.
 
     A tensor that is reordered or viewed is still one, although a value that depends on itself is not known. One that
-    the constructor's own call moves is on the accelerator wherever other methods read it.
+    the constructor's own call moves, or the method that alone sets it, is on the accelerator wherever other methods
+    read it.
     """
     changes = {store: _change_in(store) for store, _ in stored} if len(stored) > 1 else {}
     first = join_all(value for store, value in stored if changes.get(store) is None)
@@ -35,8 +38,26 @@ def joined(inference: ValueQuestions, cls: ClassInfo, stored: Sequence[tuple[Att
         change = changes[store]
         if change is not None:
             later = _changed(inference, store.function, change, first) if value.kind is Kind.UNKNOWN else value
-            first = join(first, later, lean=_runs_when_made(inference, cls, store.function))
+            firsts = [other for other, _ in stored if changes[other] is None]
+            is_moved = _follows_all(store, firsts) or _runs_when_made(inference, cls, store.function)
+            first = join(first, later, lean=is_moved)
     return first
+
+
+def trained(inference: ValueQuestions, cls: ClassInfo, name: str, value: Value) -> Value:
+    """The attribute's value; a loss that a method of the class sends backward lives where the model is trained."""
+    is_open = value.kind is Kind.UNKNOWN and not value.among
+    if value.device is not Device.UNKNOWN or inference.cpu_only or not (is_open or value.holds_tensors):
+        return value
+    for method in (each for owner in inference.lineage(cls) for each in owner.methods.values()):
+        path = f"{method.self_name}.{name}"
+        is_scalar = path in names_sent_backward(method)
+        if is_scalar or path in reduced_and_sent_backward(method):
+            says = "`.backward()` is called on this attribute, in a program for an accelerator"
+            step = Because(method.node.lineno, says, method.index.path)  # type: ignore[union-attr]
+            scalar = True if is_scalar else value.scalar
+            return value._replace(kind=Kind.TENSOR, device=Device.LIKELY, scalar=scalar, because=(step,))
+    return value
 
 
 def _change_in(store: AttributeStore) -> list[ast.expr] | None:
@@ -66,22 +87,34 @@ def _changed(inference: ValueQuestions, function: FunctionInfo, change: list[ast
     return tensor
 
 
+def _follows_all(change: AttributeStore, firsts: Sequence[AttributeStore]) -> bool:
+    """Whether the change is made after all others in their own method, always or if an accelerator is used."""
+    function = change.function
+    statement = function.parent_of(change.target)
+    return (
+        all(each.function is function and each.target.lineno < change.target.lineno for each in firsts)
+        and isinstance(statement, ast.stmt)
+        and _always(function.place_of(statement), function)
+    )
+
+
 def _runs_when_made(inference: ValueQuestions, cls: ClassInfo, method: FunctionInfo) -> bool:
     """Whether the constructor calls the method, always or if an accelerator is used."""
     init = inference.method(cls, "__init__")
-    return init is not None and any(_is_call_of(record, method) and _always(record) for record in init.calls_made)
+    return init is not None and any(
+        _is_call_of(record, method) and _always(record.place, record.function) for record in init.calls_made
+    )
 
 
 def _is_call_of(record: CallRecord, method: FunctionInfo) -> bool:
     return dotted(record.call.func) == f"{record.function.self_name}.{method.name}"
 
 
-def _always(record: CallRecord) -> bool:
-    """Whether the call runs under no condition but that an accelerator is used."""
-    place = record.place
+def _always(place: Place, function: FunctionInfo) -> bool:
+    """Whether the statement there runs under no condition but that an accelerator is used."""
     while place.parent is not None:
         parent = place.parent
         if not isinstance(parent, ast.If) or arm_on_accelerator(parent.test) != place.field:
             return False
-        place = record.function.place_of(parent)
+        place = function.place_of(parent)
     return True
