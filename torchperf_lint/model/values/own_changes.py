@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.findings import Because
 from torchperf_lint.knowledge import torch_api
-from torchperf_lint.model.domain.values import Device, Kind, Value, join, join_all
+from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value, container, join, join_all
 from torchperf_lint.model.syntax.backward import names_sent_backward, reduced_and_sent_backward
 from torchperf_lint.model.syntax.index import dotted
 from torchperf_lint.model.values.devices import moved
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchperf_lint.model.domain.interfaces import ValueQuestions
     from torchperf_lint.model.syntax.index import AttributeStore, CallRecord, ClassInfo, FunctionInfo, Place
 
+_EMPTY = container(None, (), "dict")
 _MOVES = frozenset({"to", "cuda"})
 _KEEPS_TENSOR = _MOVES | torch_api.VIEW_METHODS | torch_api.DTYPE_METHODS.keys() | {"clone", "contiguous", "detach"}
 
@@ -30,6 +31,7 @@ def joined(inference: ValueQuestions, cls: ClassInfo, stored: Sequence[tuple[Att
     the constructor's own call moves, or the method that alone sets it, is on the accelerator wherever other methods
     read it.
     """
+    stored = _without_empty(stored)
     changes = {store: _change_in(store) for store, _ in stored} if len(stored) > 1 else {}
     first = join_all(value for store, value in stored if changes.get(store) is None)
     if not any(changes.values()) or not first.holds_tensors:
@@ -42,6 +44,13 @@ def joined(inference: ValueQuestions, cls: ClassInfo, stored: Sequence[tuple[Att
             is_moved = _follows_all(store, firsts) or _runs_when_made(inference, cls, store.function)
             first = join(first, later, lean=is_moved)
     return first
+
+
+def _without_empty(stored: Sequence[tuple[AttributeStore, Value]]) -> Sequence[tuple[AttributeStore, Value]]:
+    """The stores without `{}`, where others store dicts of tensors under known names."""
+    if not any(value.items and value.ref == "dict" and (value.element or UNKNOWN).holds_tensors for _, value in stored):
+        return stored
+    return [(store, value) for store, value in stored if value != _EMPTY]
 
 
 def trained(inference: ValueQuestions, cls: ClassInfo, name: str, value: Value) -> Value:

@@ -321,16 +321,15 @@ def holds_metrics(value: Value) -> bool:
 def held_at(base: Value, index: Value) -> Value:
     """The element of a container at a literal index or key, or else any element.
 
-    A key that is not among those that are known was added elsewhere: what is there has no more in common with the
-    others than its kind and its device.
+    What a dict has under a name that its literal lacks has its kind and its device in common with the others.
     """
     element = base.element or UNKNOWN
     if base.items is not None and index.constant is not None:
         for key, value in base.items:
             if key == index.constant:
                 return value
-        if base.items and base.ref == "dict" and element.kind is not Kind.STRING:
-            element = element._replace(scalar=None, vector=None, dtype=None, constant=None)
+        if base.items and base.ref == "dict" and element.kind is Kind.TENSOR:
+            element = element._replace(scalar=None, vector=None, dtype=None)
     return named(element, index)
 
 
