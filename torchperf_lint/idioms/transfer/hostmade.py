@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from torchperf_lint.knowledge import torch_api
+from torchperf_lint.knowledge import distributions_api, torch_api
 from torchperf_lint.model import bounds
 from torchperf_lint.model.domain.values import UNKNOWN, Device, Kind, Value
 from torchperf_lint.model.handles import FunctionInfo, dotted, last_name
@@ -45,6 +45,7 @@ class Maker(NamedTuple):
     call: ast.Call
     function: FunctionInfo
     packs: str | None
+    draws: bool = False  # from a distribution, whose parameters are on the host
 
     @property
     def name(self) -> str:
@@ -208,6 +209,10 @@ class _Tracer:
             return self._helper(node, callee.function)
         if not isinstance(node.func, ast.Attribute):
             return None
+        drawn_from = (callee.element or UNKNOWN).ref
+        if drawn_from in distributions_api.FAMILIES and node.func.attr in distributions_api.DRAW:
+            on_host = self._value(node).device is Device.CPU
+            return (Maker(node, self._function, None, draws=True),) if on_host else None
         name, made = node.func.attr, self.makers(node.func.value)
         if not made:
             is_size = name in torch_api.METADATA_METHODS and not self._value(node).holds_tensors

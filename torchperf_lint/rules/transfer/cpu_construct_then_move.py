@@ -53,9 +53,7 @@ def cpu_construct_then_move(model: Model) -> Iterator[Finding]:
             if maker is None:
                 continue
             factory, because = maker.name, made_here(model, move, maker)
-            fix = _hoist(model, move, maker) if len(makers) == 1 else NoFix.SEVERAL_MAKERS
-            if isinstance(fix, NoFix) and len(makers) == 1:
-                fix = _reckon_there(model, move, maker) or fix
+            fix = _at_best(model, move, maker) if len(makers) == 1 else NoFix.SEVERAL_MAKERS
         elif built.ref in _SIZE_FIRST and built.call.args and model.value(built.call.args[0].value).constant == 0:
             continue  # an empty tensor costs no copy
         else:
@@ -78,6 +76,14 @@ def _build_there(model: Model, move: Move, built: Built) -> Fix | NoFix:
     if not built.exact or not _same_everywhere(model, built):
         grade = grade.at_worst(Safety.UNSAFE)
     return Fix("build the tensor on the device", grade, changed)
+
+
+def _at_best(model: Model, move: Move, maker: Maker) -> Fix | NoFix:
+    """The better way for a tensor of one maker; what a distribution draws is new each time."""
+    if maker.draws:
+        return NoFix.VARIES
+    fix = _hoist(model, move, maker)
+    return (_reckon_there(model, move, maker) or fix) if isinstance(fix, NoFix) else fix
 
 
 def _hoist(model: Model, move: Move, maker: Maker) -> Fix | NoFix:
