@@ -158,7 +158,8 @@ def may_write(model: Model, function: FunctionInfo, tensors: Iterable[ast.expr],
     written += [each for each, _ in handed_to_writers(model, function) if each in nodes]
     for call in inside:
         if isinstance(call, ast.Call) and _is_unknown(model.value_in(function, call.func)):
-            written += [*call.args, *(keyword.value for keyword in call.keywords)]
+            given = [*call.args, *(keyword.value for keyword in call.keywords)]
+            written += [each for each in given if model.value_in(function, each).kind is not Kind.NUMBER]
     return any(not own.isdisjoint(_names_for(model, function, each)) for each in written)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Rate, Safety, Severity
 from torchperf_lint.idioms.caches import filled_once
+from torchperf_lint.idioms.sync.element_loops import read_before_loop
 from torchperf_lint.idioms.sync.reads import element_reads
 from torchperf_lint.knowledge import torch_api
 from torchperf_lint.knowledge.loggers import READER_ENDINGS
@@ -60,7 +61,7 @@ def _all_at_once(model: Model, read: HostRead) -> Fix | NoFix:
         return _tolist(model, read, read.parent)
     if isinstance(read.parent, cst.DictComp):
         return _stacked_dict(model, read, read.parent)
-    return NoFix.FORM
+    return read_before_loop(model, read)
 
 
 def _is_simple(loop: cst.CompFor) -> bool:

@@ -1,0 +1,95 @@
+"""`for i in range(n): f(t[i].item())`: all elements are read once before the loop."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from torchperf_lint.engine.findings import Fix, NoFix, Safety
+from torchperf_lint.idioms import placing, surroundings, writes
+from torchperf_lint.model.domain.values import Kind
+from torchperf_lint.model.handles import names_bound_in
+from torchperf_lint.syntax import edits
+from torchperf_lint.syntax.tree import subtree
+
+if TYPE_CHECKING:
+    from torchperf_lint.idioms.sync.reads import HostRead
+    from torchperf_lint.model import Model
+    from torchperf_lint.model.handles import FunctionInfo
+
+_TITLE = "read all elements at once, before the loop"
+_COUNTS = frozenset({"builtins.range", "builtins.enumerate"})
+
+
+def read_before_loop(model: Model, read: HostRead) -> Fix | NoFix:
+    """`numbers = t.flatten().tolist()` before the loop, and `numbers[i]` in it."""
+    node, function = model.ast_of(read.tensor), model.function_of(read.site)
+    loop = next(iter(model.place(read.site.node).loops()), None)
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name) or not isinstance(loop, ast.For):
+        return NoFix.FORM
+    tensor, index = node.value, node.slice
+    if not isinstance(index, ast.Name) or not _counts(model, function, loop, index.id):
+        return NoFix.FORM
+    value = model.value_in(function, tensor)
+    is_tensor = value.kind is Kind.TENSOR or (value.device.on_accelerator and _is_no_list(model, function, tensor.id))
+    if not is_tensor or value.mixed:
+        return NoFix.SHAPE_UNKNOWN
+    if tensor.id in names_bound_in(loop) or model.may_be_rebound(tensor.id):
+        return NoFix.VARIES
+    if writes.may_write(model, function, [tensor], loop.body):
+        return NoFix.MAY_BE_WRITTEN
+    name = model.remember(
+        ("numbers before the loop", loop, tensor.id),
+        lambda: surroundings.new_name(model, function, f"{tensor.id}_numbers"),
+    )
+    flat = "" if value.vector else ".flatten()"
+    number = f"{name}[{index.id}]"
+    changed = edits.together(
+        placing.beside(model, loop, [f"{name} = {tensor.id}{flat}.tolist()"], behind=False),
+        edits.replace(read.site.tree, read.site.node, number if read.reader == "item" else f"{read.reader}({number})"),
+    )
+    if changed is None:
+        return NoFix.NO_ROOM
+    return Fix(_TITLE, Safety.SAFE if _is_own(model, read, tensor.id) else Safety.UNSAFE, changed)
+
+
+def _is_no_list(model: Model, function: FunctionInfo, name: str) -> bool:
+    """Whether the function binds the name to differences and quotients alone, which lists do not have."""
+    bound = model.all_bindings(function, name)
+    return bool(bound) and all(
+        isinstance(each, ast.BinOp) and isinstance(each.op, (ast.Div, ast.Sub)) for each in bound
+    )
+
+
+def _counts(model: Model, function: FunctionInfo, loop: ast.For, index: str) -> bool:
+    """Whether the loop alone binds the index, to whole numbers."""
+    call = loop.iter
+    if not isinstance(call, ast.Call) or model.value_in(function, call.func).ref not in _COUNTS:
+        return False
+    target = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else loop.target
+    bound = [name for statement in loop.body for name in _bound(statement)]
+    return isinstance(target, ast.Name) and target.id == index and index not in bound
+
+
+def _bound(statement: ast.stmt) -> list[str]:
+    return [each.id for each in subtree(statement) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
+
+
+def _is_own(model: Model, read: HostRead, name: str) -> bool:
+    """Whether the function makes the tensor itself, and only takes elements of it or calls its methods."""
+    function = model.function_of(read.site)
+    if not writes.makes_afresh(model, name, read.site):
+        return False
+    uses = (each for each in function.parents if isinstance(each, ast.Name) and each.id == name)
+    around = [function.parents[each] for each in uses if isinstance(each.ctx, ast.Load)]
+    return all(isinstance(each, ast.Attribute) or _is_element(each, name) for each in around)
+
+
+def _is_element(node: ast.AST, name: str) -> bool:
+    """`name[...]`, which is not written."""
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+        and isinstance(node.ctx, ast.Load)
+    )
