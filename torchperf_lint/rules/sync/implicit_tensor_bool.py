@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_lint.engine.declare import Category, rule
 from torchperf_lint.engine.findings import Finding, Fix, NoFix, Safety, Severity
+from torchperf_lint.idioms.sync.asked_again import asked_once, is_asked_once
 from torchperf_lint.idioms.sync.assertions import checked_there
 from torchperf_lint.idioms.sync.destinations import goes_to
 from torchperf_lint.idioms.sync.truths import hot_truths, read_truths
@@ -46,7 +47,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 def implicit_tensor_bool(model: Model) -> Iterator[Finding]:
     """Branches, `and`, `or`, `not` and assertions on tensors, and Python functions that compare or read them."""
     for truth in (*hot_truths(model), *read_truths(model)):
-        if model.in_test(truth.site):
+        if model.in_test(truth.site) or (truth.calls and is_asked_once(model, truth.site)):
             continue
         text = f"`{model.brief(truth.site.node)}`"
         fields = {"what": text if truth.calls else f"the truth of {text}", "where": truth.hot_path.where}
@@ -59,8 +60,8 @@ def _chosen_on_device(model: Model, truth: Truth) -> Fix | NoFix:
     call = truth.site.node
     name = call.func.value if isinstance(call, cst.Call) and isinstance(call.func, cst.Name) else ""
     if not truth.calls or not isinstance(call, cst.Call) or name not in _ON_DEVICE:
-        reason = goes_to(model, call)
-        return checked_there(model, truth.site) if reason is NoFix.ASSERTS else reason
+        reason, once = goes_to(model, call), asked_once(model, truth.site)
+        return once or (checked_there(model, truth.site) if reason is NoFix.ASSERTS else reason)
     if len(call.args) != 2 or any(each.star or each.keyword for each in call.args) or shape.binds_or_defers(call):
         return NoFix.FORM
     function, bound = _ON_DEVICE[name]
